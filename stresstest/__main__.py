@@ -1,0 +1,5 @@
+"""``python -m stresstest``."""
+
+from stresstest.cli.main import main
+
+main()

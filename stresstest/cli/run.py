@@ -1,0 +1,109 @@
+"""`stresstest run`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stresstest.cli.options import progress_for, run_settings, show_error, stdout_console, with_run_options
+from stresstest.errors import ExitCode
+
+if TYPE_CHECKING:
+    from stresstest.workflows.run import Ending
+
+EXAMPLES = """\b
+Examples:
+  stresstest run --model Qwen/Qwen2.5-7B-Instruct-AWQ --lang it
+  stresstest run --lang it --rigor quick --repetition-penalty 1.2 --temperature 0.7
+  stresstest run --lang en --prompts production.jsonl --horizon 4096 --json > run.json
+  stresstest run --resume 20261121-173000-4f2a
+"""
+
+
+@with_run_options
+def command(
+    options: dict[str, Any],
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with a stored run (id or its unique beginning).")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Measure where coherence ends and certify a safe max_tokens for one model, task and language."""
+    from stresstest.report.console import print_run
+    from stresstest.report.document import dumps, run_document
+
+    ending = _play(options, resume)
+    if json_output:
+        typer.echo(dumps(run_document(ending.result)))
+    else:
+        print_run(stdout_console(), ending.result)
+    _exit(ending)
+
+
+def _play(options: dict[str, Any], resume: str | None) -> Ending:
+    from stresstest.store import open_store
+    from stresstest.workflows.run import resume_campaign, run_campaign
+
+    settings = None if resume else run_settings(options)
+    store = open_store(options["store"])
+    progress = progress_for(options["display"])
+
+    async def play(stop: asyncio.Event) -> Ending:
+        if settings is None:
+            return await resume_campaign(
+                str(resume),
+                store,
+                progress,
+                budget_tokens=options["budget_tokens"],
+                budget_seconds=options["budget_time"],
+                api_key=options["api_key"],
+                stop=stop,
+            )
+        return await run_campaign(settings, store, progress, api_key=options["api_key"], stop=stop)
+
+    try:
+        return asyncio.run(until_interrupted(play))
+    finally:
+        progress.close()
+        store.close()
+
+
+async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
+    """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def ask() -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        sys.stderr.write("\nstopping: what was measured is kept; Ctrl-C again to stop at once\n")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, ask)
+        except NotImplementedError:  # Windows event loops have no signal handlers
+            break
+    return await play(stop)
+
+
+def _exit(ending: Ending) -> None:
+    run = ending.result.run
+    if ending.error is not None:
+        show_error(ending.error)
+        _say_resume(run.id, kept=len(ending.result.generations))
+        raise typer.Exit(ExitCode.ENDPOINT)
+    if ending.interrupted:
+        _say_resume(run.id, kept=len(ending.result.generations))
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if not ending.result.threshold.certified:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _say_resume(run_id: str, kept: int) -> None:
+    sys.stderr.write(f"{kept} generations are kept. Go on with: stresstest run --resume {run_id}\n")

@@ -1,0 +1,217 @@
+"""Settings: one value for every option, from four places.
+
+Precedence: command line > environment (``STRESSTEST_*``) > TOML file > default. The TOML file is
+``--config FILE`` (or ``STRESSTEST_CONFIG``), else ``stresstest.toml`` in the current folder, else
+``config.toml`` in the user's configuration folder. An unknown key in a file is an error with a
+suggestion. An unknown ``STRESSTEST_*`` variable is only warned about: orchestrators inject their own
+(a Kubernetes service called "stresstest" sets ``STRESSTEST_PORT``), and those are not ours to refuse.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stresstest.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
+
+ENV_PREFIX = "STRESSTEST_"
+PROJECT_FILE = "stresstest.toml"
+DEFAULT_BASE_URL = "http://localhost:8000/v1"
+_NOT_OPTIONS = {"CONFIG"}
+
+
+def parse_share(value: str | float) -> float:
+    """``"10%"``, ``"0.1"`` or ``0.1`` → ``0.1``. Raises UsageError outside [0, 1)."""
+    try:
+        text = str(value).strip()
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise UsageError(f"{value!r} is not a share: write 0.1 or 10%.") from None
+    if not 0.0 <= share < 1.0:
+        raise UsageError(f"A share must be at least 0 and below 1 (100%), not {value!r}.")
+    return share
+
+
+def parse_duration(value: str | float) -> float:
+    """``"90s"``, ``"30m"``, ``"2h"``, ``"1h30m"`` or a number of seconds → seconds, above 0."""
+    import re
+
+    text = str(value).strip().lower().replace(" ", "")
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    seconds = 0.0
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        seconds = float(text)
+    elif re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
+        seconds = sum(float(n) * units[u] for n, _, u in re.findall(r"(\d+(\.\d+)?)([smhd])", text))
+    if seconds <= 0:
+        raise UsageError(f"{value!r} is not a duration: write for example 90s, 30m or 1h30m.")
+    return seconds
+
+
+def parse_count(value: str | int) -> int:
+    """``"200000"``, ``"200_000"``, ``"200k"`` or ``"2M"`` → a positive whole number."""
+    text = str(value).strip().lower().replace("_", "").replace(",", "")
+    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:], 1)
+    digits = text[:-1] if factor > 1 else text
+    try:
+        count = int(float(digits) * factor) if factor > 1 else int(digits)
+    except ValueError:
+        raise UsageError(f"{value!r} is not a count: write for example 200000, 200k or 2M.") from None
+    if count <= 0:
+        raise UsageError(f"A count must be above 0, not {value!r}.")
+    return count
+
+
+@cache
+def _settings_class() -> type[BaseSettings]:
+    """The pydantic model, built on first use: importing pydantic costs more than `--help` may."""
+    from pydantic import Field, field_validator
+    from pydantic_settings import BaseSettings, SettingsConfigDict
+
+    class Settings(BaseSettings):
+        model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", env_ignore_empty=True)
+
+        model: str | None = None
+        lang: str | None = None
+        task: str = "narrative"
+        base_url: str = DEFAULT_BASE_URL
+        rigor: str = "standard"
+        temperature: float | None = Field(default=None, ge=0)
+        top_p: float | None = Field(default=None, gt=0, le=1)
+        top_k: int | None = Field(default=None, ge=-1)
+        min_p: float | None = Field(default=None, ge=0, le=1)
+        repetition_penalty: float | None = Field(default=None, gt=0)
+        presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+        frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+        system_prompt: str | None = None
+        concurrency: int = Field(default=8, ge=1, le=4096)
+        horizon: int | None = Field(default=None, ge=16)
+        margin: float = 0.10
+        prompts: str | None = None
+        budget_tokens: int | None = None
+        budget_time: float | None = None
+        tighten: bool = False
+        no_abort: bool = False
+        seed: int = Field(default=1, ge=0)
+        store: str | None = None
+        api_key: str | None = Field(default=None, repr=False)
+        display: str | None = None
+
+        @field_validator("margin", mode="before")
+        @classmethod
+        def _margin(cls, value: Any) -> float:
+            return parse_share(value)
+
+        @field_validator("budget_time", mode="before")
+        @classmethod
+        def _budget_time(cls, value: Any) -> float | None:
+            return None if value is None else parse_duration(value)
+
+        @field_validator("budget_tokens", mode="before")
+        @classmethod
+        def _budget_tokens(cls, value: Any) -> int | None:
+            return None if value is None else parse_count(value)
+
+        @field_validator("rigor")
+        @classmethod
+        def _rigor(cls, value: str) -> str:
+            return _one_of("rigor", value, ("quick", "standard", "strict"))
+
+        @field_validator("display")
+        @classmethod
+        def _display(cls, value: str | None) -> str | None:
+            return None if value is None else _one_of("display", value, ("rich", "plain", "none"))
+
+    return Settings
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise UsageError(f"--{name} {value!r} is not known: choose {', '.join(allowed)}.")
+    return value
+
+
+def option_names() -> tuple[str, ...]:
+    """Every key that the environment and the TOML file understand."""
+    return tuple(_settings_class().model_fields)
+
+
+def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dict[str, Any]:
+    """The values in force, by precedence.
+
+    given: the command line's values; None means "not given there".
+    Raises UsageError for an unknown key or a bad value, naming where it came from.
+    """
+    from pydantic import ValidationError
+
+    known = option_names()
+    source, from_file = _read_file(config_file, known)
+    cls = _settings_class()
+    env_set = {name for name in known if os.environ.get(ENV_PREFIX + name.upper())}
+    merged = {k: v for k, v in from_file.items() if k not in env_set}
+    merged.update({k: v for k, v in given.items() if v is not None and k in known})
+    try:
+        return dict(cls(**merged))
+    except ValidationError as error:
+        raise UsageError(_validation_sentence(error, given, env_set, source)) from None
+
+
+def unknown_variables() -> list[str]:
+    """Warnings for ``STRESSTEST_*`` variables close to an option's name but not one."""
+    known = {ENV_PREFIX + n.upper() for n in option_names()} | {ENV_PREFIX + n for n in _NOT_OPTIONS}
+    warnings = []
+    for name in sorted(os.environ):
+        if name.startswith(ENV_PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+            if close:
+                warnings.append(f"The environment variable {name} is not known. Did you mean {close[0]}?")
+    return warnings
+
+
+def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
+    path = config_file or _find_file()
+    if path is None:
+        return None, {}
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
+    for key in data:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else f" Known keys: {', '.join(known)}."
+            raise UsageError(f"The settings file {path} has an unknown key {key!r}.{hint}")
+    return path, data
+
+
+def _find_file() -> Path | None:
+    named = os.environ.get(ENV_PREFIX + "CONFIG")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
+    candidates = (Path(PROJECT_FILE), Path(base) / "stresstest" / "config.toml")
+    return next((p for p in candidates if p.is_file()), None)
+
+
+def _validation_sentence(error: Any, given: Mapping[str, Any], env_set: set[str], source: Path | None) -> str:
+    first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else "?"
+    if given.get(key) is not None:
+        origin = f"--{key.replace('_', '-')}"
+    elif key in env_set:
+        origin = ENV_PREFIX + key.upper()
+    else:
+        origin = f"{key!r} in {source}"
+    # An API key that failed validation must not be echoed back.
+    value = "" if key == "api_key" else f" {first['input']!r}"
+    return f"{origin}{value} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}."

@@ -1,0 +1,197 @@
+"""Flooding: one word or a handful own a whole window of the output.
+
+It catches what an exact loop misses: "no no yes no yes yes no …" has no period and yet says nothing.
+Natural prose never comes near the bound (four words making nine tenths of sixty-four), so the work
+is in what must *not* count: rulers, blank table cells, number lists and answer keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.template import normalised, requested
+from stresstest.model import Symptom, SymptomKind, Token
+
+WINDOW = 64
+"""Words looked at together. About three sentences: shorter windows meet chants and interjections."""
+
+FEW = 4
+SHARE = 0.9
+"""So many distinct words making at least this share of a window flood it."""
+
+OWN_SHARE = 0.08
+
+FIGURE_SHARE = 0.15
+"""Digits and cell walls among the tokens of a window beyond which it is a table or a numbered list."""
+
+OPEN_WORDS = 24
+"""A flooded tail of so many words may yet become a flooded window."""
+
+_LEAVE_SHARE = 0.5
+_MOST_DISTINCT = int(WINDOW * (1 - SHARE)) + FEW
+_WORD, _FIGURE, _OTHER = 1, 2, 0
+
+
+@dataclass(slots=True)
+class _Flood:
+    words: frozenset[str]
+    onset: int
+    alarm: int
+    last: int
+    count: int
+    standing: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of the window: its text, its token, and how many figures and tokens stood before it."""
+
+    text: str
+    position: int
+    figures: int
+    tokens: int
+
+
+class FloodingDetector:
+    """Online counts over the last 64 words; O(1) a token, O(window) only when a flood is likely."""
+
+    def __init__(self, spec: PanelSpec) -> None:
+        self._position = 0
+        self._figures = 0
+        self._tokens = 0
+        self._window: deque[_Word] = deque()
+        self._counts: dict[str, int] = {}
+        self._kinds: dict[str, tuple[int, str]] = {}
+        self._floods: list[_Flood] = []
+        self._current: _Flood | None = None
+        self._prompt = normalised(spec.prompt_text).casefold()
+        self._allowed: frozenset[str] = frozenset()
+
+    def update(self, token: Token) -> None:
+        """Take the next output token."""
+        self._position += 1
+        text = token.text
+        known = self._kinds.get(text)
+        if known is None:
+            known = self._kinds[text] = _kind(text)
+        kind, word = known
+        if kind == _OTHER:
+            if word:
+                self._tokens += 1
+            return
+        self._tokens += 1
+        if kind == _FIGURE:
+            self._figures += 1
+            return
+        counts, window = self._counts, self._window
+        window.append(_Word(word, self._position, self._figures, self._tokens))
+        counts[word] = counts.get(word, 0) + 1
+        if len(window) > WINDOW:
+            old = window.popleft().text
+            if counts[old] == 1:
+                del counts[old]
+            else:
+                counts[old] -= 1
+        if self._current is not None:
+            self._follow(self._current, word)
+        elif len(counts) <= _MOST_DISTINCT and len(window) == WINDOW:
+            self._judge()
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Nothing is pending: every full window was judged."""
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of a flooded tail of 24 words or more that is not yet a flooded window."""
+        if self._current is not None or len(self._window) < OPEN_WORDS:
+            return None
+        words = list(self._window)
+        few = _owners(words[-OPEN_WORDS:])
+        if few <= self._allowed:
+            return None
+        first = _stretch(words, few)
+        if len(words) - first < OPEN_WORDS or self._figured(words[first]):
+            return None
+        return words[first].position
+
+    def symptoms(self) -> list[Symptom]:
+        """Every flooded stretch, in order of onset."""
+        return [_symptom(flood) for flood in self._floods]
+
+    def _judge(self) -> None:
+        words = list(self._window)
+        few = _owners(words)
+        if few <= self._allowed or self._figured(words[0]):
+            return
+        if self._prompt and all(requested(word, self._prompt) for word in few):
+            self._allowed = few
+            return
+        first = _stretch(words, few)
+        self._current = _Flood(few, words[first].position, self._position, self._position, WINDOW - first)
+        self._floods.append(self._current)
+
+    def _figured(self, first: _Word) -> bool:
+        """Whether digits and cell walls take their share of the stretch from `first` to the end."""
+        tokens = self._tokens - first.tokens + 1
+        return self._figures - first.figures >= FIGURE_SHARE * tokens
+
+    def _follow(self, flood: _Flood, word: str) -> None:
+        """A flood goes on until its words no longer make half of the window."""
+        if word in flood.words:
+            flood.last = self._position
+            flood.count += 1
+        elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * _LEAVE_SHARE:
+            flood.standing = False
+            self._current = None
+
+
+def _kind(text: str) -> tuple[int, str]:
+    """A token's part: a word (folded), a figure, or neither. A lone letter of an alphabet is no word:
+    answer keys and sequences are made of them; one ideograph is."""
+    word = text.strip()
+    if any(ch.isdigit() or ch == "|" for ch in word):
+        return _FIGURE, word
+    letters = sum(ch.isalpha() for ch in word)
+    if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
+        return _WORD, word.casefold()
+    return _OTHER, word
+
+
+def _owners(words: list[_Word]) -> frozenset[str]:
+    """The fewest words, at most four, that own their share of the given ones; empty if none do."""
+    counts = Counter(word.text for word in words)
+    owned = 0
+    # An owner has a share of its own: a frequent word of the prose before must not complete the four.
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:FEW]
+    ranked = [(word, count) for word, count in ranked if count >= OWN_SHARE * len(words)]
+    for size, (_, count) in enumerate(ranked, 1):
+        owned += count
+        if owned >= SHARE * len(words):
+            return frozenset(word for word, _ in ranked[:size])
+    return frozenset()
+
+
+def _stretch(words: list[_Word], few: frozenset[str]) -> int:
+    """Index at which the flooded tail begins: read backwards, each flooding word gains what nine of
+    them lose with one stranger, and the tail begins where the sum is greatest."""
+    best, total, first = 0, 0, len(words)
+    for i in range(len(words) - 1, -1, -1):
+        total += 1 if words[i].text in few else -9
+        if total > best:
+            best, first = total, i
+    return first
+
+
+def _symptom(flood: _Flood) -> Symptom:
+    shown = ", ".join(f"“{word}”" for word in sorted(flood.words))
+    return Symptom(
+        kind=SymptomKind.FLOODING,
+        onset=flood.onset,
+        alarm=flood.alarm,
+        end=None if flood.standing else flood.last,
+        score=1.0 - 0.5 * WINDOW / max(flood.count, WINDOW),
+        detail={"words": sorted(flood.words), "count": flood.count},
+        summary=f"{flood.count} words in a row are hardly more than {shown}",
+    )

@@ -1,0 +1,203 @@
+"""The panel: all detectors over one generation, and the one verdict that they come to together.
+
+Which symptom gives the onset, what a warning is worth, how far an output without an onset counts as
+observed: decided here and nowhere else, online and over stored text alike.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from stresstest.detectors.base import Detector, PanelSpec
+from stresstest.detectors.entropy import EntropyDetector
+from stresstest.detectors.flooding import FloodingDetector
+from stresstest.detectors.language import LanguageDetector
+from stresstest.detectors.loop import LoopDetector
+from stresstest.detectors.segment import TextFeed
+from stresstest.detectors.structure import StructureDetector
+from stresstest.detectors.truncation import TruncationDetector
+from stresstest.model import Symptom, SymptomKind, Token, Verdict, Zone, ZoneKind
+
+WARNED_BEFORE = 64
+"""Tokens, about three sentences: an entropy change at most so long before a confirmed onset belongs to
+it. A longer reach would date an onset back to a change that the text survived."""
+
+_LOOPS = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
+_EXACT = (*_LOOPS, SymptomKind.TRUNCATION)
+"""Their onset is exact by definition; nothing dates it back."""
+
+_SILENT = Token("", reasoning=True)
+
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
+"""Scripts without spaces between words: every character is a token of its own."""
+_PIECE = re.compile(rf"[^\S\n]*(?:[{_ALONE}]|[^\W{_ALONE}]{{1,32}}|[^\w\s]|\n)|[^\S\n]+")
+
+
+class Panel:
+    """All detectors over one generation. `update` once a token, then `finish` once.
+
+    The verdict's onset is that of the earliest confirmed symptom. It never changes through what
+    merely continues; it moves back when later text proves an earlier symptom.
+    """
+
+    def __init__(self, spec: PanelSpec) -> None:
+        self._feed = TextFeed()
+        self._loop = LoopDetector(spec)
+        self._structure = StructureDetector(spec, self._feed)
+        on_text: tuple[Detector, ...] = (
+            EntropyDetector(),
+            LanguageDetector(spec, self._feed),
+            self._structure,
+            TruncationDetector(spec, self._feed),
+        )
+        on_tokens: tuple[Detector, ...] = (self._loop, FloodingDetector(spec))
+        self._detectors = on_tokens + on_text
+        self._on_tokens = tuple(detector.update for detector in on_tokens)
+        self._on_text = tuple(detector.update for detector in on_text)
+        self._tokens = 0
+        self._looked = 0
+        self._alarm: int | None = None
+        self._finished = False
+
+    def update(self, token: Token) -> None:
+        """Take the next output token. Reasoning is watched for loops and flooding only."""
+        self._tokens += 1
+        self._feed.update(token)
+        for update in self._on_tokens:
+            update(token)
+        if token.reasoning:
+            token = _SILENT
+        for update in self._on_text:
+            update(token)
+
+    @property
+    def alarm(self) -> int | None:
+        """The token at which a degeneration became certain, or None. Never changes once set."""
+        if self._alarm is None and self._looked != self._tokens:
+            self._looked = self._tokens
+            for detector in self._detectors:
+                for symptom in detector.symptoms():
+                    if symptom.confirmed and (self._alarm is None or symptom.alarm < self._alarm):
+                        self._alarm = symptom.alarm
+        return self._alarm
+
+    def finish(self, finish_reason: str | None) -> Verdict:
+        """The output has ended ("stop", "length", None when lost or unknown). Later calls only answer."""
+        if not self._finished:
+            self._finished = True
+            self._looked = -1
+            self._feed.close()
+            for detector in self._detectors:
+                detector.finish(finish_reason)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What is known so far; after `finish`, of the whole output."""
+        symptoms = _settled([symptom for detector in self._detectors for symptom in detector.symptoms()])
+        confirmed = [symptom for symptom in symptoms if symptom.confirmed]
+        first = min(confirmed, key=_precedence, default=None)
+        onset = self._dated(first, symptoms) if first else None
+        loops = [symptom for symptom in confirmed if symptom.kind in _LOOPS]
+        standing = any(loop.end is None for loop in loops)
+        return Verdict(
+            tokens=self._tokens,
+            observed=self._observed() if onset is None else onset - 1,
+            onset=onset,
+            alarm=first.alarm if first else None,
+            symptom=first.kind if first else None,
+            symptoms=tuple(symptoms),
+            zones=_zones(self._tokens, onset, symptoms),
+            units=self._structure.units,
+            recovered=bool(loops) and not standing,
+            loops_to_end=standing,
+            score=max((s.score if s.confirmed else s.score / 2 for s in symptoms), default=0.0),
+        )
+
+    def _observed(self) -> int:
+        opened = [d.open_from for d in self._detectors]
+        return min((start - 1 for start in opened if start is not None), default=self._tokens)
+
+    def _dated(self, first: Symptom, symptoms: list[Symptom]) -> int:
+        """The onset of the first symptom, dated back by the warnings that belong to it.
+
+        A warning from the text itself (a shrinking sentence, a foreign passage) that leads up to the
+        onset is where it began. A rise of entropy is no text: it moves the onset to the first sentence
+        that begins after the change, so that no sentence is accused in which the model was still sure.
+        """
+        onset = first.onset
+        if first.kind in _EXACT:
+            return onset
+        dates = [onset]
+        for warning in symptoms:
+            if warning.confirmed or not onset - WARNED_BEFORE <= warning.onset < onset:
+                continue
+            if warning.kind is not SymptomKind.ENTROPY_SHIFT:
+                if warning.end is None or warning.end >= onset - 1:
+                    dates.append(warning.onset)
+            elif warning.detail.get("direction") == "up":
+                dates.append(self._sentence_from(warning.onset))
+        return min(dates)
+
+    def _sentence_from(self, position: int) -> int:
+        """First token of the first sentence that begins at `position` or later."""
+        sentences = self._feed.sentences
+        at = bisect_left(sentences, position, key=lambda span: span.first)
+        return sentences[at].first if at < len(sentences) else self._tokens
+
+
+def text_tokens(text: str) -> list[Token]:
+    """Plain text as tokens without ids: words, punctuation and line breaks, each with the blanks
+    before it. Joined they are the text. Scripts without spaces go character by character."""
+    return [Token(piece) for piece in _PIECE.findall(text)]
+
+
+def judge_tokens(tokens: Iterable[Token], spec: PanelSpec, finish_reason: str | None = None) -> Verdict:
+    """The panel's verdict over a stored generation; the same as online."""
+    panel = Panel(spec)
+    for token in tokens:
+        panel.update(token)
+    return panel.finish(finish_reason)
+
+
+def judge_text(text: str, spec: PanelSpec, finish_reason: str | None = None) -> Verdict:
+    """The panel's verdict over plain text. Positions count the tokens of `text_tokens`."""
+    return judge_tokens(text_tokens(text), spec, finish_reason)
+
+
+def _precedence(symptom: Symptom) -> tuple[int, int, str]:
+    return symptom.onset, symptom.alarm, symptom.kind
+
+
+def _settled(symptoms: list[Symptom]) -> list[Symptom]:
+    """All symptoms by onset, without the floods that are nothing but an exact loop's own words.
+
+    A loop of few words floods its window from its first copy on, which is legitimate text.
+    """
+    loops = [s for s in symptoms if s.kind in _LOOPS and s.confirmed]
+    kept = [
+        symptom
+        for symptom in symptoms
+        if symptom.kind is not SymptomKind.FLOODING or not any(_covers(loop, symptom.onset) for loop in loops)
+    ]
+    return sorted(kept, key=_precedence)
+
+
+def _covers(loop: Symptom, position: int) -> bool:
+    start = loop.onset if loop.start is None else loop.start
+    return start <= position and (loop.end is None or position <= loop.end)
+
+
+def _zones(tokens: int, onset: int | None, symptoms: list[Symptom]) -> tuple[Zone, ...]:
+    """Stable to the first warning, drifting to the onset, collapsed from there on: covers 1..tokens."""
+    if tokens == 0:
+        return ()
+    collapsed = tokens + 1 if onset is None else onset
+    warned = min((s.onset for s in symptoms if not s.confirmed), default=collapsed)
+    bounds = (
+        (ZoneKind.STABLE, 1, min(warned, collapsed) - 1),
+        (ZoneKind.DRIFTING, min(warned, collapsed), collapsed - 1),
+        (ZoneKind.COLLAPSED, collapsed, tokens),
+    )
+    return tuple(Zone(kind, start, end) for kind, start, end in bounds if start <= end)

@@ -1,0 +1,232 @@
+"""From tokens to text: complete lines and sentences, each with the tokens that hold it.
+
+The text-level detectors share one `TextFeed`. It looks at each character a bounded number of times,
+and where it cuts depends on the text alone, never on how the server split it into tokens or chunks.
+Reasoning tokens count as positions but are not part of the answer's text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from stresstest.model import Token
+
+HEAD_CHARS = 64
+"""So much of a line is enough to recognise a unit's heading before the line is over."""
+MAX_SENTENCE = 1200
+"""Text without any boundary is cut here, so that an endless sentence cannot cost quadratic time."""
+
+_ANY_END = frozenset("\n.!?…؟।۔。！？｡")
+_CLOSERS = "\"'»”’)]}*_`」』）"
+_END = re.compile(r"\n|(?:[.!?…؟।۔]{1,8}|[。！？｡]{1,8})[" + re.escape(_CLOSERS) + "]{0,8}")
+_ENDED = re.compile(r"[.!?…؟।۔。！？｡][" + re.escape(_CLOSERS) + r"]*\s*\Z")
+_BLANK = re.compile(r"[^\S\n]{0,8}")
+_ENUMERATOR = re.compile(r"\W*(?:[^\W\d]+\W+){0,2}\W*\d+\W*")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
+_LAST_WORD = re.compile(r"[^\s(\[«“\"'’/-]*$")
+_BEFORE_NAME = re.compile(
+    "sigg?|sig\\.ra|sig\\.na|dott|dott\\.ssa|dra?|dr\\.ssa|prof|prof\\.ssa|ing|avv|arch|geom|rag|mons|on|cfr"
+    "|mrs?|ms|messrs|ste?|gen|col|lt|sgt|capt|rev|hon|vs|mmes?|mlle|mgr|mm|cf|sra?|srta|uds?|bzw|ca|hr|fr|frau|hrn"
+)
+_BEFORE_NUMBER = re.compile("no|nr|num|núm|artt?|figg?|pagg?|pág|pp?|cap|chap|vol|op|sec|sez|es")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the answer without its surrounding white space.
+
+    start/end: characters [start, end) of the answer; first/last: its 1-based tokens, inclusive.
+    line: index of its line. closed: it ended in the text, not because the output ended.
+    """
+
+    text: str
+    start: int
+    end: int
+    first: int
+    last: int
+    line: int
+    closed: bool = True
+
+
+class TextFeed:
+    """Accumulates an answer; `update` once a token, then read what has closed.
+
+    sentences: complete sentences so far. heads: the first `HEAD_CHARS` characters of every line that
+    is not blank, available as soon as they are there. lines: complete lines that are not blank.
+    All three only grow; a reader keeps its own index. tokens: positions seen. chars: length of the text.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.chars = 0
+        self.sentences: list[Span] = []
+        self.heads: list[Span] = []
+        self.lines: list[Span] = []
+        self.closed = False
+        self._pieces: list[str] = []
+        self._starts: list[int] = []
+        self._index: list[int] = []
+        self._pending = ""
+        self._pending_at = 0
+        self._scan = 0
+        self._armed = False
+        self._line_no = 0
+        self._sentence_line = 0
+        self._line: list[str] = []
+        self._line_at = 0
+        self._head_done = False
+        self._cut_from: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole answer so far (joins it: not for every token)."""
+        return "".join(self._pieces)
+
+    @property
+    def pending(self) -> str:
+        """The unfinished sentence, at most about `MAX_SENTENCE` characters."""
+        return self._pending
+
+    @property
+    def pending_from(self) -> int | None:
+        """First token of the unfinished sentence, also after `close`; None when there is none."""
+        if self.closed:
+            return self._cut_from
+        text = self._pending
+        bare = text.lstrip()
+        return self.token_at(self._pending_at + len(text) - len(bare)) if bare else None
+
+    def token_at(self, offset: int) -> int:
+        """The 1-based token that holds the character at `offset` (the last one beyond the end).
+
+        Raises IndexError for an answer without text.
+        """
+        return self._index[max(bisect_right(self._starts, offset) - 1, 0)]
+
+    def update(self, token: Token) -> None:
+        """Take the next output token. O(1) amortised."""
+        self.tokens += 1
+        text = token.text
+        if not text or token.reasoning:
+            return
+        self._pieces.append(text)
+        self._starts.append(self.chars)
+        self._index.append(self.tokens)
+        self.chars += len(text)
+        self._pending += text
+        if "\n" in text:
+            self._split_lines(text)
+        else:
+            self._line.append(text)
+            if not self._head_done and self.chars - self._line_at >= HEAD_CHARS:
+                self._emit_head("".join(self._line)[:HEAD_CHARS])
+        if self._armed or not _ANY_END.isdisjoint(text) or len(self._pending) > MAX_SENTENCE:
+            self._cut_sentences()
+
+    def close(self) -> None:
+        """The output has ended: emit what was pending. Harmless when called again."""
+        if self.closed:
+            return
+        self.closed = True
+        self._cut_sentences(final=True)
+        rest = self._pending
+        if rest:
+            ended = _ENDED.search(rest) is not None
+            self._emit_sentence(len(rest), closed=ended)
+            if not ended and rest.strip():
+                self._cut_from = self.sentences[-1].first
+        line = "".join(self._line)
+        if not self._head_done:
+            self._emit_head(line[:HEAD_CHARS])
+        self._append(self.lines, line, self._line_at, self._line_no, closed=False)
+        self._line = []
+
+    def _split_lines(self, text: str) -> None:
+        at = self.chars - len(text)
+        *whole, rest = text.split("\n")
+        for part in whole:
+            self._line.append(part)
+            line = "".join(self._line)
+            if not self._head_done:
+                self._emit_head(line[:HEAD_CHARS])
+            self._append(self.lines, line, self._line_at, self._line_no)
+            at += len(part) + 1
+            self._line_at, self._line, self._head_done = at, [], False
+            self._line_no += 1
+        self._line = [rest]
+        if len(rest) >= HEAD_CHARS:
+            self._emit_head(rest[:HEAD_CHARS])
+
+    def _emit_head(self, text: str) -> None:
+        self._head_done = True
+        self._append(self.heads, text, self._line_at, self._line_no)
+
+    def _append(self, to: list[Span], text: str, at: int, line: int, *, closed: bool = True) -> None:
+        bare = text.strip()
+        if bare:
+            start = at + len(text) - len(text.lstrip())
+            end = start + len(bare)
+            to.append(Span(bare, start, end, self.token_at(start), self.token_at(end - 1), line, closed))
+
+    def _emit_sentence(self, end: int, *, closed: bool = True) -> None:
+        text = self._pending[:end]
+        self._append(self.sentences, text, self._pending_at, self._sentence_line, closed=closed)
+        self._sentence_line += text.count("\n")
+        self._pending = self._pending[end:]
+        self._pending_at += end
+        self._scan = 0
+
+    def _cut_sentences(self, *, final: bool = False) -> None:
+        """Emit every sentence whose end is certain; `_armed` when the next character must decide."""
+        self._armed = False
+        while True:
+            match = _END.search(self._pending, self._scan)
+            if match is None or match.start() >= MAX_SENTENCE:
+                if len(self._pending) <= MAX_SENTENCE:
+                    self._scan = len(self._pending)
+                    return
+                self._emit_sentence(MAX_SENTENCE)
+                continue
+            if match.group() == "\n":
+                self._emit_sentence(match.end())
+                continue
+            cut = self._boundary(match, final)
+            if cut is None:
+                self._scan, self._armed = match.start(), True
+                return
+            if cut:
+                self._emit_sentence(cut)
+            else:
+                self._scan = match.end()
+
+    def _boundary(self, match: re.Match[str], final: bool) -> int | None:
+        """Where the sentence ends, 0 when it goes on, None when more text must decide."""
+        text, end = self._pending, match.end()
+        if end == len(text):
+            return 0 if final else None
+        if match.group()[0] in "。！？｡":
+            return end
+        blank = _BLANK.match(text, end)
+        start = blank.end() if blank else end
+        if start == end:
+            return 0
+        if start == len(text):
+            return 0 if final else None
+        following = text[start]
+        if following == "\n" or following.islower():
+            return 0
+        if match.group().rstrip(_CLOSERS) == "." and self._abbreviated(text[: match.start()], following):
+            return 0
+        return start
+
+    def _abbreviated(self, before: str, following: str) -> bool:
+        """Whether the full stop after `before` belongs to an abbreviation, initial or enumerator."""
+        if len(before) < 40 and _ENUMERATOR.fullmatch(before):
+            return True
+        found = _LAST_WORD.search(before[-24:])
+        word = found.group().lower() if found else ""
+        if _BEFORE_NAME.fullmatch(word) or _INITIALS.fullmatch(word):
+            return True
+        return following.isdigit() and _BEFORE_NUMBER.fullmatch(word) is not None

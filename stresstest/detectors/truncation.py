@@ -1,0 +1,147 @@
+"""Truncation: the model ends by itself in the middle of a sentence or of a structure.
+
+Only a chosen end is judged: reaching the cap or losing the connection is no symptom. Many good
+answers end without a full stop (a list, a verse, a signature, a heading), and a wrong accusation is
+worse than a miss, so a missing full stop counts only in a text that closes its other sentences.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.segment import Span, TextFeed
+from stresstest.model import Symptom, SymptomKind, Token
+
+SHORTEST = 20
+"""Words an answer must have to be judged at all."""
+CUT_WORDS = 4
+"""A last piece of fewer words is a signature, a title, "Fine"."""
+
+_CHOSEN = frozenset({"stop", "eos", "end_turn", "stop_sequence"})
+_TERMINAL = re.compile(r"[.!?…؟।۔。！？｡:;][\s\"'»”’)\]}*_`」』）>~]*\Z")
+_LIST_LIKE = re.compile(r"[-*•+|>#~=<{}\[\]$\\]|\d+[.)]\s|[a-zA-Z][.)]\s|—")
+_DANGLING_MARK = re.compile(r"[,(\[«“‘—–-]\s*\Z")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_LAST_WORD = re.compile(r"[^\W\d_]+(?=\W*\Z)")
+_DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_WORD_LISTS = {
+    "it": "il lo la gli le un uno una di da del dello della dei degli delle dal dalla nel nella sul"
+    " sulla al alla ai e ed o che con per tra fra mentre perché quando come se ma era non più suo"
+    " sua dove ogni",
+    "en": "the an of and or to in with for that which from by at on into as than if because while when"
+    " was were is are his her their its my your this but not every",
+    "fr": "le la les un une des de du et ou que qui dans pour avec sans sur sous par au aux ce cette"
+    " son sa ses leur mais ne si quand comme était où chaque",
+    "es": "el la los las un una de del y o que con por para en al su sus pero como cuando era no si",
+    "de": "der die das den dem des ein eine einen einem einer und oder mit für von zu zum zur im in auf"
+    " war ist dass",
+    "pt": "o os as um uma de do da dos das e ou que com por para em no na seu sua mas como quando era não se",
+}
+_DANGLING = {code: frozenset(words.split()) for code, words in _WORD_LISTS.items()}
+
+
+class TruncationDetector:
+    """Judges the end of an answer once; between tokens there is nothing to do."""
+
+    def __init__(self, spec: PanelSpec, feed: TextFeed) -> None:
+        self._feed = feed
+        self._language = (spec.language or "").split("-")[0].lower()
+        self._symptoms: list[Symptom] = []
+        self._finished = False
+
+    @property
+    def open_from(self) -> int | None:
+        """Always None: no text before the end can become a truncation."""
+        return None
+
+    def update(self, token: Token) -> None:
+        """Nothing to see before the end."""
+        del token
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Judge the last sentence and what it stands in, if the model chose to end here."""
+        self._feed.close()
+        if self._finished or finish_reason not in _CHOSEN:
+            return
+        self._finished = True
+        spans = self._feed.sentences
+        if sum(map(_size, spans)) < SHORTEST:
+            return
+        fence = self._open_fence()
+        if fence is not None:
+            self._report(fence, "code", "inside an open code block", confirmed=True)
+        elif self._open_json():
+            self._report(spans[-1], "json", "inside an open JSON bracket", confirmed=True)
+        else:
+            self._judge_sentence(spans)
+
+    def symptoms(self) -> list[Symptom]:
+        """At most one truncation, reported at the end."""
+        return list(self._symptoms)
+
+    def _judge_sentence(self, spans: list[Span]) -> None:
+        last = spans[-1]
+        if last.closed or _LIST_LIKE.match(self._feed.lines[-1].text) or not last.text[-1:].strip():
+            return
+        word = _LAST_WORD.search(last.text)
+        dangling = bool(_DANGLING_MARK.search(last.text)) or (
+            word is not None
+            and last.text.endswith(word.group())
+            and word.group() in _DANGLING.get(self._language, frozenset())
+        )
+        if not _DENSE.search(last.text) and not last.text[-1].isalnum() and not dangling:
+            return  # an emoji, a closing bracket, a rule: an end of some kind
+        if not self._closes_its_sentences(spans[:-1]):
+            return
+        follows = len(spans) > 1 and spans[-2].line == last.line
+        enough = _size(last) >= (CUT_WORDS if follows or dangling else 2 * CUT_WORDS)
+        if dangling or enough:
+            self._report(last, "sentence", "in the middle of a sentence", confirmed=enough)
+
+    @staticmethod
+    def _closes_its_sentences(spans: list[Span]) -> bool:
+        """Whether the text ends its sentences with a mark: verse and notes do not."""
+        prose = [s for s in spans if not _LIST_LIKE.match(s.text) and _size(s) >= CUT_WORDS]
+        return len(prose) >= 2 and sum(bool(_TERMINAL.search(s.text)) for s in prose) >= 0.85 * len(prose)
+
+    def _open_fence(self) -> Span | None:
+        """The line that opened a code block nobody closed."""
+        opened: Span | None = None
+        for line in self._feed.lines:
+            if _FENCE.match(line.text):
+                bare = line.text.strip("`~ ")
+                if opened is not None and not bare:
+                    opened = None
+                elif opened is None and "```" not in bare:
+                    opened = line
+        return opened
+
+    def _open_json(self) -> bool:
+        """The answer as a whole is JSON and its brackets do not close."""
+        text = self._feed.text.strip()
+        if not re.match(r"\{\s*\"|\[\s*[\[{\"\d]", text):
+            return False
+        bare = _STRINGS.sub("", text)
+        return bare.count("{") + bare.count("[") > bare.count("}") + bare.count("]")
+
+    def _report(self, span: Span, where: str, words: str, *, confirmed: bool) -> None:
+        tail = span.text[-80:]
+        self._symptoms.append(
+            Symptom(
+                kind=SymptomKind.TRUNCATION,
+                onset=span.first,
+                alarm=max(self._feed.tokens, span.first),
+                score=1.0 if confirmed else 0.5,
+                confirmed=confirmed,
+                detail={"where": where, "excerpt": tail},
+                summary=f"the model ended by itself {words}: “…{tail}”",
+            )
+        )
+
+
+def _size(span: Span) -> int:
+    """Words, or half the characters where words are not separated by spaces."""
+    dense = len(_DENSE.findall(span.text))
+    return dense // 2 if dense * 2 > len(span.text) else len(span.text.split())

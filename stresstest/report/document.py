@@ -1,0 +1,141 @@
+"""A run as one JSON document: the contract of ``run --json``, and the longer form of ``report -o x.json``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from stresstest.model import Evidence, Generation, Plane, RunResult, Symptom
+from stresstest.report.text import excerpt
+
+
+def run_document(result: RunResult) -> dict[str, Any]:
+    """The keys of DESIGN's ``run --json``; absent values are null, never 0."""
+    settings = result.run.settings
+    threshold = result.threshold
+    degenerate = [g for g in result.generations if g.verdict.degenerate]
+    planes = Counter(g.plane for g in result.generations if g.plane is not None)
+    symptoms = Counter(str(g.verdict.symptom) for g in degenerate)
+    return {
+        "run_id": result.run.id,
+        "subject": asdict(settings.subject),
+        "simulated": result.run.profile.simulated,
+        "decoding": _decoding(result),
+        "generations": len(result.generations),
+        "onsets": len(degenerate),
+        "short": result.short,
+        "distinct_prompts": result.distinct_prompts,
+        "threshold": {
+            "tokens": threshold.tokens,
+            "alpha": threshold.alpha,
+            "confidence": threshold.confidence,
+            "n": threshold.n,
+            "onsets": threshold.onsets,
+            "certified": threshold.certified,
+            "censored_at": threshold.censored_at,
+            "lacking": threshold.lacking,
+        },
+        "safe_max_tokens": result.safe_max_tokens,
+        "planes": {str(p): planes.get(p, 0) for p in Plane},
+        "symptoms": dict(sorted(symptoms.items())),
+        "verdict": {
+            "plane": result.verdict.plane and str(result.verdict.plane),
+            "basis": result.verdict.basis and str(result.verdict.basis),
+            "sentence": result.verdict.sentence,
+            "evidence": [_evidence(e) for e in result.verdict.evidence],
+            "advice": list(result.verdict.advice),
+        },
+        "tokens_spent": result.tokens_spent,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def full_document(result: RunResult) -> dict[str, Any]:
+    """``run --json`` and everything behind it: provenance, curve, every generation with its symptoms."""
+    run = result.run
+    return {
+        **run_document(result),
+        "status": str(run.status),
+        "created": run.created,
+        "tool_version": run.tool_version,
+        "settings": {k: v for k, v in asdict(run.settings).items() if k not in {"subject", "decoding"}},
+        "endpoint": _endpoint(result),
+        "survival": [
+            {"tokens": t, "coherent": s, "low": low, "high": high} for t, s, low, high in result.survival
+        ],
+        "notes": list(result.notes),
+        "generation_list": [_generation(g) for g in result.generations],
+    }
+
+
+def dumps(document: dict[str, Any]) -> str:
+    """One JSON document, strictly valid: no NaN, non-ASCII kept."""
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def _decoding(result: RunResult) -> dict[str, Any]:
+    """What was sent; beside it the server's defaults, where they are known."""
+    decoding = result.run.settings.decoding
+    sent: dict[str, Any] = dict(decoding.sent())
+    if decoding.system_prompt is not None:
+        sent["system_prompt"] = decoding.system_prompt
+    defaults = dict(result.run.profile.defaults)
+    return {**sent, "server_defaults": defaults} if defaults else sent
+
+
+def _endpoint(result: RunResult) -> dict[str, Any]:
+    profile = asdict(result.run.profile)
+    profile["defaults"] = dict(profile["defaults"])
+    return profile
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {**asdict(evidence), "plane": str(evidence.plane)}
+
+
+def _symptom(symptom: Symptom) -> dict[str, Any]:
+    return {
+        "kind": str(symptom.kind),
+        "onset": symptom.onset,
+        "alarm": symptom.alarm,
+        "start": symptom.start,
+        "end": symptom.end,
+        "score": symptom.score,
+        "confirmed": symptom.confirmed,
+        "summary": symptom.summary,
+        "detail": dict(symptom.detail),
+    }
+
+
+def _generation(generation: Generation) -> dict[str, Any]:
+    verdict = generation.verdict
+    before, after = excerpt(generation)
+    failure = generation.failure
+    return {
+        "key": generation.key,
+        "phase": str(generation.job.phase),
+        "rung": generation.job.rung,
+        "units_asked": generation.job.units,
+        "units": verdict.units,
+        "seed": generation.job.seed,
+        "prompt_id": generation.prompt_id,
+        "prompt_tokens": generation.prompt_tokens,
+        "output_tokens": generation.output_tokens,
+        "token_source": generation.token_source,
+        "finish_reason": generation.finish_reason,
+        "aborted": generation.aborted,
+        "failure": failure and {"kind": str(failure.kind), "message": failure.message},
+        "onset": verdict.onset,
+        "alarm": verdict.alarm,
+        "symptom": verdict.symptom and str(verdict.symptom),
+        "observed": verdict.observed,
+        "recovered": verdict.recovered,
+        "loops_to_end": verdict.loops_to_end,
+        "symptoms": [_symptom(s) for s in verdict.symptoms],
+        "zones": [{"kind": str(z.kind), "start": z.start, "end": z.end} for z in verdict.zones],
+        "plane": generation.plane and str(generation.plane),
+        "evidence": [_evidence(e) for e in generation.evidence],
+        "excerpt": {"before": before, "after": after} if verdict.degenerate else None,
+    }

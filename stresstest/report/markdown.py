@@ -1,0 +1,131 @@
+"""A run as Markdown, to paste into a design review."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from stresstest.model import Evidence, RunResult
+from stresstest.report.sentences import (
+    decoding_words,
+    ending_counts,
+    headline,
+    representative,
+    reproduce_command,
+    symptom_rows,
+)
+from stresstest.report.text import clean, count, duration, excerpt, percent
+
+SIMULATED = "> **Simulated.** These numbers come from the simulator; they are no measurement of a model."
+
+
+def run_markdown(result: RunResult) -> str:
+    """The whole report of one run. Model text is escaped: it cannot become markup."""
+    sections: list[str] = [f"# {_inline(str(result.run.settings.subject))}"]
+    if result.run.profile.simulated:
+        sections.append(SIMULATED)
+    sections.append(f"**{_inline(headline(result))}**")
+    sections.append(_inline(result.verdict.sentence))
+    sections.append(_bullets(result.verdict.advice))
+    sections += ["## The number", _number_table(result)]
+    sections += ["## What was seen", _symptom_section(result)]
+    sections += ["## Evidence", _evidence_section(result.verdict.evidence)]
+    text = _excerpt_section(result)
+    if text:
+        sections += ["## The text around an onset", text]
+    sections += ["## Provenance", _provenance(result)]
+    return "\n\n".join(s for s in sections if s) + "\n"
+
+
+def _number_table(result: RunResult) -> str:
+    threshold = result.threshold
+    certified = count(threshold.tokens)
+    if threshold.censored_at:
+        certified = f"≥ {certified} (no onset seen up to there)"
+    rows = [
+        (
+            "safe max_tokens",
+            f"{count(result.safe_max_tokens)} (margin {percent(result.run.settings.margin)})",
+        ),
+        ("certified threshold T", certified),
+        ("tolerated risk α / confidence", f"{percent(threshold.alpha)} / {percent(threshold.confidence)}"),
+        ("at risk for T / degenerate by T", f"{threshold.n} / {threshold.onsets}"),
+        ("upper bound of the risk at T", percent(threshold.upper, 1)),
+        ("distinct prompts", str(result.distinct_prompts)),
+        ("declared looks", str(threshold.looks)),
+        ("context window", count(result.run.profile.max_model_len)),
+    ]
+    if threshold.lacking:
+        rows.append(("lacking", _inline(threshold.lacking)))
+    return _table(("", ""), rows)
+
+
+def _symptom_section(result: RunResult) -> str:
+    certifying = result.certifying
+    lines = [
+        f"{len(result.generations)} generations ({len(certifying)} of them certify): "
+        f"{ending_counts(result.generations)}; {result.short} short of the units asked for."
+    ]
+    rows = symptom_rows(result.generations)
+    if not rows:
+        return f"{lines[0]} No onset was seen."
+    table = _table(
+        ("symptom", "generations", "median onset", "earliest", "latest"),
+        [(s, str(n), count(m), count(lo), count(hi)) for s, n, m, lo, hi in rows],
+    )
+    return f"{lines[0]}\n\n{table}"
+
+
+def _evidence_section(evidence: Sequence[Evidence]) -> str:
+    if not evidence:
+        return "Nothing fails, so there is nothing to attribute."
+    rows = [
+        (str(e.plane), "for" if e.supports else "against", _inline(e.source), _inline(e.fact))
+        for e in evidence
+    ]
+    return _table(("plane", "", "source", "fact"), rows)
+
+
+def _excerpt_section(result: RunResult) -> str:
+    generation = representative(result.certifying) or representative(result.generations)
+    if generation is None:
+        return ""
+    before, after = excerpt(generation)
+    where = f"`{generation.key}`, onset at token {count(generation.verdict.onset)} (marked ▶)"
+    return f"{where}:\n\n<pre>{html.escape(before)}<b>▶{html.escape(after)}</b></pre>"
+
+
+def _provenance(result: RunResult) -> str:
+    run, profile = result.run, result.run.profile
+    rows = [
+        ("run", f"`{run.id}` ({run.status})"),
+        ("endpoint", f"{_inline(profile.base_url)}, {_inline(profile.version or 'version not known')}"),
+        ("model root", _inline(profile.root or "not known")),
+        ("decoding", _inline(decoding_words(result))),
+        ("concurrency", str(run.settings.concurrency)),
+        ("tokens spent / time", f"{count(result.tokens_spent)} / {duration(result.seconds)}"),
+        ("stresstest", run.tool_version),
+    ]
+    rows += [("not available", _inline(f"{m.what}: {m.cost}")) for m in profile.missing]
+    rows += [("note", _inline(note)) for note in result.notes]
+    fence = "```"
+    return f"{_table(('', ''), rows)}\n\n{fence}\n{clean(reproduce_command(result))}\n{fence}"
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_inline(line)}" for line in lines)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(header)} |", f"| {' | '.join('---' for _ in header)} |"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _inline(text: str) -> str:
+    """Foreign text on one line, unable to open markup or leave its table cell."""
+    flat = " ".join(clean(text).split())
+    flat = html.escape(flat, quote=False)
+    for character in "\\`*_[]|#~":
+        flat = flat.replace(character, f"\\{character}")
+    return flat

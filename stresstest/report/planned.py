@@ -1,0 +1,77 @@
+"""The plan of a run: for `plan`, as a table or one JSON document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stresstest.ladder import PlanSummary
+from stresstest.model import RIGORS, RunSettings
+from stresstest.report.text import NOT_MEASURED, clean, count, duration, percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def _seconds(tokens: int, tokens_per_second: float | None) -> float | None:
+    return None if tokens_per_second is None else tokens / tokens_per_second
+
+
+def plan_document(
+    settings: RunSettings, plan: PlanSummary, tokens_per_second: float | None
+) -> dict[str, Any]:
+    """The plan's numbers; seconds are null unless a throughput is given."""
+    return {
+        "subject": {
+            "model": settings.subject.model or None,
+            "task": settings.subject.task,
+            "language": settings.subject.language,
+        },
+        "rigor": settings.rigor,
+        "rungs": [
+            {
+                "number": r.number,
+                "units": r.units,
+                "target_tokens": r.target_tokens,
+                "max_tokens": r.max_tokens,
+            }
+            for r in plan.rungs
+        ],
+        "requests": plan.requests,
+        "worst_tokens": plan.worst_tokens,
+        "worst_seconds": _seconds(plan.worst_tokens, tokens_per_second),
+    }
+
+
+def print_plan(
+    console: Console, settings: RunSettings, plan: PlanSummary, tokens_per_second: float | None
+) -> None:
+    """The plan for a person."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rigor = RIGORS[settings.rigor]
+    console.print(
+        Text(
+            clean(
+                f"{settings.subject}: rigor {rigor.name}, risk {percent(rigor.alpha)} at "
+                f"{percent(rigor.confidence)} confidence, {rigor.planned} requests at risk planned"
+            ),
+            style="bold",
+        )
+    )
+    table = Table(box=None, padding=(0, 2), header_style="bold")
+    for name in ("rung", "units", "target tokens", "cap"):
+        table.add_column(name, justify="right")
+    for rung in plan.rungs:
+        table.add_row(str(rung.number), count(rung.units), count(rung.target_tokens), count(rung.max_tokens))
+    console.print(table)
+    seconds = _seconds(plan.worst_tokens, tokens_per_second)
+    time = duration(seconds) if seconds is not None else f"{NOT_MEASURED} (give --tokens-per-second)"
+    console.print(
+        f"at most {count(plan.requests)} requests, {count(plan.worst_tokens)} output tokens, time {time}"
+    )
+    console.print(
+        "The climb stops at the first rungs that degenerate, so a real run usually asks for much less. "
+        "Nothing was sent.",
+        style="dim",
+    )

@@ -1,0 +1,101 @@
+"""Shared dataclasses as JSON documents and back, equal to what went in.
+
+Plain JSON loses three things that `detail` mappings may hold: tuples, infinities and NaN. Python's
+own JSON keeps the numbers; tuples inside free-form mappings are tagged. Fields that a document
+lacks (written before they existed) take their defaults; fields it has too many are ignored.
+Output is ASCII, so that every string the model can write (NUL, lone surrogates) can be stored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from stresstest.errors import StoreError
+from stresstest.model import EndpointProfile, Generation, RunSettings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+_TUPLE = "!tuple"
+_USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
+
+
+def dump(value: DataclassInstance, *, without: Sequence[str] = ()) -> str:
+    """A dataclass as a JSON document, leaving out the top-level fields in `without`."""
+    plain = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name not in without}
+    return json.dumps(plain, separators=(",", ":"))
+
+
+def load(document: str, kind: type[T], **extra: object) -> T:
+    """The dataclass that `dump` wrote; `extra` fills the fields left out then. StoreError if damaged."""
+    import msgspec
+
+    try:
+        plain = json.loads(document, object_hook=_untag)
+        result = msgspec.convert(plain | extra, kind)
+    except (ValueError, TypeError, msgspec.ValidationError) as exc:
+        raise StoreError(f"A stored {kind.__name__} is damaged ({exc}).") from exc
+    return result
+
+
+def clean_url(url: str) -> str:
+    """The address without userinfo, query and fragment, where credentials travel."""
+    try:
+        parts = urlsplit(url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    except ValueError:
+        return _USERINFO.sub("", url).partition("?")[0]
+
+
+def clean_settings(settings: RunSettings) -> RunSettings:
+    """Settings fit for the store: no credentials in the address."""
+    return replace(settings, base_url=clean_url(settings.base_url))
+
+
+def clean_profile(profile: EndpointProfile) -> EndpointProfile:
+    """Profile fit for the store: no credentials in the address."""
+    return replace(profile, base_url=clean_url(profile.base_url))
+
+
+def clean_text(text: str, limit: int | None = None) -> str:
+    """Text that every database takes in a column: no NUL, no lone surrogate, at most `limit` long."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:limit]
+
+
+def clean_generation(generation: Generation) -> Generation:
+    """Generation fit for the store: a failure's sentence may quote an address with a password."""
+    failure = generation.failure
+    if failure is None or "://" not in failure.message:
+        return generation
+    return replace(generation, failure=replace(failure, message=_USERINFO.sub("", failure.message)))
+
+
+def _plain(value: Any, *, free: bool = False) -> Any:
+    """Nested dataclasses, mappings and sequences as what JSON knows.
+
+    free: inside a mapping of Any, where no declared type can tell a tuple from a list.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v, free=True) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [_plain(v, free=free) for v in value]
+        return {_TUPLE: items} if free and isinstance(value, tuple) else items
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    item = getattr(value, "item", None)  # a numpy scalar from a detector
+    return item() if callable(item) else str(value)
+
+
+def _untag(document: dict[str, Any]) -> Any:
+    return tuple(document[_TUPLE]) if document.keys() == {_TUPLE} else document

@@ -1,0 +1,102 @@
+"""Where the store is: a URL, a file path, or the user's data folder. Passwords are never shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stresstest.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+_FILE_NAME = "stresstest.sqlite3"
+_POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A resolved store address. `shown` holds no password and no query; `secret` is never printed."""
+
+    url: URL
+    shown: str
+    path: Path | None
+
+    def __repr__(self) -> str:
+        return f"Address({self.shown!r})"
+
+    def scrub(self, message: str) -> str:
+        """The message without the address's password, in case a driver quotes it."""
+        for secret in (self.url.password, *_query_secrets(self.url)):
+            if secret:
+                message = message.replace(secret, "***")
+        return message
+
+
+def data_folder() -> Path:
+    """The user's folder for this program's data: XDG_DATA_HOME, else what the platform prescribes."""
+    xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if xdg.is_absolute():  # the XDG specification: a relative path is invalid and ignored
+        return xdg / "stresstest"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "stresstest"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "stresstest"
+    return Path.home() / ".local" / "share" / "stresstest"
+
+
+def locate(url: str | None) -> Address:
+    """Resolve what the user gave. Raises UsageError for a URL that is malformed or not supported."""
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if not url:
+        return _file(data_folder() / _FILE_NAME)
+    if "://" not in url:
+        return _file(Path(url).expanduser())
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise UsageError("The store's URL cannot be understood.", hint=_HINT) from None
+    if parsed.drivername in _POSTGRES:
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        shown = parsed.set(query={}, password="***" if parsed.password else None)
+        return Address(parsed, shown.render_as_string(hide_password=False), None)
+    if parsed.drivername not in {"sqlite", "sqlite+pysqlite"}:
+        raise UsageError(f"A store cannot be kept in {parsed.drivername!r}.", hint=_HINT)
+    name = parsed.database
+    if not name or name == ":memory:":
+        return Address(URL.create("sqlite"), "sqlite:// (in memory)", None)
+    if name.startswith("file:"):  # SQLite's own URI, e.g. ?mode=ro&uri=true
+        return Address(parsed, name, None)
+    return _file(Path(name).expanduser())
+
+
+def make_parent(address: Address) -> None:
+    """Create the folder of a SQLite file. Outputs may hold production text: for the user's eyes only."""
+    if address.path is None:
+        return
+    try:
+        address.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreError(
+            f"The store's folder {address.path.parent} cannot be created: {exc.strerror}.", hint=_HINT
+        ) from exc
+
+
+def _file(path: Path) -> Address:
+    from sqlalchemy.engine import URL
+
+    path = path.absolute()
+    return Address(URL.create("sqlite", database=str(path)), str(path), path)
+
+
+def _query_secrets(url: URL) -> list[str]:
+    return [v for k, v in url.query.items() if "pass" in k.lower() and isinstance(v, str)]
+
+
+_HINT = "Give --store a file path, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE."

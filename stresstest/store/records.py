@@ -1,0 +1,87 @@
+"""What the store answers with, beyond the shared model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from stresstest.model import Decoding, PlaneVerdict, RunStatus, Subject, Threshold
+
+
+class Unset(Enum):
+    """Says "leave as it is" where None is a value of its own."""
+
+    UNSET = "unset"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One line of a list of runs.
+
+    created/ended: clock seconds. seconds: wall time over all sessions. generations: stored so far;
+    degenerate: those with an onset; lost: those that a service failure ended. output_tokens: spent.
+    threshold/safe_max_tokens: None while nothing is saved or certified.
+    """
+
+    id: str
+    subject: Subject
+    decoding: Decoding
+    rigor: str
+    status: RunStatus
+    simulated: bool
+    created: float
+    ended: float | None
+    seconds: float
+    generations: int
+    degenerate: int
+    lost: int
+    output_tokens: int
+    threshold: Threshold | None
+    safe_max_tokens: int | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredThreshold:
+    """A saved result with what is needed to judge whether it still applies.
+
+    latest: the newest of its subject and decoding (simulated and real ones apart).
+    saved: clock seconds at which it was written; created: of the run.
+    """
+
+    run_id: str
+    subject: Subject
+    decoding: Decoding
+    rigor: str
+    margin: float
+    threshold: Threshold
+    safe_max_tokens: int | None
+    verdict: PlaneVerdict
+    created: float
+    saved: float
+    tool_version: str
+    server_version: str | None
+    base_url: str
+    simulated: bool
+    distinct_prompts: int | None
+    latest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One stretch of work on a run; a resume begins a new one.
+
+    ended: clock seconds as recorded; None when the process was killed. last_seen: the best known
+    end: `ended`, else the end of the session's last committed generation, else `started`.
+    """
+
+    id: int
+    run_id: str
+    started: float
+    ended: float | None
+    last_seen: float
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of this session."""
+        return max(0.0, self.last_seen - self.started)

@@ -1,0 +1,100 @@
+"""Saved thresholds: queries on an open connection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select
+
+from stresstest.model import EndpointProfile, PlaneVerdict, RunSettings, Threshold
+from stresstest.store import tables
+from stresstest.store.documents import clean_text, dump, load
+from stresstest.store.records import StoredThreshold
+from stresstest.store.runs import require
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+
+def save(
+    connection: Connection,
+    run_id: str,
+    threshold: Threshold,
+    safe_max_tokens: int | None,
+    verdict: PlaneVerdict,
+    *,
+    distinct_prompts: int | None,
+    saved: float,
+) -> None:
+    """Save a run's result in place of the one it had."""
+    require(connection, run_id)
+    connection.execute(delete(tables.threshold).where(tables.threshold.c.run_id == run_id))
+    connection.execute(
+        insert(tables.threshold).values(
+            run_id=run_id,
+            saved=saved,
+            tokens=threshold.tokens,
+            certified=threshold.certified,
+            safe_max_tokens=safe_max_tokens,
+            distinct_prompts=distinct_prompts,
+            body=dump(threshold),
+            verdict=dump(verdict),
+        )
+    )
+
+
+def read(
+    connection: Connection, model: str | None, task: str | None, language: str | None
+) -> list[StoredThreshold]:
+    """Saved results: the latest of each subject and decoding first, then those they superseded."""
+    run, result = tables.run.c, tables.threshold.c
+    query = (
+        select(
+            *result,
+            run.settings,
+            run.profile,
+            run.created,
+            run.tool_version,
+        )
+        .join(tables.run, run.id == result.run_id)
+        .order_by(run.created.desc(), run.id.desc())
+    )
+    for column, wanted in ((run.model, model), (run.task, task), (run.language, language)):
+        if wanted is not None:
+            query = query.where(column == clean_text(wanted))
+    latest, older = [], []
+    seen = set()
+    for row in connection.execute(query):
+        stored = _stored(row)
+        # A simulator's number never takes the place of a measured one.
+        identity = (stored.subject, stored.decoding, stored.simulated)
+        if identity in seen:
+            older.append(replace(stored, latest=False))
+        else:
+            seen.add(identity)
+            latest.append(stored)
+    return latest + older
+
+
+def _stored(row: Any) -> StoredThreshold:
+    settings = load(row.settings, RunSettings)
+    profile = load(row.profile, EndpointProfile)
+    return StoredThreshold(
+        run_id=row.run_id,
+        subject=settings.subject,
+        decoding=settings.decoding,
+        rigor=settings.rigor,
+        margin=settings.margin,
+        threshold=load(row.body, Threshold),
+        safe_max_tokens=row.safe_max_tokens,
+        verdict=load(row.verdict, PlaneVerdict),
+        created=row.created,
+        saved=row.saved,
+        tool_version=row.tool_version,
+        server_version=profile.version,
+        base_url=settings.base_url,
+        simulated=profile.simulated,
+        distinct_prompts=row.distinct_prompts,
+        latest=True,
+    )

@@ -1,0 +1,230 @@
+"""Runs and their sessions: queries on an open connection."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import and_, case, delete, func, insert, select, update
+
+from stresstest.errors import StoreError, UsageError
+from stresstest.model import EndpointProfile, Run, RunSettings, RunStatus, Subject, Threshold
+from stresstest.store import tables
+from stresstest.store.documents import clean_profile, clean_settings, clean_text, dump, load
+from stresstest.store.records import RunSummary, Session, Unset
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+    from sqlalchemy.sql import ColumnElement
+
+_run = tables.run.c
+
+
+def create(connection: Connection, run: Run) -> None:
+    """Insert a run; StoreError when its id is taken."""
+    if connection.execute(select(_run.id).where(_run.id == run.id)).first():
+        raise StoreError(f"Run {run.id} is already in the store.")
+    subject = run.settings.subject
+    values = {
+        "id": run.id,
+        "model": clean_text(subject.model),
+        "task": clean_text(subject.task),
+        "language": clean_text(subject.language, 35),
+        "status": run.status.value,
+        "simulated": run.profile.simulated,
+        "created": run.created,
+        "ended": run.ended,
+        "tool_version": clean_text(run.tool_version, 64),
+        "prompts_digest": None if run.prompts_digest is None else clean_text(run.prompts_digest, 128),
+        "note": None if run.note is None else clean_text(run.note),
+        "settings": dump(clean_settings(run.settings)),
+        "profile": dump(clean_profile(run.profile)),
+    }
+    connection.execute(insert(tables.run).values(values))
+
+
+def change(
+    connection: Connection,
+    run_id: str,
+    status: RunStatus | Unset,
+    ended: float | Unset | None,
+    note: str | Unset | None,
+) -> None:
+    """Set the given columns; UsageError when there is no such run."""
+    values: dict[str, Any] = {}
+    if not isinstance(status, Unset):
+        values["status"] = status.value
+    if not isinstance(ended, Unset):
+        values["ended"] = ended
+    if not isinstance(note, Unset):
+        values["note"] = None if note is None else clean_text(note)
+    if not values:
+        require(connection, run_id)
+        return
+    if connection.execute(update(tables.run).where(_run.id == run_id).values(values)).rowcount == 0:
+        raise _unknown(connection, run_id)
+
+
+def remove(connection: Connection, run_id: str) -> None:
+    """Delete a run with all that belongs to it; UsageError when there is no such run."""
+    if connection.execute(delete(tables.run).where(_run.id == run_id)).rowcount == 0:
+        raise _unknown(connection, run_id)
+
+
+def require(connection: Connection, run_id: str) -> None:
+    """UsageError when there is no run with exactly this id."""
+    if connection.execute(select(_run.id).where(_run.id == run_id)).first() is None:
+        raise _unknown(connection, run_id)
+
+
+def find(connection: Connection, reference: str) -> Run:
+    """The run with this id, or the only one whose id begins so; UsageError otherwise."""
+    ids = _ids(connection)
+    matches = [reference] if reference in ids else [i for i in ids if reference and i.startswith(reference)]
+    if not matches:
+        raise _unknown(connection, reference)
+    if len(matches) > 1:
+        raise UsageError(
+            f"{reference!r} is the beginning of {len(matches)} runs: {_some(matches)}.",
+            hint="Give more characters of the id.",
+        )
+    return _read(connection.execute(select(tables.run).where(_run.id == matches[0])).one())
+
+
+def latest(connection: Connection, subject: Subject) -> Run | None:
+    """The newest run of a subject."""
+    query = select(tables.run).where(_of(subject)).order_by(_run.created.desc(), _run.id.desc()).limit(1)
+    row = connection.execute(query).first()
+    return None if row is None else _read(row)
+
+
+def summaries(connection: Connection, subject: Subject | None) -> list[RunSummary]:
+    """One line a run, newest first."""
+    gen = tables.generation.c
+    counts = (
+        select(
+            gen.run_id,
+            func.count().label("generations"),
+            func.count(gen.onset).label("degenerate"),
+            func.sum(case((gen.failure.is_not(None), 1), else_=0)).label("lost"),
+            func.sum(gen.output_tokens).label("output_tokens"),
+        )
+        .group_by(gen.run_id)
+        .subquery()
+    )
+    result = tables.threshold.c
+    query = (
+        select(tables.run, counts, result.body.label("threshold"), result.safe_max_tokens)
+        .outerjoin(counts, counts.c.run_id == _run.id)
+        .outerjoin(tables.threshold, result.run_id == _run.id)
+        .order_by(_run.created.desc(), _run.id.desc())
+    )
+    if subject is not None:
+        query = query.where(_of(subject))
+    rows = connection.execute(query).all()
+    return [_summary(row, sum(s.seconds for s in sessions(connection, row.id))) for row in rows]
+
+
+def begin_session(connection: Connection, run_id: str, started: float) -> int:
+    """Insert a session and return its id."""
+    require(connection, run_id)
+    result = connection.execute(insert(tables.session).values(run_id=run_id, started=started))
+    key = result.inserted_primary_key
+    assert key is not None  # a single-row insert always has one
+    return int(key[0])
+
+
+def finish_session(connection: Connection, session_id: int, ended: float) -> None:
+    """Record a session's end; StoreError when there is no such session."""
+    session = tables.session
+    found = connection.execute(update(session).where(session.c.id == session_id).values(ended=ended))
+    if found.rowcount == 0:
+        raise StoreError(f"There is no session {session_id} in the store.")
+
+
+def sessions(connection: Connection, run_id: str) -> list[Session]:
+    """The sessions of a run in the order of their start.
+
+    One without an end was killed: it lasted until its last committed generation, which is the last
+    one that ended before the next session began.
+    """
+    table, gen = tables.session.c, tables.generation.c
+    rows = connection.execute(
+        select(table.id, table.started, table.ended)
+        .where(table.run_id == run_id)
+        .order_by(table.started, table.id)
+    ).all()
+    found = []
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        seen = row.ended
+        if seen is None:
+            mine = [gen.run_id == run_id, gen.ended >= row.started]
+            if following is not None:
+                mine.append(gen.ended < following.started)
+            seen = connection.execute(select(func.max(gen.ended)).where(and_(*mine))).scalar()
+        last_seen = row.started if seen is None else max(seen, row.started)
+        found.append(Session(row.id, run_id, row.started, row.ended, last_seen))
+    return found
+
+
+def _of(subject: Subject) -> ColumnElement[bool]:
+    return and_(
+        _run.model == clean_text(subject.model),
+        _run.task == clean_text(subject.task),
+        _run.language == clean_text(subject.language, 35),
+    )
+
+
+def _read(row: Any) -> Run:
+    return Run(
+        id=row.id,
+        settings=load(row.settings, RunSettings),
+        profile=load(row.profile, EndpointProfile),
+        status=RunStatus(row.status),
+        created=row.created,
+        ended=row.ended,
+        tool_version=row.tool_version,
+        prompts_digest=row.prompts_digest,
+        note=row.note,
+    )
+
+
+def _summary(row: Any, seconds: float) -> RunSummary:
+    settings = load(row.settings, RunSettings)
+    return RunSummary(
+        id=row.id,
+        subject=settings.subject,
+        decoding=settings.decoding,
+        rigor=settings.rigor,
+        status=RunStatus(row.status),
+        simulated=row.simulated,
+        created=row.created,
+        ended=row.ended,
+        seconds=seconds,
+        generations=row.generations or 0,
+        degenerate=row.degenerate or 0,
+        lost=int(row.lost or 0),
+        output_tokens=int(row.output_tokens or 0),
+        threshold=None if row.threshold is None else load(row.threshold, Threshold),
+        safe_max_tokens=row.safe_max_tokens,
+        note=row.note,
+    )
+
+
+def _ids(connection: Connection) -> list[str]:
+    """All ids, newest first."""
+    return list(connection.execute(select(_run.id).order_by(_run.created.desc(), _run.id.desc())).scalars())
+
+
+def _unknown(connection: Connection, reference: str) -> UsageError:
+    ids = _ids(connection)
+    if not ids:
+        return UsageError(f"There is no run {reference!r}: the store is empty.")
+    close = difflib.get_close_matches(reference, ids, n=3, cutoff=0.6)
+    hint = f"Did you mean {_some(close)}?" if close else f"The newest are {_some(ids)}."
+    return UsageError(f"There is no run {reference!r} in the store.", hint=hint)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")

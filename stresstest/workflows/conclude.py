@@ -1,0 +1,89 @@
+"""From what is stored to a `RunResult`: the same answer for run, report, recommend and runs show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stresstest.diagnosis import annotate, plane_verdict
+from stresstest.errors import UsageError
+from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, Threshold
+from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve
+
+if TYPE_CHECKING:
+    from stresstest.store.repository import Store
+
+
+def find_run(store: Store, reference: str) -> Run:
+    """The run that a user means: an id, its unique beginning, or "latest". UsageError when there is none."""
+    if reference != "latest":
+        return store.run(reference)
+    newest = store.runs()
+    if not newest:
+        raise UsageError("No runs are stored yet.", hint="Start one with: stresstest run --model M --lang it")
+    return store.run(newest[0].id)
+
+
+def conclude(store: Store, reference: str) -> RunResult:
+    """Judge a stored run. Pure in what is stored: the same run gives the same result at any time."""
+    run = find_run(store, reference)
+    samples = store.samples(run.id)
+    generations = annotate(store.generations(run.id), samples, run.profile)
+    certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    settings = run.settings
+    threshold = certified_threshold(
+        certifying,
+        RIGORS[settings.rigor],
+        tighten=settings.tighten,
+        temperature=settings.decoding.temperature,
+    )
+    if run.status is not RunStatus.DONE:
+        threshold = _incomplete(threshold, len(certifying))
+    return RunResult(
+        run=run,
+        threshold=threshold,
+        safe_max_tokens=safe_max_tokens(threshold, settings.margin),
+        verdict=plane_verdict(generations, settings.decoding, run.profile),
+        generations=tuple(generations),
+        samples=tuple(samples),
+        short=sum(1 for g in generations if is_short(g)),
+        distinct_prompts=len({g.prompt_id for g in certifying}),
+        tokens_spent=sum(g.output_tokens for g in generations),
+        seconds=store.wall_seconds(run.id),
+        survival=survival_curve(certifying),
+        notes=tuple(_notes(generations)),
+    )
+
+
+def _incomplete(threshold: Threshold, measured: int) -> Threshold:
+    """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
+    return replace(
+        threshold,
+        tokens=None,
+        upper=None,
+        certified=False,
+        censored_at=None,
+        lacking=f"the run is not complete: {measured} generations of its certifying sample are measured, "
+        "and those still missing are not a random part of it; resume the run",
+    )
+
+
+def is_short(generation: Generation) -> bool:
+    """Ended by itself in good order with fewer units than asked: counted, no symptom."""
+    asked, got = generation.job.units, generation.verdict.units
+    ended = generation.finish_reason == "stop" and not generation.verdict.degenerate
+    return ended and asked is not None and got is not None and got < asked
+
+
+def _notes(generations: Sequence[Generation]) -> list[str]:
+    notes = []
+    sources = {g.token_source for g in generations if g.tokens} - {"server"}
+    if sources:
+        notes.append(f"Token counts are not the server's own: {', '.join(sorted(sources))}.")
+    lags = [g.loop_lag for g in generations if g.loop_lag is not None]
+    if lags and max(lags) > 0.25:
+        notes.append(f"This client lagged up to {max(lags):.2f} s: timings are unreliable, texts are not.")
+    if any(g.verdict.tokens and all(t.entropy is None for t in g.tokens) for g in generations):
+        notes.append("Entropy was not measured: the server gave no logprobs.")
+    return notes

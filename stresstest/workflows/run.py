@@ -1,0 +1,264 @@
+"""`run`: climb, certify, judge, store. A short story told in calls."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from stresstest import __version__, clock
+from stresstest.diagnosis import annotate
+from stresstest.endpoint.client import Endpoint
+from stresstest.errors import EndpointError, UsageError
+from stresstest.execution.driver import drive
+from stresstest.execution.events import Event
+from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, worst_case
+from stresstest.model import EndpointProfile, Generation, Run, RunResult, RunSettings, RunStatus, ServerSample
+from stresstest.report.progress import Progress
+from stresstest.store.repository import Store
+from stresstest.telemetry.sampler import MetricsSampler
+from stresstest.workflows.conclude import conclude, find_run
+from stresstest.workflows.setting import (
+    Prompts,
+    WorkFactory,
+    ask_endpoint,
+    horizon_for,
+    ladder_setup,
+    load_source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a campaign ended: its result, and the error that cut it short, if one did."""
+
+    result: RunResult
+    interrupted: bool = False
+    error: EndpointError | None = None
+
+
+async def run_campaign(
+    settings: RunSettings,
+    store: Store,
+    progress: Progress,
+    *,
+    api_key: str | None = None,
+    stop: asyncio.Event | None = None,
+) -> Ending:
+    """Measure one subject from the first rung to the certified threshold.
+
+    Raises UsageError or EndpointError when nothing could be started; once a run exists, trouble with
+    the endpoint is returned in the `Ending` beside what was measured.
+    """
+    prompts = load_source(settings)
+    async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model or None) as endpoint:
+        profile, settings = await ask_endpoint(endpoint, settings)
+        horizon = await horizon_for(endpoint, profile, prompts, settings)
+        run = Run(
+            id=_new_id(),
+            settings=replace(settings, horizon=horizon),
+            profile=profile,
+            status=RunStatus.RUNNING,
+            created=clock.now(),
+            tool_version=__version__,
+            prompts_digest=prompts.digest(),
+        )
+        store.create_run(run)
+        return await _Campaign(run, store, progress, endpoint, prompts, api_key, stop).play()
+
+
+async def resume_campaign(
+    run_id: str,
+    store: Store,
+    progress: Progress,
+    *,
+    base_url: str | None = None,
+    budget_tokens: int | None = None,
+    budget_seconds: float | None = None,
+    api_key: str | None = None,
+    stop: asyncio.Event | None = None,
+) -> Ending:
+    """Go on with a stored run: what finished is not repeated; a run that is done is only concluded again.
+
+    Budgets, when given, replace the stored ones. Raises UsageError when the served model or the
+    prompts are no longer those that the run began with.
+    """
+    run = find_run(store, run_id)
+    settings = replace(
+        run.settings,
+        base_url=base_url or run.settings.base_url,
+        budget_tokens=budget_tokens or run.settings.budget_tokens,
+        budget_seconds=budget_seconds or run.settings.budget_seconds,
+    )
+    if run.status is RunStatus.DONE:
+        progress.note(f"run {run.id} is already complete; nothing is sent")
+        return Ending(conclude(store, run.id))
+    prompts = load_source(settings)
+    if prompts.digest() != run.prompts_digest:
+        raise UsageError(
+            f"The prompts of run {run.id} have changed since it began; going on would mix two samples.",
+            hint="Restore the task or prompts file, or start a new run.",
+        )
+    async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model) as endpoint:
+        profile, _ = await ask_endpoint(endpoint, settings)
+        _refuse_another_model(run, profile)
+        store.update_run(run.id, status=RunStatus.RUNNING)
+        run = replace(run, settings=settings)
+        return await _Campaign(run, store, progress, endpoint, prompts, api_key, stop).play()
+
+
+class _Campaign:
+    """One session of a run against an open endpoint."""
+
+    def __init__(
+        self,
+        run: Run,
+        store: Store,
+        progress: Progress,
+        endpoint: Endpoint,
+        prompts: Prompts,
+        api_key: str | None,
+        stop: asyncio.Event | None,
+    ) -> None:
+        self.run = run
+        self.store = store
+        self.progress = progress
+        self.endpoint = endpoint
+        self.prompts = prompts
+        self.api_key = api_key
+        self.stop = stop or asyncio.Event()
+        self.setup: LadderSetup = ladder_setup(run.settings, prompts, run.settings.horizon or 0)
+        self.done: list[Generation] = store.generations(run.id)
+        self.samples: list[ServerSample] = store.samples(run.id)
+        self.samples_stored = len(self.samples)
+        self.spent = sum(g.output_tokens for g in self.done)
+        self.session_started = clock.now()
+        self.seconds_before = store.wall_seconds(run.id)
+        self.over_budget = False
+
+    async def play(self) -> Ending:
+        settings = self.run.settings
+        self.progress.started(self.run.id, settings, self.run.profile)
+        self.progress.planned(worst_case(self.setup))
+        if self.done:
+            self.progress.resumed(self.done)
+        session = self.store.add_session(self.run.id, self.session_started)
+        error: EndpointError | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                await self._watch_metrics(stack)
+                await self._climb_and_certify()
+        except EndpointError as caught:
+            error = caught
+        finally:
+            await self._store_samples()
+            self.store.end_session(session, clock.now())
+        return self._finish(error)
+
+    async def _climb_and_certify(self) -> None:
+        works = WorkFactory(self.endpoint, self.run.profile, self.prompts, self.run.settings, {})
+        while not self.stop.is_set() and not self._budget_spent():
+            step = next_step(self.setup, annotate(self.done, self.samples, self.run.profile))
+            if isinstance(step, Done):
+                self.progress.note(step.reason)
+                return
+            self.progress.stage(step)
+            await self._stage(step, works)
+
+    async def _stage(self, step: Climb | Certify, works: WorkFactory) -> None:
+        generations = drive(
+            self.endpoint,
+            await works.works(step.jobs),
+            concurrency=self.run.settings.concurrency,
+            abort=self.run.settings.abort,
+            on_event=self._on_event,
+            stop=self.stop,
+            should_stop=self._budget_spent,
+        )
+        async for generation in generations:
+            await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
+            await self._store_samples()
+            self.done.append(generation)
+            self.spent += generation.output_tokens
+
+    def _on_event(self, event: Event) -> None:
+        self.progress.event(event)
+
+    async def _watch_metrics(self, stack: AsyncExitStack) -> None:
+        if not self.run.profile.metrics:
+            return
+        sampler = MetricsSampler(
+            self.run.profile.base_url,
+            model=self.run.profile.model,
+            api_key=self.api_key,
+            on_sample=self._on_sample,
+        )
+        sampler.start()
+        stack.push_async_callback(sampler.stop)
+
+    def _on_sample(self, sample: ServerSample) -> None:
+        self.samples.append(sample)
+        self.progress.sample(sample)
+
+    async def _store_samples(self) -> None:
+        """In batches with each generation, so that a killed run loses at most the last few seconds."""
+        fresh = self.samples[self.samples_stored :]
+        if fresh:
+            await asyncio.to_thread(self.store.add_samples, self.run.id, fresh)
+            self.samples_stored += len(fresh)
+
+    def _budget_spent(self) -> bool:
+        settings = self.run.settings
+        seconds = self.seconds_before + clock.now() - self.session_started
+        tokens_over = settings.budget_tokens is not None and self.spent >= settings.budget_tokens
+        time_over = settings.budget_seconds is not None and seconds >= settings.budget_seconds
+        if (tokens_over or time_over) and not self.over_budget:
+            self.over_budget = True
+            what = f"{self.spent:,} tokens" if tokens_over else f"{seconds:.0f} s"
+            self.progress.note(f"the budget is spent ({what}); no further generation is started")
+        return self.over_budget
+
+    def _finish(self, error: EndpointError | None) -> Ending:
+        interrupted = self.stop.is_set()
+        if error is not None:
+            status, note = RunStatus.FAILED, str(error)
+        elif interrupted:
+            status, note = RunStatus.INTERRUPTED, "interrupted"
+        elif self.over_budget:
+            status, note = RunStatus.INTERRUPTED, "the budget was spent before the plan was complete"
+        else:
+            status, note = RunStatus.DONE, None
+        self.store.update_run(self.run.id, status=status, ended=clock.now(), note=note)
+        result = conclude(self.store, self.run.id)
+        if status is RunStatus.DONE:
+            self.store.save_threshold(
+                self.run.id,
+                result.threshold,
+                result.safe_max_tokens,
+                result.verdict,
+                distinct_prompts=result.distinct_prompts,
+            )
+        return Ending(result, interrupted=interrupted, error=error)
+
+
+def _refuse_another_model(run: Run, profile: EndpointProfile) -> None:
+    before, now = run.profile, profile
+    for name, old, new in (
+        ("model", before.model, now.model),
+        ("root", before.root, now.root),
+        ("vLLM version", before.version, now.version),
+        ("maximum length", before.max_model_len, now.max_model_len),
+    ):
+        if old != new:
+            raise UsageError(
+                f"The server no longer is what run {run.id} began with: {name} was {old}, is {new}.",
+                hint="Start a new run; mixing the two would certify neither.",
+            )
+
+
+def _new_id() -> str:
+    """Sorts by time, reads aloud: 20261121-173000-4f2a."""
+    import time
+
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"

@@ -1,0 +1,197 @@
+"""Recreates the lab model: `python -m tests.lab.train --out FOLDER --minutes 55`.
+
+The model sees positions 0..767 only; its position table has 4,096 rows and the rest stay as they
+were drawn. That is the whole trick: past 768 the model is as incoherent as it is fluent before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from tests.lab.examples import END, ExampleSource
+from tests.lab.gpt import Gpt, Shape, save_model
+from tests.lab.tokenizer import save_tokenizer, train_tokenizer
+
+TRAINED = 768
+"""Positions the model is trained on."""
+CONTEXT = 4096
+BUCKETS = (256, 384, 512, 640, TRAINED)
+BATCH_TOKENS = 8 * TRAINED
+IGNORED = -100
+
+
+@dataclass
+class Bucket:
+    """Examples of about one length: inputs and targets, [examples, length]."""
+
+    tokens: np.ndarray
+    targets: np.ndarray
+
+
+def encode(tokenizer: Tokenizer, source: ExampleSource, count: int) -> list[tuple[list[int], int]]:
+    """`count` examples as (token ids cut to the trained context, length of the unlearned head)."""
+    end = tokenizer.token_to_id(END)
+    examples = [source.draw() for _ in range(count)]
+    heads = tokenizer.encode_batch([e.prompt + e.given for e in examples])
+    answers = tokenizer.encode_batch([e.answer for e in examples])
+    encoded = []
+    for example, head, answer in zip(examples, heads, answers, strict=True):
+        ids = head.ids + answer.ids + ([end] if example.ended else [])
+        encoded.append((ids[: TRAINED + 1], len(head.ids)))
+    return encoded
+
+
+def bucketed(encoded: list[tuple[list[int], int]], end: int) -> list[Bucket]:
+    """Pad each example to the smallest bucket that holds it."""
+    groups: list[list[tuple[list[int], int]]] = [[] for _ in BUCKETS]
+    for ids, head in encoded:
+        groups[next(i for i, size in enumerate(BUCKETS) if len(ids) - 1 <= size)].append((ids, head))
+    buckets = []
+    for size, group in zip(BUCKETS, groups, strict=True):
+        tokens = np.full((len(group), size), end, np.int16)
+        targets = np.full((len(group), size), IGNORED, np.int16)
+        for row, (ids, head) in enumerate(group):
+            tokens[row, : len(ids) - 1] = ids[:-1]
+            targets[row, head - 1 : len(ids) - 1] = ids[head:]
+        buckets.append(Bucket(tokens, targets))
+    return buckets
+
+
+def batches(buckets: list[Bucket], rng: random.Random) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless shuffled batches of one bucket each, about the same number of tokens in all."""
+    while True:
+        plan = []
+        for bucket in buckets:
+            order = list(range(len(bucket.tokens)))
+            rng.shuffle(order)
+            size = BATCH_TOKENS // bucket.tokens.shape[1]
+            plan += [(bucket, order[i : i + size]) for i in range(0, len(order) - size + 1, size)]
+        rng.shuffle(plan)
+        for bucket, rows in plan:
+            tokens, targets = bucket.tokens[rows], bucket.targets[rows]
+            yield torch.from_numpy(tokens.astype(np.int64)), torch.from_numpy(targets.astype(np.int64))
+
+
+def make_optimizer(model: Gpt, rate: float) -> torch.optim.AdamW:
+    """AdamW; no decay on vectors and embeddings. On positions it would reach the untrained ones."""
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "wpe" not in n and "wte" not in n]
+    rest = [p for n, p in model.named_parameters() if p.ndim != 2 or "wpe" in n or "wte" in n]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
+
+
+def loss_of(model: Gpt, tokens: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy over the answers' tokens, in nats."""
+    logits = model.logits(model.hidden(tokens))
+    return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED)
+
+
+class Schedule:
+    """Warm-up, then a cosine down to 2 % of the peak, over steps or over minutes."""
+
+    def __init__(self, rate: float, steps: int | None, minutes: float) -> None:
+        self.rate, self.steps, self.seconds = rate, steps, minutes * 60
+        self.started = time.monotonic()
+
+    def progress(self, step: int) -> float:
+        """Share of the training done, 0..1."""
+        if self.steps:
+            return step / self.steps
+        return (time.monotonic() - self.started) / self.seconds
+
+    def at(self, step: int) -> float:
+        """The learning rate now."""
+        warm = min(1.0, (step + 1) / 150)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, self.progress(step))))
+        return self.rate * warm * (0.02 + 0.98 * cosine)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Build the data, train, write snapshots and the final model."""
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(args.threads)
+    tokenizer = train_tokenizer(args.seed)
+    end = tokenizer.token_to_id(END)
+    buckets = bucketed(encode(tokenizer, ExampleSource(args.seed + 1), args.examples), end)
+    print("examples by bucket", [(len(b.tokens), b.tokens.shape[1]) for b in buckets], flush=True)
+    model = Gpt(Shape(tokenizer.get_vocab_size(), args.width, args.layers, args.heads, CONTEXT))
+    print("parameters", sum(p.numel() for p in model.parameters()), flush=True)
+    optimizer = make_optimizer(model, args.rate)
+    objective = torch.compile(loss_of) if args.compile else loss_of
+    snapshots = [float(x) / 100 for x in args.snapshots.split(",") if x]
+    schedule = Schedule(args.rate, args.steps, args.minutes)
+    recent: list[float] = []
+    for step, (tokens, targets) in enumerate(batches(buckets, random.Random(args.seed + 2))):
+        if schedule.progress(step) >= 1:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.at(step)
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+            loss = objective(model, tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        recent.append(loss.item())
+        if step % 50 == 49:
+            report(schedule, step, recent)
+            recent.clear()
+        if snapshots and schedule.progress(step) >= snapshots[0]:
+            write(model, tokenizer, args.scratch / f"at-{round(snapshots.pop(0) * 100)}-percent", end)
+    print("steps", step, "seconds", round(time.monotonic() - schedule.started), flush=True)
+    write(model, tokenizer, args.out, end)
+
+
+def report(schedule: Schedule, step: int, losses: list[float]) -> None:
+    """One line of progress."""
+    seconds = time.monotonic() - schedule.started
+    done = schedule.progress(step)
+    print(
+        f"step {step + 1} loss {sum(losses) / len(losses):.4f} rate {schedule.at(step):.2e} "
+        f"done {done:.1%} elapsed {seconds:.0f}s eta {seconds / max(done, 1e-9) - seconds:.0f}s",
+        flush=True,
+    )
+
+
+def write(model: Gpt, tokenizer: Tokenizer, folder: Path, end: int) -> None:
+    """A complete model folder."""
+    save_model(model, folder, end)
+    save_tokenizer(tokenizer, folder, CONTEXT)
+
+
+def main() -> None:
+    """Parse the command line and train."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, help="where snapshots go (default: beside --out)")
+    parser.add_argument("--snapshots", default="", help="percentages of the training, e.g. 8,15,25")
+    parser.add_argument("--minutes", type=float, default=55)
+    parser.add_argument("--steps", type=int, help="instead of --minutes; reproducible")
+    parser.add_argument("--examples", type=int, default=40_000)
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="bfloat16 autocast (needs avx512_bf16 to pay)")
+    parser.add_argument("--compile", action="store_true", help="torch.compile (needs a C++ compiler)")
+    args = parser.parse_args()
+    args.scratch = args.scratch or args.out.parent
+    train(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The flooding detector: a handful of words own a window; tables, keys and rulers do not count."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.flooding import WINDOW, FloodingDetector
+from stresstest.detectors.panel import text_tokens
+from stresstest.model import Token
+
+
+def watch(text: str, prompt: str = "") -> FloodingDetector:
+    detector = FloodingDetector(PanelSpec(prompt_text=prompt))
+    for token in text_tokens(text):
+        detector.update(token)
+    detector.finish(None)
+    return detector
+
+
+def prose(count: int, seed: int = 3) -> str:
+    """Words of a vocabulary with a few very frequent ones, as in any language."""
+    rng = random.Random(seed)
+    words = ["the", "of", "and", "a"] * 20 + [
+        f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)
+    ]
+    return " ".join(rng.choices(words, k=count))
+
+
+def flood(words: str, count: int, seed: int = 5) -> str:
+    rng = random.Random(seed)
+    return " ".join(rng.choices(words.split(), k=count))
+
+
+@given(st.integers(0, 200), st.integers(80, 300), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_flood_is_found_where_it_begins(before: int, length: int, seed: int) -> None:
+    """No period, so no loop: found within a window, dated to its first word."""
+    detector = watch(f"{prose(before, seed)} {flood('non sì forse', length, seed)}")
+    (found,) = detector.symptoms()
+    assert found.onset == before + 1
+    assert before + WINDOW * 0.9 <= found.alarm <= before + WINDOW
+    assert found.end is None
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_prose_is_never_a_flood(seed: int) -> None:
+    """Frequent words make half of a text; four of them never own it."""
+    assert watch(prose(800, seed)).symptoms() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"{i}. {'ABCD'[i * 7 % 4]}" for i in range(1, 200)),
+        "\n".join(f"{i}. {('True', 'False')[i * i % 3 % 2]}" for i in range(1, 200)),
+        "\n".join(f"| {('yes', 'no')[i * i % 3 % 2]} | {('yes', 'no')[i % 2]} |" for i in range(120)),
+        "".join(random.Random(1).choices("ACGT", k=900)),
+        " ".join(random.Random(1).choices("ACGT", k=900)),
+        "-----  =====  ..... " * 60,
+        " ".join(str(i % 3) for i in range(600)),
+        "\n \n\t" * 300,
+    ],
+)
+def test_keys_tables_sequences_and_rulers_are_no_floods(text: str) -> None:
+    """Few symbols are their nature."""
+    detector = watch(text)
+    assert detector.symptoms() == []
+    assert detector.open_from is None
+
+
+def test_a_flood_ends_when_other_words_come_back() -> None:
+    """The stretch has an end, and a second flood is a second symptom."""
+    text = f"{flood('no yes', 100)} {prose(200)} {flood('si ma', 100)}"
+    first, second = watch(text).symptoms()
+    assert (first.onset, first.end) == (1, pytest.approx(100, abs=40))
+    assert first.end is not None
+    assert (second.onset, second.end) == (301, None)
+
+
+def test_a_tail_that_may_become_a_flood_is_open() -> None:
+    """Forty flooding words at the end of a capped output are not yet known healthy."""
+    detector = watch(f"{prose(150)} {flood('no yes', 40)}")
+    assert detector.symptoms() == []
+    assert detector.open_from == 151
+    assert watch(prose(190)).open_from is None
+
+
+def test_requested_words_may_flood() -> None:
+    """Who asks for them gets them."""
+    text = flood("heads tails", 200)
+    assert watch(text, 'Toss a coin 200 times and write "heads" or "tails".').symptoms() == []
+    assert len(watch(text, "Write a poem.").symptoms()) == 1
+
+
+def test_one_ideograph_is_a_word() -> None:
+    """Scripts without spaces flood by the character."""
+    assert len(watch("".join(random.Random(2).choices("好的是", k=120))).symptoms()) == 1
+
+
+def test_subword_pieces_and_case_do_not_hide_a_flood() -> None:
+    """Tokens come with blanks before them and capitals at random."""
+    detector = FloodingDetector(PanelSpec())
+    rng = random.Random(4)
+    for _ in range(100):
+        detector.update(Token(rng.choice([" Very", "very", " VERY", " so", ""])))
+    (found,) = detector.symptoms()
+    assert found.detail["words"] == ["so", "very"]
+    assert 0.5 <= found.score < 1
