@@ -33,7 +33,7 @@ def help_of(command: tuple[str, ...]) -> str:
         text=True,
         check=True,
     )
-    return done.stdout.replace("python -m stresstest", "stresstest").strip()
+    return done.stdout.strip()
 
 
 def reference() -> str:

@@ -65,7 +65,7 @@ app.add_typer(runs.app, name="runs")
 def main() -> None:
     """Entry point: every foreseen error becomes one sentence and its exit code."""
     try:
-        app()
+        app(prog_name="stresstest")
     except StresstestError as error:
         show_error(error)
         sys.exit(error.exit_code)

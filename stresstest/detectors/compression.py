@@ -19,6 +19,11 @@ FLOOR = 0.92
 """A sentence is short below this share of the shortest early one (the early 5 % quantile from 20 on)."""
 DEPTH = 0.6
 """A collapse needs the median of the window below this share of the early median, not just many shorts."""
+REGULAR = 0.45
+"""Lengths prove something alone only where they are regular: the floor is at least this share of the
+early median. Free prose mixes long and short sentences and turns to dialogue or notes when it likes."""
+UNITS_LEAST = 4
+"""Fewer units than this are no rhythm to lose."""
 UNIT_SHORT = 0.5
 UNIT_COLLAPSED = 1 / 3
 
@@ -44,7 +49,7 @@ class SentenceLengths:
     """Early baseline and a window of the last seven sentences."""
 
     _early: list[int] = field(default_factory=list)
-    _recent: deque[tuple[int, int, bool]] = field(default_factory=lambda: deque(maxlen=7))
+    _recent: deque[tuple[int, int, bool, int]] = field(default_factory=lambda: deque(maxlen=7))
 
     @property
     def floor(self) -> float:
@@ -52,10 +57,10 @@ class SentenceLengths:
         rank = 1 if len(self._early) >= 20 else 0
         return FLOOR * self._early[rank]
 
-    def add(self, chars: int, first: int) -> Shrunk | None:
-        """The next sentence's length and first token; a run of short ones that ends with it, if any."""
+    def add(self, chars: int, first: int, unit: int = 0) -> Shrunk | None:
+        """The next sentence: length, first token, units so far. The run of short ones it ends, if any."""
         short = len(self._early) >= EARLY_LEAST and chars < self.floor
-        self._recent.append((chars, first, short))
+        self._recent.append((chars, first, short, unit))
         if not short:
             if len(self._early) < EARLY_MOST:
                 insort(self._early, chars)
@@ -67,8 +72,13 @@ class SentenceLengths:
         before, after = median(self._early), median(each[0] for each in window)
         every = [each for each in self._recent if each[2]]
         whole = median(each[0] for each in self._recent)
-        certain = len(every) >= 6 and whole <= DEPTH * before
-        return Shrunk("sentences", shorts[0][1], len(shorts), len(window), before, after, certain)
+        regular = self.floor >= REGULAR * before
+        # A list of sources or a quick dialogue lies in one unit; a model that fails goes on numbering.
+        running = unit >= UNITS_LEAST and len({each[3] for each in every}) >= 2
+        certain = running and regular and len(every) >= 6 and whole <= DEPTH * before
+        # A short sentence followed by a healthy one was a stray: the run begins with the next.
+        begin = shorts[0] if window[window.index(shorts[0]) + 1][2] else shorts[1]
+        return Shrunk("sentences", begin[1], len(shorts), len(window), before, after, certain)
 
     @property
     def open_from(self) -> int | None:

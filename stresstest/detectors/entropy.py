@@ -150,11 +150,11 @@ def _change(departures: list[float]) -> int:
     """Index of the first block after the change, within the excursion that ended in an alarm.
 
     The sum's last zero supposes a change of twice the slack. Once the level after it is known (from the
-    latest blocks), half of that is the better slack, and the change is where the sum from there on is
+    latest blocks), a third of it is the better slack, and the change is where the sum from there on is
     greatest.
     """
     level = sum(departures[-MIN_BLOCKS:]) / MIN_BLOCKS
-    slack = max(SLACK, level / 2)
+    slack = max(SLACK, level / 3)
     best, total, first = 0.0, 0.0, len(departures) - 1
     for i in range(len(departures) - 1, -1, -1):
         total += departures[i] - slack

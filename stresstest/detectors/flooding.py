@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.template import normalised, requested
@@ -44,8 +45,7 @@ class _Flood:
     standing: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(NamedTuple):
     """A word of the window: its text, its token, and how many figures and tokens stood before it."""
 
     text: str

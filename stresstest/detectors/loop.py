@@ -42,9 +42,12 @@ _MASK = (1 << (_BITS * GRAM)) - 1
 _NEVER = 1 << 60
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Run:
-    """A maximal run with one period: s[i] == s[i - period] for every i from `start` on (0-based)."""
+    """A maximal run with one period: s[i] == s[i - period] for every i from `start` on (0-based).
+
+    need: repeated tokens at which it is judged; `_NEVER` once it is settled, as a loop or as requested.
+    """
 
     period: int
     start: int
@@ -52,7 +55,7 @@ class _Run:
     loop: _Loop | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Loop:
     """A run that passed the bound. `last`: its last repeated token (0-based)."""
 
@@ -130,7 +133,7 @@ class LoopDetector:
         """First token of the second copy of the oldest run that may yet become a loop, or None."""
         end = len(self._seq)
         starts = [
-            run.start + 1 for run in self._active if run.loop is None and end - run.start >= OPEN_REPEATED
+            run.start + 1 for run in self._active if run.need < _NEVER and end - run.start >= OPEN_REPEATED
         ]
         return min(starts, default=None)
 
@@ -163,7 +166,7 @@ class LoopDetector:
         for run in broken:
             if run.loop is not None:
                 run.loop.standing = False
-            self._active.remove(run)
+        self._active = [run for run in self._active if run not in broken]
 
     def _propose(self, n: int, period: int) -> None:
         """Begin a candidate at n, its start extended left to the maximal run."""

@@ -130,7 +130,7 @@ class StructureDetector:
         # Where the text ends in mid-sentence, the length says nothing.
         if not span.closed or len(prose) < 2 or _NOT_PROSE.match(prose if heading else span.text):
             return
-        shrunk = self._sentences.add(len(prose), span.first)
+        shrunk = self._sentences.add(len(prose), span.first, len(self._numbering.units))
         if shrunk is not None:
             self._on_shrunk(shrunk)
 

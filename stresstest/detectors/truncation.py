@@ -83,6 +83,8 @@ class TruncationDetector:
 
     def _judge_sentence(self, spans: list[Span]) -> None:
         last = spans[-1]
+        if "://" in last.text[last.text.rfind(" ") + 1 :]:
+            return
         if last.closed or _LIST_LIKE.match(self._feed.lines[-1].text) or not last.text[-1:].strip():
             return
         word = _LAST_WORD.search(last.text)

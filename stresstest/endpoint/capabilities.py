@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 
 from stresstest.endpoint import failures
-from stresstest.endpoint.body import Features
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.counting import count_text, count_tokens, estimate
-from stresstest.endpoint.outcome import Reply, Trial
+from stresstest.endpoint.counting import count_text, count_tokens
+from stresstest.endpoint.outcome import Reply
+from stresstest.endpoint.probe import gaps, logprobs_mode, probe
 from stresstest.errors import EndpointError
-from stresstest.model import (
-    Decoding,
-    EndpointProfile,
-    FailureKind,
-    GenerationRequest,
-    Message,
-    Missing,
-    ServiceFailure,
-)
+from stresstest.model import EndpointProfile, FailureKind, Missing, ServiceFailure
 
 __all__ = ["count_tokens", "profile"]
 
 SIMULATOR = "stresstest-sim"
-_BARE = Features(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
-_SURE = 0.05
 _CACHE_LABEL = re.compile(r'(\w+)="(\d+)"')
 
 
@@ -68,9 +57,9 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
     endpoint.can_tokenize = tokenize
     if not tokenize:
         missing.append(Missing("/tokenize", "prompt lengths are known only after each request"))
-    probed = await _probe(endpoint)
+    probed = await probe(endpoint)
     features = endpoint.features = probed.features
-    missing += await _gaps(endpoint, probed)
+    missing += await gaps(endpoint, probed)
     fingerprint = probed.trial.made.fingerprint
     return EndpointProfile(
         base_url=endpoint.base_url,
@@ -82,7 +71,7 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
         tokenize=tokenize,
         token_ids=features.token_ids,
         top_logprobs=features.top_logprobs,
-        logprobs_mode=await _logprobs_mode(endpoint, probed),
+        logprobs_mode=await logprobs_mode(endpoint, probed),
         kv_cache_tokens=kv_cache,
         simulated=simulated,
         defaults={"system_fingerprint": fingerprint} if fingerprint else {},
@@ -166,128 +155,6 @@ async def _metrics(endpoint: Endpoint) -> tuple[bool, int | None]:
     if size is None and {"num_gpu_blocks", "block_size"} <= labels.keys():
         size = labels["num_gpu_blocks"] * labels["block_size"]
     return True, size
-
-
-@dataclass(frozen=True, slots=True)
-class _Probed:
-    """What a probe showed. chat: messages are accepted. asked: what it asked for and was not refused."""
-
-    trial: Trial
-    asked: Features
-    chat: bool
-
-    @property
-    def features(self) -> Features:
-        """What was asked for *and* came: a server may ignore a field instead of refusing it."""
-        made = self.trial.made
-        return Features(
-            top_logprobs=min(self.asked.top_logprobs, made.top_seen),
-            token_ids=self.asked.token_ids and made.has_ids,
-            usage=self.asked.usage and made.completion_tokens is not None,
-            running_usage=self.asked.running_usage and made.running_usage,
-        )
-
-
-async def _probe(endpoint: Endpoint) -> _Probed:
-    """Two tokens with everything asked for; if the server refuses that, with what it takes."""
-    probed = await _try(endpoint, Features(), chat=True)
-    if _refused(probed):
-        probed = await _try(endpoint, _BARE, chat=True)
-        if _refused(probed):
-            probed = await _try(endpoint, Features(), chat=False)
-        if _refused(probed):
-            probed = await _try(endpoint, _BARE, chat=False)
-        if probed.asked == _BARE and probed.trial.outcome.failure is None:
-            probed = await _add_back(endpoint, probed)
-    failure = probed.trial.outcome.failure
-    if failure is not None and not probed.trial.made.produced:
-        raise failures.endpoint_error(failure)
-    return probed
-
-
-async def _add_back(endpoint: Endpoint, probed: _Probed) -> _Probed:
-    """Find out one by one which of the measuring fields this server refuses."""
-    asked = probed.asked
-    for candidate in (
-        lambda f: replace(f, usage=True),
-        lambda f: replace(f, usage=True, running_usage=True),
-        lambda f: replace(f, token_ids=True),
-        lambda f: replace(f, top_logprobs=20),
-        lambda f: replace(f, top_logprobs=f.top_logprobs or 5),
-        lambda f: replace(f, top_logprobs=f.top_logprobs or 1),
-    ):
-        if candidate(asked) == asked:
-            continue
-        tried = await _try(endpoint, candidate(asked), chat=probed.chat)
-        if tried.trial.outcome.failure is None:
-            probed, asked = tried, tried.asked
-    return probed
-
-
-async def _try(
-    endpoint: Endpoint, asked: Features, *, chat: bool, temperature: float | None = None
-) -> _Probed:
-    request = GenerationRequest(
-        model=endpoint.model or "",
-        max_tokens=2,
-        decoding=Decoding(temperature=temperature),
-        messages=(Message("user", "Hi"),) if chat else None,
-        prompt=None if chat else "Hi",
-        seed=1,
-    )
-    return _Probed(await endpoint.trial(request, asked), asked, chat)
-
-
-def _refused(probed: _Probed) -> bool:
-    failure = probed.trial.outcome.failure
-    return failure is not None and failure.kind is FailureKind.BAD_REQUEST
-
-
-async def _gaps(endpoint: Endpoint, probed: _Probed) -> list[Missing]:
-    """What the probe did not show, and what that costs."""
-    gaps: list[Missing] = []
-    features, made = probed.features, probed.trial.made
-    if not probed.chat:
-        gaps.append(Missing("chat messages", "only plain prompts work; the model may have no chat template"))
-    if not features.top_logprobs:
-        gaps.append(Missing("logprobs", "no entropy: drifting before an onset cannot be seen"))
-    elif features.top_logprobs < 20:
-        gaps.append(
-            Missing(
-                f"20 top logprobs (it gives {features.top_logprobs})",
-                "the entropy bound is looser (vLLM: --max-logprobs 20)",
-            )
-        )
-    if not features.token_ids:
-        gaps.append(Missing("token ids", "failing generations cannot be continued exactly from a cut"))
-    if made.uncounted:
-        gaps.append(
-            Missing("token counts while streaming", "positions are counted in chunks, onsets are approximate")
-        )
-        if not features.usage and not endpoint.can_tokenize:
-            number, note = await estimate("Hi")
-            endpoint.can_estimate = number is not None
-            how = note or "Totals are estimated with tiktoken, whose vocabulary is not this model's."
-            gaps.append(Missing("token totals", how))
-    return gaps
-
-
-async def _logprobs_mode(endpoint: Endpoint, probed: _Probed) -> str | None:
-    """Raw or processed logprobs, told by asking the same first token at two temperatures.
-
-    Raw ones do not depend on the temperature. None where there are none or the model is too sure to tell.
-    """
-    if not probed.features.top_logprobs:
-        return None
-    entropies: list[float] = []
-    for temperature in (1.0, 0.5):
-        again = await _try(endpoint, probed.features, chat=probed.chat, temperature=temperature)
-        first = again.trial.tokens[0].entropy if again.trial.tokens else None
-        if first is None or first < _SURE:
-            return None
-        entropies.append(first)
-    same = abs(entropies[0] - entropies[1]) <= 0.02 * entropies[0]
-    return "raw_logprobs" if same else "processed_logprobs"
 
 
 def _json(reply: Reply) -> object:

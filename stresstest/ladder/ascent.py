@@ -7,7 +7,7 @@ often the run was interrupted, the same results give the same climb.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
 
@@ -100,12 +100,14 @@ def _asks_no_more(rung: Rung, before: Rung) -> bool:
 def _sightings(target: int, generations: Sequence[Generation]) -> tuple[Sighting, ...]:
     seen = []
     for generation, observation in zip(generations, observations(generations), strict=True):
-        found = outcome(observation)
+        # Without the invalidated windows: server samples may still arrive, and a decision must not change.
+        found = outcome(replace(observation, invalid_from=None))
         if found.onset is None and generation.failure is not None:
             continue
         verdict = generation.verdict
         delay = verdict.alarm - found.onset if found.onset is not None and verdict.alarm is not None else 0
-        seen.append(Sighting(target, found.onset, found.reach, found.ended, max(0, delay), verdict.units))
+        length = verdict.tokens if found.ended else found.reach
+        seen.append(Sighting(target, found.onset, length, found.ended, max(0, delay), verdict.units))
     return tuple(seen)
 
 

@@ -7,7 +7,7 @@ certifying rung and are therefore never part of the certifying sample.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from stresstest.ladder.ascent import Ascent, Sighting, Why, ascend, middle_onset
@@ -174,7 +174,7 @@ def _certifying(setup: LadderSetup, choice: Choice, done: Mapping[str, Generatio
             return Certify(rung, pending, planned, choice.reason, len(jobs), k + 1, len(sizes))
         looks.append([*(looks[-1] if looks else ()), *(done[j.key] for j in jobs)])
         if k + 1 < len(sizes) and _gains_nothing(setup, looks):
-            return Done(f"look {k + 1} of {len(sizes)} gained less than 2 %; further looks would too")
+            return Done(f"look {k + 1} of {len(sizes)} gained less than 2 %: the declared rule stops here")
         start = size
     return Done("the certifying sample is complete")
 
@@ -183,7 +183,8 @@ def _gains_nothing(setup: LadderSetup, looks: Sequence[Sequence[Generation]]) ->
     """The declared rule for stopping early. Any rule is valid: every look has its own share of the error."""
     if len(looks) < 2:
         return False
-    sets = [observations(look) for look in looks]
+    # Without the invalidated windows: server samples may still arrive, and a decision must not change.
+    sets = [[replace(o, invalid_from=None) for o in observations(look)] for look in looks]
     before = certify_looks(sets[:-1], setup.rigor).tokens
     now = certify_looks(sets, setup.rigor).tokens
     return before is not None and now is not None and now < _LEAST_GAIN * before

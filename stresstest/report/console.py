@@ -189,7 +189,13 @@ def provenance(row: StoredThreshold) -> str:
     """Where a stored number comes from, on one line."""
     sent = ", ".join(f"{k} {v}" for k, v in row.decoding.sent().items()) or "the server's default decoding"
     system = ", with a system prompt" if row.decoding.system_prompt is not None else ""
-    return clean(
-        f"run {row.run_id}, rigor {row.rigor}, {sent}{system}, "
-        f"{count(row.distinct_prompts)} distinct prompts, margin {percent(row.margin)}, vLLM {row.server_version or NOT_MEASURED}, {row.base_url}"
+    facts = (
+        f"run {row.run_id}",
+        f"rigor {row.rigor}",
+        sent + system,
+        f"{count(row.distinct_prompts)} distinct prompts",
+        f"margin {percent(row.margin)}",
+        f"vLLM {row.server_version or NOT_MEASURED}",
+        row.base_url,
     )
+    return clean(", ".join(facts))

@@ -39,6 +39,12 @@ def plan_document(
         "requests": plan.requests,
         "worst_tokens": plan.worst_tokens,
         "worst_seconds": _seconds(plan.worst_tokens, tokens_per_second),
+        "expected_requests": plan.expected_requests,
+        "expected_tokens": plan.expected_tokens,
+        "expected_seconds": _seconds(plan.expected_tokens, tokens_per_second),
+        "planned_at_risk": plan.planned_at_risk,
+        "looks": plan.looks,
+        "distinct_prompts": plan.distinct_prompts,
     }
 
 
@@ -50,28 +56,27 @@ def print_plan(
     from rich.text import Text
 
     rigor = RIGORS[settings.rigor]
-    console.print(
-        Text(
-            clean(
-                f"{settings.subject}: rigor {rigor.name}, risk {percent(rigor.alpha)} at "
-                f"{percent(rigor.confidence)} confidence, {rigor.planned} requests at risk planned"
-            ),
-            style="bold",
-        )
-    )
+    subject = settings.subject
+    model = subject.model or "the model that is served"
+    goal = f"risk {percent(rigor.alpha)} at {percent(rigor.confidence)} confidence"
+    line = f"{model} · {subject.task} · {subject.language}: rigor {rigor.name} ({goal}, n = {rigor.planned})"
+    console.print(Text(clean(line), style="bold"))
     table = Table(box=None, padding=(0, 2), header_style="bold")
     for name in ("rung", "units", "target tokens", "cap"):
         table.add_column(name, justify="right")
     for rung in plan.rungs:
         table.add_row(str(rung.number), count(rung.units), count(rung.target_tokens), count(rung.max_tokens))
     console.print(table)
-    seconds = _seconds(plan.worst_tokens, tokens_per_second)
-    time = duration(seconds) if seconds is not None else f"{NOT_MEASURED} (give --tokens-per-second)"
+    for name, requests, tokens in (
+        ("if nothing fails", plan.expected_requests, plan.expected_tokens),
+        ("at the very worst", plan.requests, plan.worst_tokens),
+    ):
+        seconds = _seconds(tokens, tokens_per_second)
+        time = duration(seconds) if seconds is not None else f"{NOT_MEASURED} (give --tokens-per-second)"
+        console.print(f"{name}: {count(requests)} requests, {count(tokens)} output tokens, time {time}")
     console.print(
-        f"at most {count(plan.requests)} requests, {count(plan.worst_tokens)} output tokens, time {time}"
-    )
-    console.print(
-        "The climb stops at the first rungs that degenerate, so a real run usually asks for much less. "
-        "Nothing was sent.",
+        f"Prompts: {count(plan.distinct_prompts)} distinct. The climb stops at the first rungs that "
+        "degenerate and certification then asks for no more than it needs, so a model that fails early "
+        "costs far less. The context's room is not known here. Nothing was sent.",
         style="dim",
     )

@@ -129,8 +129,8 @@ def start_lines(run_id: str, settings: RunSettings, profile: EndpointProfile) ->
 def plan_line(plan: PlanSummary) -> str:
     """The plan's worst case, said before the first generation."""
     return (
-        f"plan: up to {count(plan.requests)} generations, at worst {count(plan.worst_tokens)} output tokens; "
-        f"rungs {', '.join(count(r.target_tokens) for r in plan.rungs)} tokens"
+        f"plan: {count(plan.expected_requests)} generations and {count(plan.expected_tokens)} output tokens "
+        f"if nothing fails, at the very worst {count(plan.requests)} and {count(plan.worst_tokens)}"
     )
 
 

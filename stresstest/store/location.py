@@ -64,8 +64,7 @@ def locate(url: str | None) -> Address:
         raise UsageError("The store's URL cannot be understood.", hint=_HINT) from None
     if parsed.drivername in _POSTGRES:
         parsed = parsed.set(drivername="postgresql+psycopg")
-        shown = parsed.set(query={}, password="***" if parsed.password else None)
-        return Address(parsed, shown.render_as_string(hide_password=False), None)
+        return Address(parsed, parsed.set(query={}).render_as_string(hide_password=True), None)
     if parsed.drivername not in {"sqlite", "sqlite+pysqlite"}:
         raise UsageError(f"A store cannot be kept in {parsed.drivername!r}.", hint=_HINT)
     name = parsed.database

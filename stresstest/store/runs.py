@@ -156,12 +156,12 @@ def sessions(connection: Connection, run_id: str) -> list[Session]:
         .order_by(table.started, table.id)
     ).all()
     found = []
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
+    for position, row in enumerate(rows):
         seen = row.ended
         if seen is None:
             mine = [gen.run_id == run_id, gen.ended >= row.started]
-            if following is not None:
-                mine.append(gen.ended < following.started)
+            if position + 1 < len(rows):
+                mine.append(gen.ended < rows[position + 1].started)
             seen = connection.execute(select(func.max(gen.ended)).where(and_(*mine))).scalar()
         last_seen = row.started if seen is None else max(seen, row.started)
         found.append(Session(row.id, run_id, row.started, row.ended, last_seen))

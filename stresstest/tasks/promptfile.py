@@ -9,7 +9,8 @@ from typing import Any
 
 from stresstest.errors import UsageError
 from stresstest.tasks._foreign import Malformed, read, short, suggestion
-from stresstest.tasks.prompt import Message, Prompt, fingerprint
+from stresstest.model import Message
+from stresstest.tasks.prompt import Prompt, fingerprint
 
 _PROMPT_KEYS = ("id", "messages", "prompt")
 _ROLES = ("system", "developer", "user", "assistant", "tool")

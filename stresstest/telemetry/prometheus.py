@@ -10,7 +10,6 @@ added up, except the KV cache usage, of which the fullest engine counts. Names b
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -30,19 +29,21 @@ _OLD_NAMES = {  # the same quantity before it was renamed; used only where the n
     "inter_token_latency_seconds_sum": "time_per_output_token_seconds_sum",
     "inter_token_latency_seconds_count": "time_per_output_token_seconds_count",
 }
-_NAMES = (
-    "num_requests_running",
-    "num_requests_waiting",
-    "kv_cache_usage_perc",
-    "num_preemptions_total",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "request_success_total",
-    *(f"{name}_{part}" for name in HISTOGRAMS for part in ("sum", "count")),
-    *_OLD_NAMES.values(),
-)
 _PREFIX = "vllm:"
-_WANTED = re.compile(rf"^{_PREFIX}(?:{'|'.join(_NAMES)})[ \t{{].*$", re.MULTILINE)
+_NAMES = frozenset(
+    _PREFIX + name
+    for name in (
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "num_preemptions_total",
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "request_success_total",
+        *(f"{name}_{part}" for name in HISTOGRAMS for part in ("sum", "count")),
+        *_OLD_NAMES.values(),
+    )
+)
 
 
 class _Series(NamedTuple):
@@ -58,7 +59,7 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
     the first --served-model-name only, and answers to aliases and LoRA adapters as well.
     Returns None for a page without any metric of vLLM that we know, or one that cannot be parsed.
     """
-    page = _read(_WANTED.findall(text))
+    page = _read(_wanted(text))
     if not page:
         return None
     names = {s.labels["model_name"] for found in page.values() for s in found if "model_name" in s.labels}
@@ -89,6 +90,15 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
         finished=finished,
         histograms=histograms,
     )
+
+
+def _wanted(text: str) -> list[str]:
+    """The lines of the metrics we use."""
+    return [
+        line
+        for line in text.replace("\r", "").split("\n")
+        if line.startswith(_PREFIX) and line.partition("{")[0].partition(" ")[0] in _NAMES
+    ]
 
 
 def _read(lines: Iterable[str]) -> dict[str, list[_Series]]:

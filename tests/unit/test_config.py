@@ -85,7 +85,9 @@ def test_durations(text: str, seconds: float) -> None:
     assert config.parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize(("text", "n"), [("200k", 200_000), ("2M", 2_000_000), ("1_000", 1000), ("1,500", 1500)])
+@pytest.mark.parametrize(
+    ("text", "n"), [("200k", 200_000), ("2M", 2_000_000), ("1_000", 1000), ("1,500", 1500)]
+)
 def test_counts(text: str, n: int) -> None:
     """Token budgets as people write them."""
     assert config.parse_count(text) == n

@@ -27,21 +27,33 @@ def watch(values: list[float]) -> list[Symptom]:
     return detector.symptoms()
 
 
-@given(st.integers(0, 100_000), st.integers(400, 1200))
-@settings(max_examples=30, deadline=None)
-def test_a_clear_change_is_dated_back(seed: int, change: int) -> None:
-    """Twice the level, up or down: alarm after it, onset near it, means as they were."""
-    up = [s for s in watch(series((change, 0.8), (600, 1.8), seed=seed)) if s.detail["direction"] == "up"]
-    down = [
-        s for s in watch(series((change, 0.8), (600, 0.15), seed=seed)) if s.detail["direction"] == "down"
-    ]
-    assert len(up) == len(down) == 1
-    for symptom, after in ((up[0], 1.8), (down[0], 0.15)):
-        assert symptom.onset <= symptom.alarm
-        assert symptom.alarm > change
-        assert abs(symptom.onset - change) <= 200
-        assert symptom.detail["mean_before"] == pytest.approx(0.8, abs=0.25)
-        assert symptom.detail["mean_after"] == pytest.approx(after, abs=0.5)
+@pytest.mark.parametrize(("direction", "level"), [("up", 1.8), ("down", 0.15)])
+def test_a_clear_change_is_dated_back(direction: str, level: float) -> None:
+    """Twice the level, or a fifth: alarm after the change, onset near it, means as they were, in nine of
+    ten outputs (chance departs early in the rest)."""
+    good = 0
+    for seed in range(40):
+        change = 450 + 20 * seed
+        for symptom in watch(series((change, 0.8), (500, level), seed=seed)):
+            good += (
+                symptom.detail["direction"] == direction
+                and symptom.alarm > change
+                and abs(symptom.onset - change) <= 64
+                and abs(symptom.detail["mean_before"] - 0.8) <= 0.25
+                and abs(symptom.detail["mean_after"] / level - 1) <= 0.4
+            )
+    assert good >= 36
+
+
+@given(st.lists(st.floats(0, 12), max_size=900), st.integers(0, 900))
+@settings(max_examples=60, deadline=None)
+def test_what_was_warned_of_stays(values: list[float], at: int) -> None:
+    """Online answers are kept: a prefix's warnings are the first of the whole's, and no alarm precedes
+    its onset."""
+    whole = watch(values)
+    for symptom in watch(values[:at]):
+        assert symptom in whole
+    assert all(1 <= s.onset <= s.alarm <= len(values) for s in whole)
 
 
 def test_the_lab_rise_is_found() -> None:

@@ -74,7 +74,7 @@ def test_a_planted_loop_is_found_at_its_second_copy(case: tuple[list[int], int, 
 def test_what_was_reported_never_changes_its_onset(case: tuple[list[int], int, int, int], after: int) -> None:
     """Online answers are kept: onset and alarm stay as first reported while the text goes on, also
     after the loop has broken off; and no alarm comes before its onset or before it could be known."""
-    ids, period, _, _ = case
+    ids, *_ = case
     detector = LoopDetector(PanelSpec())
     seen: dict[int, int] = {}
     for n, token in enumerate(by_id([*ids, *range(5000, 5000 + after)]), 1):
@@ -175,7 +175,7 @@ def test_numbered_lists_and_tables_are_no_loops() -> None:
 
 def test_a_sentence_over_and_over_is_a_loop_in_plain_text() -> None:
     """Text without token ids works alike; the onset is the first word of the second copy."""
-    (loop,) = in_text("It was late. " + "The sea was calm and the wind was gone. " * 8)
+    (loop,) = in_text("It was late! " + "The sea was calm and the wind was gone. " * 8)
     assert loop.detail["period"] == 10
     assert (loop.start, loop.onset) == (5, 15)
     assert "The sea was calm" in loop.summary
@@ -198,6 +198,7 @@ def test_requested_repetition_is_exempt(prompt: str) -> None:
     """The prompt's own template, white space aside, is what was asked for."""
     answer = "I will not talk in class again.\n" * 40
     assert in_text(answer, prompt) == []
+    assert watch(text_tokens(answer), prompt).open_from is None
     assert len(in_text(answer, "Write a story about a school.")) == 1
 
 
@@ -243,7 +244,7 @@ def test_an_answer_may_quote_its_reasoning() -> None:
     draft = list(range(300))
     thought = [Token(f"w{i}", id=i, reasoning=True) for i in draft * 2]
     assert watch([*thought, *by_id(draft)]).symptoms() == []
-    looping = [Token("w", id=i % 7, reasoning=True) for i in range(100)]
+    looping = [Token(f"word{i % 7}", id=i % 7, reasoning=True) for i in range(100)]
     assert len(watch([*looping, *by_id(range(100, 300))]).symptoms()) == 1
 
 

@@ -1,0 +1,207 @@
+"""Language drift: planted in every direction and dated exactly; never seen in healthy texts."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.language import LanguageDetector
+from stresstest.detectors.segment import TextFeed
+from stresstest.model import SymptomKind, Token
+
+PROSE = {
+    "it": [
+        "Il vecchio pescatore tornò al porto quando ormai era notte e nessuno lo aspettava più.",
+        "Nella piazza del paese i bambini correvano dietro a un cane che aveva perso il padrone.",
+        "La maestra aprì la finestra e ascoltò a lungo il rumore della pioggia sui tetti delle case.",
+        "Quella mattina il pane era finito presto e la fila davanti al forno non si muoveva.",
+        "Sua sorella gli aveva scritto una lettera che lui non trovò mai il coraggio di leggere.",
+        "Dopo la festa rimasero soltanto le sedie vuote e qualche bicchiere dimenticato sui tavoli.",
+    ],
+    "en": [
+        "The old fisherman came back to the harbour when it was already dark and nobody was waiting.",
+        "In the village square the children were running after a dog that had lost its owner.",
+        "The teacher opened the window and listened for a long time to the rain on the roofs.",
+        "That morning the bread had run out early and the queue outside the bakery did not move.",
+        "His sister had written him a letter that he never found the courage to read.",
+        "After the party only the empty chairs were left and a few glasses forgotten on the tables.",
+    ],
+    "fr": [
+        "Le vieux pêcheur revint au port quand il faisait déjà nuit et que personne ne l'attendait plus.",
+        "Sur la place du village les enfants couraient derrière un chien qui avait perdu son maître.",
+        "La maîtresse ouvrit la fenêtre et écouta longtemps le bruit de la pluie sur les toits.",
+        "Ce matin-là le pain avait manqué de bonne heure et la file devant la boulangerie n'avançait pas.",
+        "Sa sœur lui avait écrit une lettre qu'il ne trouva jamais le courage de lire jusqu'au bout.",
+        "Après la fête il ne restait que les chaises vides et quelques verres oubliés sur les tables.",
+    ],
+}
+PAIRS = list(itertools.permutations(PROSE, 2))
+
+
+def tokens(text: str) -> list[str]:
+    """Pieces of about the size of a model's tokens."""
+    return re.findall(r"\s*\w{1,5}|\s*\W", text)
+
+
+def watch(text: str, language: str | None, reason: str | None = "stop") -> tuple[LanguageDetector, TextFeed]:
+    """A detector that saw the whole text."""
+    feed = TextFeed()
+    detector = LanguageDetector(PanelSpec(language=language), feed)
+    for piece in tokens(text):
+        token = Token(piece)
+        feed.update(token)
+        detector.update(token)
+    detector.finish(reason)
+    return detector, feed
+
+
+def token_of(text: str, part: str) -> int:
+    """1-based token that holds the first character of `part`."""
+    at, seen = text.index(part), 0
+    for number, piece in enumerate(tokens(text), 1):
+        seen += len(piece)
+        if seen > at:
+            return number
+    raise AssertionError(part)
+
+
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+@pytest.mark.parametrize("after", [1, 4])
+def test_drift_is_dated_to_its_first_sentence(wanted: str, other: str, after: int) -> None:
+    """Whatever the direction, the onset is the first token of the first foreign sentence."""
+    text = " ".join(PROSE[wanted][:after] + PROSE[other][3:])
+    detector, _ = watch(text, wanted)
+    (symptom,) = detector.symptoms()
+    assert symptom.kind is SymptomKind.LANGUAGE_DRIFT
+    assert symptom.confirmed
+    assert symptom.onset == token_of(text, PROSE[other][3])
+    assert symptom.alarm >= symptom.onset
+    assert symptom.end is None
+    assert symptom.detail["language"] == other
+
+
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+def test_an_answer_wrong_from_the_start_has_onset_one(wanted: str, other: str) -> None:
+    """The wrong language from the first sentence is the plainest failure; even a short answer shows it."""
+    for text in (" ".join(PROSE[other]), PROSE[other][0]):
+        (symptom,) = watch(text, wanted)[0].symptoms()
+        assert (symptom.onset, symptom.confirmed) == (1, True)
+
+
+@pytest.mark.parametrize("wanted", PROSE)
+def test_the_wanted_language_is_silent(wanted: str) -> None:
+    """Healthy text gives nothing, and nothing of it stays open after a chosen end."""
+    detector, _ = watch(" ".join(PROSE[wanted] * 3), wanted)
+    assert detector.symptoms() == []
+    assert detector.open_from is None
+
+
+HEALTHY_IT = [
+    "Per avviare il cluster Kubernetes il team di DevOps usa una pipeline di continuous integration con Docker"
+    " e GitLab, mentre il load balancer distribuisce le richieste HTTP ai server di backend.",
+    "Vicino a loro sedevano John Smith, Sarah Connor, William Shakespeare e Jean-Baptiste de La Fontaine,"
+    " e nessuno di loro conosceva ancora la storia del mulino.",
+    "Come disse il poeta: «The woods are lovely, dark and deep, but I have promises to keep, and miles to go"
+    " before I sleep». Poi chiuse il libro e tornò a casa sotto la pioggia.",
+    "Le disse: “I have always loved you and I will never leave this town again, whatever happens”. Lei non rispose"
+    " e guardò il mare per molto tempo.",
+    "Per maggiori dettagli si veda https://www.example.com/the/quick/brown/fox/jumps/over/the/lazy/dog.html oppure"
+    " si scriva all'indirizzo the.quick.brown.fox@example.com entro la fine del mese.",
+    "Il comando da eseguire è `git commit --amend --no-edit && git push --force-with-lease origin main` e va"
+    " lanciato dalla cartella del progetto.",
+    "```python\nfor item in the_list_of_all_items:\n    print('this is the item that we want to see', item)\n"
+    "    # if the item is not what we expected we should stop here and raise\n```\nIl ciclo stampa ogni elemento.",
+    '{"customer name and address": "Mario Rossi, via Garibaldi dodici, Torino", "delivery instructions for courier":'
+    ' "lasciare il pacco al portiere se nessuno risponde al citofono"}',
+]
+
+
+@pytest.mark.parametrize("passage", HEALTHY_IT)
+def test_foreign_matter_in_healthy_text_is_no_drift(passage: str) -> None:
+    """Terms, names, quotations, code, addresses and JSON keys are not the answer's language."""
+    text = "\n\n".join([PROSE["it"][0], passage, PROSE["it"][1], passage, PROSE["it"][2]])
+    assert [s for s in watch(text, "it")[0].symptoms() if s.confirmed] == []
+
+
+def test_one_foreign_sentence_is_a_warning_that_closes() -> None:
+    """A single foreign sentence proves nothing: unconfirmed, ended, and no longer open."""
+    text = " ".join(PROSE["it"][:3] + PROSE["en"][:1] + PROSE["it"][3:])
+    detector, _ = watch(text, "it")
+    (symptom,) = detector.symptoms()
+    assert not symptom.confirmed
+    assert symptom.onset == token_of(text, PROSE["en"][0])
+    assert symptom.end == token_of(text, PROSE["it"][3]) - 1
+    assert detector.open_from is None
+
+
+def test_a_drift_that_returns_for_good_has_an_end_and_a_second_drift_is_another() -> None:
+    """Three healthy passages end a drift; what comes later is reported on its own, never twice."""
+    text = " ".join(PROSE["it"][:2] + PROSE["en"][:3] + PROSE["it"][2:] + PROSE["fr"][:3])
+    first, second = watch(text, "it")[0].symptoms()
+    assert (first.onset, first.end) == (token_of(text, PROSE["en"][0]), token_of(text, PROSE["it"][2]) - 1)
+    assert (second.onset, second.end) == (token_of(text, PROSE["fr"][0]), None)
+    assert first.confirmed
+    assert second.confirmed
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "老渔夫在天黑之后才回到港口，那时已经没有人在等他了。村子的广场上，孩子们追着一只狗跑。老师打开窗户，听了很久雨声。"
+        "那天早上面包很早就卖完了，面包店门口的队伍一动不动。",
+        "Старый рыбак вернулся в гавань, когда уже стемнело и никто его не ждал. На площади дети бегали за собакой,"
+        " которая потеряла хозяина.",
+    ],
+)
+def test_another_script_is_drift(foreign: str) -> None:
+    """A Latin-script answer that goes on in Han or Cyrillic letters has drifted."""
+    text = " ".join(PROSE["it"][:3]) + " " + foreign
+    (symptom,) = watch(text, "it")[0].symptoms()
+    assert symptom.confirmed
+    assert symptom.onset == token_of(text, foreign[:4])
+
+
+def test_a_close_relative_does_not_trip_it() -> None:
+    """Short fluent Spanish with Italian cognates is not enough to call a Spanish answer Italian, or back."""
+    spanish = "La casa era grande. La sala era clara. El gato dormía. La tarde era serena y la calma total."
+    assert [s for s in watch(" ".join([spanish] * 3), "es")[0].symptoms() if s.confirmed] == []
+
+
+def test_without_a_wanted_language_it_is_silent() -> None:
+    """No verdict about a language nobody asked for."""
+    detector, _ = watch(" ".join(PROSE["it"] + PROSE["en"]), None)
+    assert detector.symptoms() == []
+    assert detector.open_from is None
+
+
+def test_what_is_not_yet_judged_is_open() -> None:
+    """Healthy text is observed up to the unfinished sentence; a single foreign one holds it back."""
+    text = " ".join(PROSE["it"][:3])
+    assert watch(text + " Il vecchio", "it", "length")[0].open_from == token_of(
+        text + " Il vecchio", "Il vecchio"
+    )
+    drifting = text + " " + PROSE["en"][0]
+    assert watch(drifting, "it", None)[0].open_from == token_of(drifting, PROSE["en"][0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=4))
+def test_the_cut_into_tokens_does_not_move_the_onset(sizes: list[int]) -> None:
+    """Stored text and live stream agree: the onset is the token that holds the same character."""
+    text = " ".join(PROSE["it"][:3] + PROSE["fr"][:3])
+    feed = TextFeed()
+    detector = LanguageDetector(PanelSpec(language="it"), feed)
+    at, turn = 0, 0
+    while at < len(text):
+        token = Token(text[at : at + sizes[turn % len(sizes)]])
+        feed.update(token)
+        detector.update(token)
+        at, turn = at + len(token.text), turn + 1
+    detector.finish("stop")
+    (symptom,) = detector.symptoms()
+    assert symptom.onset == feed.token_at(text.index(PROSE["fr"][0]))
