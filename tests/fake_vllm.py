@@ -96,7 +96,12 @@ def chunk(
         choice["logprobs"] = {"content": list(entries)}
     if ids is not None:
         choice["token_ids"] = list(ids)
-    found: dict[str, Any] = {"id": "c", "object": "chat.completion.chunk", "model": "lab", "choices": [choice]}
+    found: dict[str, Any] = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "model": "lab",
+        "choices": [choice],
+    }
     if usage is not None:
         found["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
     return found
@@ -137,6 +142,7 @@ class FakeVllm:
         self.hung_up = 0
         self.open = 0
         self.changed = asyncio.Condition()
+        self.connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.port = 0
         self.pages: dict[str, Page] = {
             "/v1/models": page({"data": [{"id": "lab", "max_model_len": 4096, "root": "lab-root"}]}),
@@ -168,6 +174,18 @@ class FakeVllm:
             self.open += opened
             self.changed.notify_all()
 
+    async def close(self) -> None:
+        """Hang up on everyone and wait until their handlers are through."""
+        for writer in self.connections.values():
+            writer.close()
+        await asyncio.gather(*self.connections)
+
+    def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection in a task of its own."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self.connections[task] = writer
+        task.add_done_callback(self.connections.pop)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (asked := await self._receive(reader)) is not None:
@@ -196,9 +214,7 @@ class FakeVllm:
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
         return Asked(method, path, headers, json.loads(raw) if raw else None)
 
-    async def _reply(
-        self, reply: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _reply(self, reply: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """True when the connection can serve another request."""
         if isinstance(reply, Hang):
             await self._await_hang_up(reader)
@@ -251,9 +267,10 @@ class FakeVllm:
 async def fake_vllm(script: Script | Answer) -> AsyncIterator[FakeVllm]:
     """Serve `script` on a free local port."""
     fake = FakeVllm(script)
-    server = await asyncio.start_server(fake._serve, "127.0.0.1", 0, limit=2**20)
+    server = await asyncio.start_server(fake.connect, "127.0.0.1", 0, limit=2**20)
     fake.port = server.sockets[0].getsockname()[1]
     try:
         yield fake
     finally:
         server.close()
+        await fake.close()

@@ -2,7 +2,7 @@
 
 It catches what an exact loop misses: "no no yes no yes yes no …" has no period and yet says nothing.
 Natural prose never comes near the bound (four words making nine tenths of sixty-four), so the work
-is in what must *not* count: rulers, blank table cells, number lists and answer keys.
+is in what must *not* count: rulers, tables, number lists, answer keys and formulas.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ OWN_SHARE = 0.08
 FIGURE_SHARE = 0.15
 """Digits and cell walls among the tokens of a window beyond which it is a table or a numbered list."""
 
+WORD_SHARE = 0.4
+"""Words among the tokens of a window below which it is formulas or markup: \\frac, \\left, begin, end."""
+
 OPEN_WORDS = 24
 """A flooded tail of so many words may yet become a flooded window."""
 
 _LEAVE_SHARE = 0.5
 _MOST_DISTINCT = int(WINDOW * (1 - SHARE)) + FEW
 _WORD, _FIGURE, _OTHER = 1, 2, 0
+_SIGNS = frozenset("\\{}<>$_^=")
 
 
 @dataclass(slots=True)
@@ -112,7 +116,7 @@ class FloodingDetector:
         if few <= self._allowed:
             return None
         first = _stretch(words, few)
-        if len(words) - first < OPEN_WORDS or self._figured(words[first]):
+        if len(words) - first < OPEN_WORDS or self._typographic(words[first:]):
             return None
         return words[first].position
 
@@ -123,7 +127,7 @@ class FloodingDetector:
     def _judge(self) -> None:
         words = list(self._window)
         few = _owners(words)
-        if few <= self._allowed or self._figured(words[0]):
+        if few <= self._allowed or self._typographic(words):
             return
         if self._prompt and all(requested(word, self._prompt) for word in few):
             self._allowed = few
@@ -132,10 +136,11 @@ class FloodingDetector:
         self._current = _Flood(few, words[first].position, self._position, self._position, WINDOW - first)
         self._floods.append(self._current)
 
-    def _figured(self, first: _Word) -> bool:
-        """Whether digits and cell walls take their share of the stretch from `first` to the end."""
-        tokens = self._tokens - first.tokens + 1
-        return self._figures - first.figures >= FIGURE_SHARE * tokens
+    def _typographic(self, words: list[_Word]) -> bool:
+        """Whether figures, cell walls and signs rather than words make the stretch up to the last word."""
+        tokens = self._tokens - words[0].tokens + 1
+        figures = self._figures - words[0].figures
+        return figures >= FIGURE_SHARE * tokens or len(words) < WORD_SHARE * tokens
 
     def _follow(self, flood: _Flood, word: str) -> None:
         """A flood goes on until its words no longer make half of the window."""
@@ -153,6 +158,8 @@ def _kind(text: str) -> tuple[int, str]:
     word = text.strip()
     if any(ch.isdigit() or ch == "|" for ch in word):
         return _FIGURE, word
+    if not _SIGNS.isdisjoint(word):
+        return _OTHER, word
     letters = sum(ch.isalpha() for ch in word)
     if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
         return _WORD, word.casefold()

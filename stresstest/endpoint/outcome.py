@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stresstest.endpoint.assembly import Assembler
 from stresstest.model import ServiceFailure, Token
@@ -57,8 +57,8 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer to a question that is no generation."""
+    """An answer to a question that is no generation. The body may quote a key, so it is never shown."""
 
     status: int
-    body: bytes
+    body: bytes = field(repr=False)
     content_type: str = ""

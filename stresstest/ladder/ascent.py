@@ -123,13 +123,21 @@ def _tokens_per_unit(climbed: Sequence[Climbed], guess: float) -> float:
 def _stop(climbed: Sequence[Climbed]) -> Why | None:
     last = climbed[-1]
     recent = climbed[-2:]
-    failed = sum(c.failed for c in recent)
-    seen = sum(len(c.seen) for c in recent)
-    if last.failed and (last.failed == CLIMB_PER_RUNG or (failed >= 2 and 2 * failed > seen)):
+    if last.failed == CLIMB_PER_RUNG or (last.failed and _mostly_failing(recent)):
         return Why.ONSETS
     if len(recent) == 2 and not any(c.seen for c in recent):
         return Why.TOP if any(c.seen for c in climbed) else Why.LOST
     return Why.PLATEAU if _flat(climbed) else None
+
+
+def _mostly_failing(recent: Sequence[Climbed]) -> bool:
+    """Two onsets, and more failed than stayed healthy that long; what had ended before was not at risk."""
+    seen = [s for c in recent for s in c.seen]
+    onsets = [s.onset for s in seen if s.onset is not None]
+    if len(onsets) < 2:
+        return False
+    healthy = sum(1 for s in seen if s.onset is None and s.length >= max(onsets))
+    return len(onsets) > healthy
 
 
 def _flat(climbed: Sequence[Climbed]) -> bool:

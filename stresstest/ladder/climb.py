@@ -107,8 +107,8 @@ def _climb_reason(ascent: Ascent) -> str:
 def choose(setup: LadderSetup, ascent: Ascent) -> Choice:
     """The certifying rung: >= 1.5 x the expected T asked for, no longer than an alarm may need.
 
-    Expected T: the median onset of the climb; without enough onsets the longest healthy answer sets
-    the length, and the shortest of the longest rungs the T whose share at risk counts.
+    Expected T: the median onset of the climb; without enough onsets the longest health seen sets the
+    length, and the shortest healthy answer of the last rung the T whose share at risk counts.
     """
     onset = middle_onset(ascent)
     if ascent.why is Why.ONSETS and onset is not None:
@@ -117,9 +117,8 @@ def choose(setup: LadderSetup, ascent: Ascent) -> Choice:
         least = min(failing, default=ascent.climbed[0].rung.target_tokens)
         reason = f"the climb degenerated at about {onset} tokens"
     else:
-        healthy = [s for s in ascent.seen if s.onset is None]
-        reach = max(s.length for s in healthy) if healthy else setup.horizon
-        expected = _shortest_of_the_long(ascent) or reach
+        reach = max((s.length for s in ascent.seen), default=0) or setup.horizon
+        expected = _shortest_at_the_top(ascent) or reach
         least = ascent.climbed[0].rung.target_tokens
         reason = _healthy_reason(ascent, reach)
     target = min(setup.horizon, max(ceil(REACH * reach), least))
@@ -133,9 +132,9 @@ def choose(setup: LadderSetup, ascent: Ascent) -> Choice:
     return Choice(rung, requests, expected, share, reason)
 
 
-def _shortest_of_the_long(ascent: Ascent) -> int:
-    rungs = [c for c in ascent.climbed if c.seen][-2:]
-    return min((s.length for c in rungs[-1:] for s in c.seen if s.onset is None), default=0)
+def _shortest_at_the_top(ascent: Ascent) -> int:
+    last = [c for c in ascent.climbed if c.seen][-1]
+    return min((s.length for s in last.seen if s.onset is None), default=0)
 
 
 def _healthy_reason(ascent: Ascent, reach: int) -> str:

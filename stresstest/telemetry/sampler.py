@@ -55,7 +55,8 @@ class MetricsSampler:
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         userinfo = urlsplit(url).netloc.rpartition("@")[0]
-        self._secrets = [secret for secret in (api_key, userinfo) if secret]
+        secrets = [secret for secret in (api_key, userinfo) if secret]
+        self._secrets = [form for secret in secrets for form in (secret, repr(secret)[1:-1])]
         self._interval = interval
         self._timeout = timeout
         self._on_sample = on_sample

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.diagnosis import annotate, plane_verdict
 from stresstest.errors import UsageError
-from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, Threshold
+from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, ServerSample, Threshold
 from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def conclude(store: Store, reference: str) -> RunResult:
         tokens_spent=sum(g.output_tokens for g in generations),
         seconds=store.wall_seconds(run.id),
         survival=survival_curve(certifying),
-        notes=tuple(_notes(generations)),
+        notes=tuple(_notes(run, generations, samples)),
     )
 
 
@@ -76,8 +76,10 @@ def is_short(generation: Generation) -> bool:
     return ended and asked is not None and got is not None and got < asked
 
 
-def _notes(generations: Sequence[Generation]) -> list[str]:
+def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[ServerSample]) -> list[str]:
     notes = []
+    if run.profile.metrics and generations and not samples:
+        notes.append("The server's /metrics answered at first but could not be sampled during the run.")
     sources = {g.token_source for g in generations if g.tokens} - {"server"}
     if sources:
         notes.append(f"Token counts are not the server's own: {', '.join(sorted(sources))}.")

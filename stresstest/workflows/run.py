@@ -14,10 +14,10 @@ from stresstest.errors import EndpointError, UsageError
 from stresstest.execution.driver import drive
 from stresstest.execution.events import Event
 from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, worst_case
-from stresstest.model import EndpointProfile, Generation, Run, RunResult, RunSettings, RunStatus, ServerSample
+from stresstest.model import EndpointProfile, Run, RunResult, RunSettings, RunStatus, ServerSample
 from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
-from stresstest.telemetry.sampler import MetricsSampler
+from stresstest.telemetry.sampler import MetricsSampler, metrics_url
 from stresstest.workflows.conclude import conclude, find_run
 from stresstest.workflows.setting import (
     Prompts,
@@ -129,7 +129,8 @@ class _Campaign:
         self.api_key = api_key
         self.stop = stop or asyncio.Event()
         self.setup: LadderSetup = ladder_setup(run.settings, prompts, run.settings.horizon or 0)
-        self.done: list[Generation] = store.generations(run.id)
+        # A request that never got a token is still owed; a stream that was cut is data, and is kept.
+        self.done = [g for g in store.generations(run.id) if g.tokens or g.failure is None]
         self.samples: list[ServerSample] = store.samples(run.id)
         self.samples_stored = len(self.samples)
         self.spent = sum(g.output_tokens for g in self.done)
@@ -189,7 +190,7 @@ class _Campaign:
         if not self.run.profile.metrics:
             return
         sampler = MetricsSampler(
-            self.run.profile.base_url,
+            metrics_url(self.run.settings.base_url),
             model=self.run.profile.model,
             api_key=self.api_key,
             on_sample=self._on_sample,

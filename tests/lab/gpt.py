@@ -28,6 +28,18 @@ class Shape:
     n_positions: int = 4096
 
 
+EMBEDDING_STD = 0.04
+PROJECTION_STD = 0.05
+
+
+def waves(positions: int, width: int) -> Tensor:
+    """Sines and cosines of geometrically spaced wavelengths (Vaswani et al. 2017), at the scale
+    of the embeddings: a start from which "the token before" is a rotation, not 768 lessons."""
+    rates = torch.exp(torch.linspace(math.log(1.5), math.log(2 * math.pi / 2000), width // 2))
+    angles = torch.arange(positions)[:, None] * rates
+    return torch.cat((angles.sin(), angles.cos()), 1) * EMBEDDING_STD * math.sqrt(2)
+
+
 class Projection(nn.Module):
     """GPT-2's Conv1D: a linear layer whose weight is stored input-first."""
 
@@ -46,8 +58,8 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads = shape.n_head
-        self.c_attn = Projection(shape.n_embd, 3 * shape.n_embd, 0.02)
-        self.c_proj = Projection(shape.n_embd, shape.n_embd, 0.02 / math.sqrt(2 * shape.n_layer))
+        self.c_attn = Projection(shape.n_embd, 3 * shape.n_embd, PROJECTION_STD)
+        self.c_proj = Projection(shape.n_embd, shape.n_embd, PROJECTION_STD / math.sqrt(2 * shape.n_layer))
 
     def forward(self, x: Tensor, cache: Tensor | None, start: int) -> Tensor:
         batch, length, width = x.shape
@@ -66,8 +78,8 @@ class Mlp(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.c_fc = Projection(shape.n_embd, 4 * shape.n_embd, 0.02)
-        self.c_proj = Projection(4 * shape.n_embd, shape.n_embd, 0.02 / math.sqrt(2 * shape.n_layer))
+        self.c_fc = Projection(shape.n_embd, 4 * shape.n_embd, PROJECTION_STD)
+        self.c_proj = Projection(4 * shape.n_embd, shape.n_embd, PROJECTION_STD / math.sqrt(2 * shape.n_layer))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
@@ -97,8 +109,8 @@ class Gpt(nn.Module):
         self.shape = shape
         self.wte = nn.Embedding(shape.vocab_size, shape.n_embd)
         self.wpe = nn.Embedding(shape.n_positions, shape.n_embd)
-        nn.init.normal_(self.wte.weight, std=0.02)
-        nn.init.normal_(self.wpe.weight, std=0.02)
+        nn.init.normal_(self.wte.weight, std=EMBEDDING_STD)
+        nn.init.normal_(self.wpe.weight, std=EMBEDDING_STD)
         self.h = nn.ModuleList(Block(shape) for _ in range(shape.n_layer))
         self.ln_f = nn.LayerNorm(shape.n_embd)
 

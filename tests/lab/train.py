@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.lab.examples import END, ExampleSource
-from tests.lab.gpt import Gpt, Shape, save_model
+from tests.lab.gpt import Gpt, Shape, save_model, waves
 from tests.lab.tokenizer import save_tokenizer, train_tokenizer
 
 TRAINED = 768
@@ -127,6 +127,8 @@ def train(args: argparse.Namespace) -> None:
     buckets = bucketed(encode(tokenizer, ExampleSource(args.seed + 1), args.examples), end)
     print("examples by bucket", [(len(b.tokens), b.tokens.shape[1]) for b in buckets], flush=True)
     model = Gpt(Shape(tokenizer.get_vocab_size(), args.width, args.layers, args.heads, CONTEXT))
+    with torch.no_grad():
+        model.wpe.weight[:TRAINED] = waves(TRAINED, args.width)
     print("parameters", sum(p.numel() for p in model.parameters()), flush=True)
     optimizer = make_optimizer(model, args.rate)
     objective = torch.compile(loss_of) if args.compile else loss_of

@@ -40,7 +40,7 @@ def test_a_clear_change_is_dated_back(direction: str, level: float) -> None:
                 and symptom.alarm > change
                 and abs(symptom.onset - change) <= 64
                 and abs(symptom.detail["mean_before"] - 0.8) <= 0.25
-                and abs(symptom.detail["mean_after"] / level - 1) <= 0.4
+                and abs(symptom.detail["mean_after"] - level) <= 0.4
             )
     assert good >= 36
 

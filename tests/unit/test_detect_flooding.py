@@ -62,6 +62,8 @@ def test_prose_is_never_a_flood(seed: int) -> None:
         "\n".join(f"| {('yes', 'no')[i * i % 3 % 2]} | {('yes', 'no')[i % 2]} |" for i in range(120)),
         "".join(random.Random(1).choices("ACGT", k=900)),
         " ".join(random.Random(1).choices("ACGT", k=900)),
+        "".join(rf"\left(\frac{{x_{i % 7}}}{{y}}\right) + \sqrt{{\frac{{a}}{{b}}}} " for i in range(90)),
+        "".join(f"<td>{'ab'[i * i % 3 % 2]}</td><td></td>" for i in range(200)),
         "-----  =====  ..... " * 60,
         " ".join(str(i % 3) for i in range(600)),
         "\n \n\t" * 300,
@@ -78,8 +80,9 @@ def test_a_flood_ends_when_other_words_come_back() -> None:
     """The stretch has an end, and a second flood is a second symptom."""
     text = f"{flood('no yes', 100)} {prose(200)} {flood('si ma', 100)}"
     first, second = watch(text).symptoms()
-    assert (first.onset, first.end) == (1, pytest.approx(100, abs=40))
+    assert first.onset == 1
     assert first.end is not None
+    assert 60 <= first.end <= 140
     assert (second.onset, second.end) == (301, None)
 
 

@@ -102,21 +102,21 @@ def test_the_wanted_language_is_silent(wanted: str) -> None:
 
 
 HEALTHY_IT = [
-    "Per avviare il cluster Kubernetes il team di DevOps usa una pipeline di continuous integration con Docker"
-    " e GitLab, mentre il load balancer distribuisce le richieste HTTP ai server di backend.",
+    "Per avviare il cluster Kubernetes il team di DevOps usa una pipeline di continuous integration con"
+    " Docker e GitLab, mentre il load balancer distribuisce le richieste HTTP ai server di backend.",
     "Vicino a loro sedevano John Smith, Sarah Connor, William Shakespeare e Jean-Baptiste de La Fontaine,"
     " e nessuno di loro conosceva ancora la storia del mulino.",
     "Come disse il poeta: «The woods are lovely, dark and deep, but I have promises to keep, and miles to go"
     " before I sleep». Poi chiuse il libro e tornò a casa sotto la pioggia.",
-    "Le disse: “I have always loved you and I will never leave this town again, whatever happens”. Lei non rispose"
-    " e guardò il mare per molto tempo.",
-    "Per maggiori dettagli si veda https://www.example.com/the/quick/brown/fox/jumps/over/the/lazy/dog.html oppure"
-    " si scriva all'indirizzo the.quick.brown.fox@example.com entro la fine del mese.",
+    "Le disse: “I have always loved you and I will never leave this town again, whatever happens”. Lei non"
+    " rispose e guardò il mare per molto tempo.",
+    "Per maggiori dettagli si veda https://www.example.com/the/quick/brown/fox/jumps/over/the/lazy/dog.html"
+    " oppure si scriva all'indirizzo the.quick.brown.fox@example.com entro la fine del mese.",
     "Il comando da eseguire è `git commit --amend --no-edit && git push --force-with-lease origin main` e va"
     " lanciato dalla cartella del progetto.",
     "```python\nfor item in the_list_of_all_items:\n    print('this is the item that we want to see', item)\n"
-    "    # if the item is not what we expected we should stop here and raise\n```\nIl ciclo stampa ogni elemento.",
-    '{"customer name and address": "Mario Rossi, via Garibaldi dodici, Torino", "delivery instructions for courier":'
+    "    # if the item is not what we expected we should stop here and stop\n```\nIl ciclo stampa ogni cosa.",
+    '{"customer name and address": "Mario Rossi, via Garibaldi dodici, Torino", "delivery instructions":'
     ' "lasciare il pacco al portiere se nessuno risponde al citofono"}',
 ]
 
@@ -154,8 +154,8 @@ def test_a_drift_that_returns_for_good_has_an_end_and_a_second_drift_is_another(
     [
         "老渔夫在天黑之后才回到港口，那时已经没有人在等他了。村子的广场上，孩子们追着一只狗跑。老师打开窗户，听了很久雨声。"
         "那天早上面包很早就卖完了，面包店门口的队伍一动不动。",
-        "Старый рыбак вернулся в гавань, когда уже стемнело и никто его не ждал. На площади дети бегали за собакой,"
-        " которая потеряла хозяина.",
+        "Старый рыбак вернулся в гавань, когда уже стемнело и никто его не ждал. На площади дети бегали за"
+        " собакой, которая потеряла хозяина.",
     ],
 )
 def test_another_script_is_drift(foreign: str) -> None:
@@ -182,9 +182,8 @@ def test_without_a_wanted_language_it_is_silent() -> None:
 def test_what_is_not_yet_judged_is_open() -> None:
     """Healthy text is observed up to the unfinished sentence; a single foreign one holds it back."""
     text = " ".join(PROSE["it"][:3])
-    assert watch(text + " Il vecchio", "it", "length")[0].open_from == token_of(
-        text + " Il vecchio", "Il vecchio"
-    )
+    cut = text + " Poi, uscendo"
+    assert watch(cut, "it", "length")[0].open_from == token_of(cut, "Poi")
     drifting = text + " " + PROSE["en"][0]
     assert watch(drifting, "it", None)[0].open_from == token_of(drifting, PROSE["en"][0])
 

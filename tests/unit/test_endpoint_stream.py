@@ -46,7 +46,7 @@ class Result:
         return self.outcome.failure.kind if self.outcome.failure else None
 
 
-async def stream(reply: Answer, request: GenerationRequest = REQUEST, **options: object) -> Result:
+async def stream(reply: Answer, request: GenerationRequest = REQUEST) -> Result:
     """Serve one answer and read it to the end."""
     tokens: list[Token] = []
 
@@ -125,7 +125,9 @@ async def test_counts_come_from_running_usage_without_ids_and_logprobs() -> None
 
 async def test_counts_come_from_logprobs_without_ids() -> None:
     """Without token ids the logprobs entries count."""
-    parts = sse(chunk("ab", entries=[entry("a"), entry("b")]), chunk("c", entries=[entry("c")], finish="stop"))
+    parts = sse(
+        chunk("ab", entries=[entry("a"), entry("b")]), chunk("c", entries=[entry("c")], finish="stop")
+    )
     got = await stream(Events([*parts, DONE]))
     assert [token.text for token in got.tokens] == ["a", "b", "c"]
     assert all(token.id is None for token in got.tokens)
@@ -271,7 +273,10 @@ async def test_nothing_before_the_first_token_is_a_timeout(reply: Answer) -> Non
 
 @pytest.mark.parametrize(
     "value",
-    [{"error": {"message": "engine \x1b[31mdied", "code": 500}}, {"object": "error", "message": "engine died"}],
+    [
+        {"error": {"message": "engine \x1b[31mdied", "code": 500}},
+        {"object": "error", "message": "engine died"},
+    ],
 )
 async def test_an_error_object_inside_the_stream(value: object) -> None:
     """vLLM reports trouble after the headers as an event; the tokens before it stay."""

@@ -1,0 +1,199 @@
+"""What an endpoint can do is asked once, in a way that plain servers survive."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import tiktoken
+
+from stresstest.endpoint.capabilities import count_tokens, profile
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.counting import estimate
+from stresstest.errors import EndpointError
+from stresstest.model import Message
+from tests.fake_vllm import (
+    DONE,
+    Answer,
+    Asked,
+    Events,
+    Page,
+    answer,
+    chunk,
+    entry,
+    fake_vllm,
+    page,
+    refuse_fields,
+    sse,
+)
+
+
+def healthy(asked: Asked) -> Answer:
+    """vLLM with raw logprobs: the temperature changes nothing in them."""
+    return Events(answer(["Ciao", "!"]))
+
+
+def plain(asked: Asked) -> Answer:
+    """An OpenAI-compatible server that refuses every field it does not know."""
+    refused = refuse_fields("return_token_ids", "stream_options")(asked)
+    if refused is not None:
+        return refused
+    wanted = (asked.body or {}).get("top_logprobs", 0)
+    if wanted > 5:
+        return page({"error": {"message": "top_logprobs must be at most 5"}}, 400)
+    entries = [entry("Ciao", top=wanted)] if wanted else None
+    return Events([*sse(chunk("Ciao", entries=entries), chunk("", finish="stop")), DONE])
+
+
+async def test_vllm_is_known_whole() -> None:
+    """Version, context, cache size, metrics, tokenizer, ids and logprobs of a real vLLM are found."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        found = await profile(endpoint, None)
+        assert endpoint.model == "lab"
+    assert found.base_url == server.url
+    assert (found.model, found.version, found.max_model_len, found.root) == (
+        "lab",
+        "0.32.0",
+        4096,
+        "lab-root",
+    )
+    assert (found.metrics, found.tokenize, found.token_ids, found.top_logprobs) == (True, True, True, 20)
+    assert found.kv_cache_tokens == 21824
+    assert found.logprobs_mode == "raw_logprobs"
+    assert not found.simulated
+    assert found.missing == ()
+
+
+async def test_processed_logprobs_are_told_apart() -> None:
+    """Logprobs that move with the temperature are processed ones: entropies mean something else then."""
+
+    def processed(asked: Asked) -> Answer:
+        p = 0.5 if asked.body.get("temperature", 1.0) == 1.0 else 0.8
+        return Events([*sse(chunk("a", ids=[1], entries=[entry("a", p=p)], finish="stop")), DONE])
+
+    async with fake_vllm(processed) as server, Endpoint(server.url) as endpoint:
+        assert (await profile(endpoint, "lab")).logprobs_mode == "processed_logprobs"
+
+
+async def test_a_plain_server_is_used_with_what_it_has() -> None:
+    """Unknown fields are left out one by one; what is missing is said with its cost; the run can go on."""
+    async with fake_vllm(plain) as server:
+        for path in ("/version", "/tokenize", "/metrics"):
+            del server.pages[path]
+        server.pages["/v1/models"] = page({"data": [{"id": "other"}]})
+        async with Endpoint(server.url) as endpoint:
+            found = await profile(endpoint, None)
+            assert endpoint.features.top_logprobs == 5
+            assert not endpoint.features.usage
+    assert (found.metrics, found.tokenize, found.token_ids, found.top_logprobs) == (False, False, False, 5)
+    missing = {gap.what for gap in found.missing}
+    assert {"vLLM's /metrics", "/tokenize", "token ids", "the model's context length"} <= missing
+    assert all(gap.cost for gap in found.missing)
+
+
+async def test_fields_that_are_ignored_are_not_believed() -> None:
+    """A server that answers 200 and leaves the measuring fields out does not have them."""
+    async with fake_vllm(Events([*sse(chunk("a"), chunk("b", finish="stop")), DONE])) as server:
+        async with Endpoint(server.url) as endpoint:
+            found = await profile(endpoint, "lab")
+            assert not endpoint.features.running_usage
+    assert (found.token_ids, found.top_logprobs, found.logprobs_mode) == (False, 0, None)
+    assert "token counts while streaming" in {gap.what for gap in found.missing}
+
+
+async def test_a_base_model_without_chat_template() -> None:
+    """Where messages are refused the plain prompt is probed, and the gap is told."""
+
+    def base(asked: Asked) -> Answer:
+        if asked.path.endswith("/chat/completions"):
+            return page({"error": {"message": "no chat template"}}, 400)
+        choice = {"index": 0, "text": "a", "token_ids": [1], "finish_reason": "length"}
+        return Events([*sse({"choices": [choice]}), DONE])
+
+    async with fake_vllm(base) as server, Endpoint(server.url) as endpoint:
+        found = await profile(endpoint, "lab")
+    assert found.token_ids
+    assert "chat messages" in {gap.what for gap in found.missing}
+
+
+async def test_the_model_must_be_served() -> None:
+    """An unknown model ends here, with the names that are served."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        with pytest.raises(EndpointError, match="does not serve 'lob'; it serves: lab"):
+            await profile(endpoint, "lob")
+        assert server.generations == []
+
+
+async def test_one_of_several_models_must_be_chosen() -> None:
+    """Nothing is guessed between two base models; adapters of a single base are no choice to make."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/v1/models"] = page({"data": [{"id": "a"}, {"id": "b"}]})
+        with pytest.raises(EndpointError, match="several models: a, b"):
+            await profile(endpoint, None)
+        server.pages["/v1/models"] = page({"data": [{"id": "a"}, {"id": "ad", "parent": "a"}]})
+        assert (await profile(endpoint, None)).model == "a"
+
+
+async def test_the_simulator_is_recognised_and_answers_to_any_name() -> None:
+    """Simulated numbers must never pass for a model's."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/version"] = page({"version": "0.32.0+stresstest-sim"})
+        found = await profile(endpoint, "anything")
+    assert (found.simulated, found.model, found.max_model_len) == (True, "anything", 4096)
+
+
+async def test_a_server_that_is_no_api() -> None:
+    """A web page for the model list is a wrong address, said in words."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/v1/models"] = Page(b"<html>hi</html>", content_type="text/html")
+        with pytest.raises(EndpointError, match="web page") as caught:
+            await profile(endpoint, "lab")
+    assert caught.value.hint is not None
+
+
+async def test_nobody_there() -> None:
+    """A refused connection is told at the first question."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with Endpoint(f"http://127.0.0.1:{port}/v1") as endpoint:
+        with pytest.raises(EndpointError, match="refused the connection"):
+            await profile(endpoint, "lab")
+
+
+async def test_a_server_that_cannot_generate() -> None:
+    """Listing models is not serving them: a failing probe ends before anything is measured."""
+    async with fake_vllm(page({"error": {"message": "engine dead"}}, 500)) as server:
+        async with Endpoint(server.url) as endpoint:
+            with pytest.raises(EndpointError, match="engine dead"):
+                await profile(endpoint, "lab")
+
+
+async def test_prompt_tokens_are_counted_by_the_server() -> None:
+    """/tokenize counts with the chat template; without it the answer is 'not measured', not 0."""
+    messages = (Message("user", "Ciao"),)
+    async with fake_vllm(healthy) as server, Endpoint(server.url, model="lab") as endpoint:
+        assert await count_tokens(endpoint, messages) == 5
+        assert server.asked[-1].body["messages"] == [{"role": "user", "content": "Ciao"}]
+        del server.pages["/tokenize"]
+        assert await count_tokens(endpoint, messages) is None
+
+
+async def test_the_cache_size_of_older_servers() -> None:
+    """Blocks times block size, where the size in tokens is not exported."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        text = b'vllm:cache_config_info{block_size="16",num_gpu_blocks="100",sliding_window="None"} 1.0\n'
+        server.pages["/metrics"] = Page(text, content_type="text/plain")
+        assert (await profile(endpoint, "lab")).kv_cache_tokens == 1600
+
+
+async def test_tiktoken_without_its_tables_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline, tiktoken cannot load: a note that says why and what to do, never a traceback."""
+    monkeypatch.setattr(tiktoken.registry, "ENCODINGS", {})
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    number, note = await estimate("Ciao")
+    assert number is None
+    assert note is not None
+    assert "TIKTOKEN_CACHE_DIR" in note
