@@ -7,6 +7,7 @@ commits everything or nothing.
 from __future__ import annotations
 
 from alembic import context
+
 from stresstest.store.tables import VERSION_TABLE, metadata
 
 connection = context.config.attributes.get("connection")

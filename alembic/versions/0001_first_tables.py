@@ -6,7 +6,6 @@ Revision: 0001, after none.
 from __future__ import annotations
 
 import sqlalchemy as sa
-
 from alembic import op
 
 revision = "0001"

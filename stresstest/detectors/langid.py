@@ -72,6 +72,12 @@ def normalised(language: str) -> str:
     return {"nb": "no", "nn": "no", "iw": "he", "in": "id"}.get(code, code)
 
 
+def warm_up(wanted: str) -> None:
+    """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
+    _screen(wanted)
+    _langdetect("This sentence is only here to load the profiles of every language once.")
+
+
 def judge(text: str, wanted: str) -> Opinion:
     """Whether `text` (prose, 60 or more characters) is in another language than `wanted` (normalised)."""
     text = text[:_SAMPLE]

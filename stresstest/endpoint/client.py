@@ -210,15 +210,18 @@ class _ClientMaker:
         import httpx2
         import openai
 
+        from stresstest.endpoint.transport import DirectTransport, applies_to
+
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
         # The waits inside a stream are ours to limit: the library cannot tell a queue from a stall.
         timeout = httpx2.Timeout(None, connect=self._timeouts.connect)
         basic = self._address.authorization
+        direct = DirectTransport() if applies_to(self._address.base_url) else None
         return openai.AsyncOpenAI(
             base_url=self._address.base_url,
             api_key=self._key or PLACEHOLDER_KEY,
             max_retries=0,
             timeout=timeout,
             default_headers={"Authorization": basic} if basic else None,
-            http_client=openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout),
+            http_client=openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, transport=direct),
         )

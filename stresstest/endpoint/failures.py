@@ -115,6 +115,8 @@ def from_exception(error: BaseException, address: Address, *, at_token: int, beg
     elif isinstance(cause, httpx2.DecodingError):
         kind = FailureKind.MALFORMED
         message = f"The server at {where} sent a body that cannot be decompressed."
+    elif isinstance(cause, httpx2.RemoteProtocolError) and not begun and not _hung_up(cause):
+        kind, message = FailureKind.MALFORMED, f"What answers at {where} does not speak HTTP."
     elif begun:
         message = f"The connection to {where} was cut after {at_token} output tokens."
     return ServiceFailure(kind, message, at_token=at_token)
@@ -164,6 +166,10 @@ def not_a_stream(address: Address, beginning: bytes, *, at_token: int) -> Servic
         else f"The server at {address.base_url} answered with {what}. Is the base URL right?",
         at_token=at_token,
     )
+
+
+def _hung_up(error: Exception) -> bool:
+    return any(word in str(error) for word in ("closed", "disconnected"))
 
 
 def _connect_sentence(error: Exception, address: Address) -> str:

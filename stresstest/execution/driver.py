@@ -7,7 +7,7 @@ token is data and is kept; a request that never got one is tried again, and ever
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stresstest import clock
@@ -58,7 +58,7 @@ async def drive(
     on_event: Callable[[Event], None] | None = None,
     stop: asyncio.Event | None = None,
     should_stop: Callable[[], bool] | None = None,
-) -> AsyncIterator[Generation]:
+) -> AsyncGenerator[Generation, None]:
     """Yield each work's generation as it ends, in completion order.
 
     abort: close a stream once its onset is certain and `keep_after` tokens have followed the alarm.

@@ -57,9 +57,10 @@ class Certify:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing more to send."""
+    """Nothing more to send. complete: False when a budget, not the plan, is the reason."""
 
     reason: str
+    complete: bool = True
 
 
 Step = Climb | Certify | Done
@@ -67,13 +68,17 @@ Step = Climb | Certify | Done
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The certifying rung and its sample, fixed by the climb. expected: the T that the climb suggests."""
+    """The certifying rung and its sample, fixed by the climb. expected: the T that the climb suggests.
+
+    most: generations that the budget leaves room for; looks beyond it are not begun.
+    """
 
     rung: Rung
     requests: int
     expected: int
     share: float
     reason: str
+    most: int | None = None
 
 
 def next_step(setup: LadderSetup, done: Sequence[Generation]) -> Step:
@@ -91,7 +96,19 @@ def next_step(setup: LadderSetup, done: Sequence[Generation]) -> Step:
         return Done(
             f"all {lost} generations of the climb were lost to service failures; nothing can be certified"
         )
-    return _certifying(setup, choose(setup, ascent), by_key)
+    choice = choose(setup, ascent)
+    if setup.budget_tokens is not None:
+        spent = sum(g.output_tokens for g in done if g.job.phase is Phase.CLIMB)
+        afforded = max(0, setup.budget_tokens - spent) // choice.rung.max_tokens
+        needed = ceil(setup.rigor.floor / choice.share)
+        if afforded < needed:
+            return Done(
+                f"the budget leaves room for {afforded} certifying generations of up to "
+                f"{choice.rung.max_tokens} tokens; at least {needed} are needed",
+                complete=False,
+            )
+        choice = replace(choice, requests=min(choice.requests, afforded), most=afforded)
+    return _certifying(setup, choice, by_key)
 
 
 def _climb_reason(ascent: Ascent) -> str:
@@ -159,7 +176,8 @@ def share_at_risk(seen: Sequence[Sighting], expected: int) -> float:
 
 def _certifying(setup: LadderSetup, choice: Choice, done: Mapping[str, Generation]) -> Step:
     """The first declared look that is not complete. Each look has its own rung number in the jobs' keys."""
-    sizes = look_sizes(setup, choice.requests)
+    declared = look_sizes(setup, choice.requests)
+    sizes = [size for size in declared if choice.most is None or size <= choice.most]
     looks: list[list[Generation]] = []
     start = 0
     for k, size in enumerate(sizes):

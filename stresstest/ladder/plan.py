@@ -31,7 +31,8 @@ class LadderSetup:
     horizon: output tokens a generation may have. tokens_per_unit: first guess. max_units: most units
     a prompt may ask for (None: no limit). prompts_fixed: the user's own prompts: one rung, its cap
     is the horizon. seed: from which every job's seed is derived. abort: generations are closed after a
-    certain onset (changes costs, not decisions).
+    certain onset (changes costs, not decisions). budget_tokens: output tokens for the whole run; the
+    certifying sample is made small enough before it starts, because cutting it later would bias it.
     """
 
     rigor: Rigor
@@ -43,6 +44,7 @@ class LadderSetup:
     tighten: bool = False
     seed: int = 1
     abort: bool = True
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,9 @@ def _refuse_foreign(connection: Connection, address: Address) -> None:
 
 
 def _migrate(connection: Connection, revision: str | None, address: Address) -> None:
+    from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
-
-    from alembic import command
 
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))

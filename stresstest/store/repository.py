@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from stresstest.clock import now
-from stresstest.model import Generation, PlaneVerdict, Run, RunStatus, ServerSample, Subject, Threshold
+from stresstest.model import (
+    Generation,
+    PlaneVerdict,
+    Run,
+    RunSettings,
+    RunStatus,
+    ServerSample,
+    Subject,
+    Threshold,
+)
 from stresstest.store import generations, results, runs
 from stresstest.store.engine import reading, writing
 from stresstest.store.faults import translated
@@ -69,10 +78,11 @@ class Store:
         status: RunStatus | Unset = Unset.UNSET,
         ended: float | Unset | None = Unset.UNSET,
         note: str | Unset | None = Unset.UNSET,
+        settings: RunSettings | Unset = Unset.UNSET,
     ) -> None:
         """Change what is given; None empties `ended` (a resume) and `note`."""
         with self._write("updating a run") as connection:
-            runs.change(connection, run_id, status, ended, note)
+            runs.change(connection, run_id, status, ended, note, settings)
 
     def run(self, reference: str) -> Run:
         """The run with this id or unique beginning of one; UsageError with suggestions otherwise."""

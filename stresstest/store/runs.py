@@ -50,6 +50,7 @@ def change(
     status: RunStatus | Unset,
     ended: float | Unset | None,
     note: str | Unset | None,
+    settings: RunSettings | Unset = Unset.UNSET,
 ) -> None:
     """Set the given columns; UsageError when there is no such run."""
     values: dict[str, Any] = {}
@@ -59,6 +60,8 @@ def change(
         values["ended"] = ended
     if not isinstance(note, Unset):
         values["note"] = None if note is None else clean_text(note)
+    if not isinstance(settings, Unset):
+        values["settings"] = dump(clean_settings(settings))
     if not values:
         require(connection, run_id)
         return

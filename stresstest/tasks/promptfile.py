@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stresstest.errors import UsageError
-from stresstest.tasks._foreign import Malformed, read, short, suggestion
 from stresstest.model import Message
+from stresstest.tasks._foreign import Malformed, read, short, suggestion
 from stresstest.tasks.prompt import Prompt, fingerprint
 
 _PROMPT_KEYS = ("id", "messages", "prompt")

@@ -29,7 +29,7 @@ def conclude(store: Store, reference: str) -> RunResult:
     """Judge a stored run. Pure in what is stored: the same run gives the same result at any time."""
     run = find_run(store, reference)
     samples = store.samples(run.id)
-    generations = annotate(store.generations(run.id), samples, run.profile)
+    generations = annotate(store.generations(run.id), samples, run.profile, run.settings.decoding)
     certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
     settings = run.settings
     threshold = certified_threshold(

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from stresstest import __version__, clock
-from stresstest.diagnosis import annotate
+from stresstest.detectors import warm_up
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, UsageError
 from stresstest.execution.driver import drive
 from stresstest.execution.events import Event
 from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, worst_case
-from stresstest.model import EndpointProfile, Run, RunResult, RunSettings, RunStatus, ServerSample
+from stresstest.model import EndpointProfile, Phase, Run, RunResult, RunSettings, RunStatus, ServerSample
 from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
 from stresstest.telemetry.sampler import MetricsSampler, metrics_url
@@ -103,8 +103,8 @@ async def resume_campaign(
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model) as endpoint:
         profile, _ = await ask_endpoint(endpoint, settings)
         _refuse_another_model(run, profile)
-        store.update_run(run.id, status=RunStatus.RUNNING)
-        run = replace(run, settings=settings)
+        run = replace(run, settings=_with_declared_budget(store, run, settings))
+        store.update_run(run.id, status=RunStatus.RUNNING, ended=None, note=None, settings=run.settings)
         return await _Campaign(run, store, progress, endpoint, prompts, api_key, stop).play()
 
 
@@ -158,11 +158,15 @@ class _Campaign:
         return self._finish(error)
 
     async def _climb_and_certify(self) -> None:
+        await asyncio.to_thread(warm_up, self.run.settings.subject.language or "en")
         works = WorkFactory(self.endpoint, self.run.profile, self.prompts, self.run.settings, {})
-        while not self.stop.is_set() and not self._budget_spent():
-            step = next_step(self.setup, annotate(self.done, self.samples, self.run.profile))
+        while not self.stop.is_set():
+            step = next_step(self.setup, self.done)
             if isinstance(step, Done):
                 self.progress.note(step.reason)
+                self.over_budget = not step.complete
+                return
+            if self._budget_spent():
                 return
             self.progress.stage(step)
             await self._stage(step, works)
@@ -241,6 +245,12 @@ class _Campaign:
                 distinct_prompts=result.distinct_prompts,
             )
         return Ending(result, interrupted=interrupted, error=error)
+
+
+def _with_declared_budget(store: Store, run: Run, settings: RunSettings) -> RunSettings:
+    """A new token budget may change the sample's size only before the certifying sample has begun."""
+    begun = any(g.job.phase is Phase.CERTIFY for g in store.generations(run.id, tokens=False))
+    return replace(settings, budget_tokens=run.settings.budget_tokens) if begun else settings
 
 
 def _refuse_another_model(run: Run, profile: EndpointProfile) -> None:

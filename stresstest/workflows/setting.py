@@ -136,6 +136,7 @@ def ladder_setup(settings: RunSettings, prompts: Prompts, horizon: int) -> Ladde
         tighten=settings.tighten,
         seed=settings.seed,
         abort=settings.abort,
+        budget_tokens=settings.budget_tokens,
     )
 
 

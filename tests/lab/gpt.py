@@ -79,7 +79,9 @@ class Mlp(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.c_fc = Projection(shape.n_embd, 4 * shape.n_embd, PROJECTION_STD)
-        self.c_proj = Projection(4 * shape.n_embd, shape.n_embd, PROJECTION_STD / math.sqrt(2 * shape.n_layer))
+        self.c_proj = Projection(
+            4 * shape.n_embd, shape.n_embd, PROJECTION_STD / math.sqrt(2 * shape.n_layer)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))

@@ -1,4 +1,4 @@
-"""System evidence in time: before an onset it raises suspicion, after it nothing, and health is censored alike."""
+"""System evidence in time: before an onset a suspicion, after it nothing; health is censored alike."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_failure_after_an_onset_does_not_take_the_blame() -> None:
 
 
 def test_own_lag_decides_nothing_and_annotating_twice_is_the_same() -> None:
-    """Our event loop's lag spoils timings, never a verdict; a resumed run annotates stored generations again."""
+    """Our event loop's lag spoils timings only; a resumed run annotates stored generations again."""
     lagging = replace(failing(), loop_lag=9.0)
     once = one(lagging, samples(preempted_at=2.0))
     assert once == replace(one(failing(), samples(preempted_at=2.0)), loop_lag=9.0)

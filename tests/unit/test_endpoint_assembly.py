@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -53,7 +54,7 @@ def test_bytes_cut_into_tokens_anywhere(text: str, token_cuts: list[int], chunk_
     joined texts are the streamed text and every token is counted once."""
     raw = text.encode()
     marks = sorted({0, len(raw), *(c for c in token_cuts if c < len(raw))})
-    pieces = [raw[a:b] for a, b in zip(marks, marks[1:], strict=False)]
+    pieces = [raw[a:b] for a, b in pairwise(marks)]
     made, tokens, at, sent = Assembler(), list[Token](), 0, 0
     for turn in range(len(pieces)):
         group = pieces[at : at + chunk_sizes[turn % len(chunk_sizes)]]

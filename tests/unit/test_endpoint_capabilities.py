@@ -93,10 +93,10 @@ async def test_a_plain_server_is_used_with_what_it_has() -> None:
 
 async def test_fields_that_are_ignored_are_not_believed() -> None:
     """A server that answers 200 and leaves the measuring fields out does not have them."""
-    async with fake_vllm(Events([*sse(chunk("a"), chunk("b", finish="stop")), DONE])) as server:
-        async with Endpoint(server.url) as endpoint:
-            found = await profile(endpoint, "lab")
-            assert not endpoint.features.running_usage
+    silent = Events([*sse(chunk("a"), chunk("b", finish="stop")), DONE])
+    async with fake_vllm(silent) as server, Endpoint(server.url) as endpoint:
+        found = await profile(endpoint, "lab")
+        assert not endpoint.features.running_usage
     assert (found.token_ids, found.top_logprobs, found.logprobs_mode) == (False, 0, None)
     assert "token counts while streaming" in {gap.what for gap in found.missing}
 
@@ -163,10 +163,10 @@ async def test_nobody_there() -> None:
 
 async def test_a_server_that_cannot_generate() -> None:
     """Listing models is not serving them: a failing probe ends before anything is measured."""
-    async with fake_vllm(page({"error": {"message": "engine dead"}}, 500)) as server:
-        async with Endpoint(server.url) as endpoint:
-            with pytest.raises(EndpointError, match="engine dead"):
-                await profile(endpoint, "lab")
+    dead = page({"error": {"message": "engine dead"}}, 500)
+    async with fake_vllm(dead) as server, Endpoint(server.url) as endpoint:
+        with pytest.raises(EndpointError, match="engine dead"):
+            await profile(endpoint, "lab")
 
 
 async def test_prompt_tokens_are_counted_by_the_server() -> None:

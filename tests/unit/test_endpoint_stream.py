@@ -172,10 +172,9 @@ async def test_held_back_text_is_never_lost() -> None:
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 async def test_reasoning_is_kept_apart(name: str) -> None:
     """Thoughts are tokens too, marked so that no language check judges them."""
-    parts = sse(
-        chunk(ids=[1], entries=[entry("hm")], **{name: "hm"}),
-        chunk("Sì", ids=[2], entries=[entry("Sì")], finish="stop"),
-    )
+    thought = chunk(ids=[1], entries=[entry("hm")])
+    thought["choices"][0]["delta"][name] = "hm"
+    parts = sse(thought, chunk("Sì", ids=[2], entries=[entry("Sì")], finish="stop"))
     got = await stream(Events([*parts, DONE]))
     assert [(token.text, token.reasoning) for token in got.tokens] == [("hm", True), ("Sì", False)]
 
@@ -196,8 +195,13 @@ async def test_completions_with_token_ids_as_prompt() -> None:
     request = GenerationRequest("lab", 2, Decoding(temperature=0.0, top_k=5), prompt=(1, 2, 3))
     async with fake_vllm(Events([*sse({"choices": [choice]}), DONE])) as server:
         tokens: list[Token] = []
+
+        def sink(arrived: list[Token]) -> bool:
+            tokens.extend(arrived)
+            return False
+
         async with Endpoint(server.url) as endpoint:
-            await endpoint.generate(request, lambda arrived: bool(tokens.extend(arrived)))
+            await endpoint.generate(request, sink)
         asked = server.generations[0]
     assert [(t.text, t.id, t.logprob) for t in tokens] == [("A", 8, -0.1), ("b", 9, None)]
     assert asked.path == "/v1/completions"

@@ -1,0 +1,344 @@
+"""Driving generations: retries are visible, lost streams are kept, aborts are certain, stops are clean."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from stresstest.detectors import PanelSpec
+from stresstest.endpoint.client import Endpoint, Timeouts
+from stresstest.errors import EndpointError
+from stresstest.execution.driver import RetryPolicy, Work, drive
+from stresstest.execution.events import Advanced, Alarmed, Event, Finished, Retried, Started
+from stresstest.model import (
+    Decoding,
+    FailureKind,
+    Generation,
+    GenerationRequest,
+    Job,
+    Message,
+    Phase,
+    ServiceFailure,
+    SymptomKind,
+)
+from tests.fake_vllm import Answer, Asked, Events, Hang, answer, fake_vllm, page
+
+FAST = RetryPolicy(base=0.01, cap=0.02)
+STORY = [
+    "Nel",
+    "mattino",
+    "chiaro",
+    "la",
+    "barca",
+    "lasciò",
+    "il",
+    "porto",
+    "e",
+    "nessuno",
+    "la",
+    "vide",
+    "tornare",
+    "prima",
+    "di",
+    "sera",
+    ".",
+]
+LOOP = STORY + ["e", " poi", " ancora", " il", " mare", " grande", " canta", " piano"] * 60
+
+
+def work(index: int, max_tokens: int = 64) -> Work:
+    """A work whose prompt says its index, so that a script can tell the works apart."""
+    job = Job(Phase.CERTIFY, 0, index, None, index, 1, max_tokens)
+    request = GenerationRequest(
+        "lab", max_tokens, Decoding(), messages=(Message("user", f"work {index}"),), seed=index
+    )
+    return Work(job, request, f"p{index}", f"work {index}", PanelSpec(prompt_text=f"work {index}"))
+
+
+def index_of(asked: Asked) -> int:
+    """Which work a request belongs to."""
+    return int(asked.body["messages"][0]["content"].split()[1])
+
+
+async def collect(endpoint: Endpoint, works: list[Work], **options: Any) -> list[Generation]:
+    """Drive to the end."""
+    settings: dict[str, Any] = {"concurrency": 4, "abort": True, "retry": FAST} | options
+    return [generation async for generation in drive(endpoint, works, **settings)]
+
+
+async def keep(generations: AsyncIterator[Generation], kept: Callable[[Generation], object]) -> None:
+    """Hand over what comes out, so that it can be looked at even after an error."""
+    async for generation in generations:
+        kept(generation)
+
+
+async def test_every_work_ends_once_whatever_the_order() -> None:
+    """Slow and fast answers interleave; each work yields its own text, none twice, none lost."""
+
+    def script(asked: Asked) -> Answer:
+        index = index_of(asked)
+        return Events(answer([f"{index}", " fine"]), pause=0.01 * ((index * 7) % 5))
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        works = [work(i) for i in range(12)]
+        parallel = await collect(endpoint, works, concurrency=5)
+        serial = await collect(endpoint, works, concurrency=1)
+        assert len(server.generations) == 24
+    assert {g.key: g.text for g in parallel} == {f"certify/0/{i}": f"{i} fine" for i in range(12)}
+    assert {g.key: (g.text, g.verdict) for g in parallel} == {g.key: (g.text, g.verdict) for g in serial}
+    assert [g.key for g in serial] == [w.job.key for w in works]
+
+
+async def test_a_generation_holds_what_was_measured() -> None:
+    """Tokens, times, finish reason, prompt tokens, verdict and our own lag are all there."""
+    async with fake_vllm(Events(answer(STORY, finish="length"))) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)])
+    assert made.text == "".join(STORY)
+    assert (made.finish_reason, made.failure, made.aborted, made.attempts) == ("length", None, False, 1)
+    assert made.verdict.tokens == made.output_tokens == len(STORY)
+    assert made.prompt_tokens == 7
+    assert made.first_token is not None
+    assert made.started <= made.first_token <= made.ended
+    assert made.loop_lag is not None
+    assert made.loop_lag >= 0.0
+
+
+async def test_a_certain_onset_aborts_after_some_more_tokens() -> None:
+    """The loop is seen, a tail is kept as evidence, the server's slot is freed, the verdict covers all."""
+    told: list[Event] = []
+    async with fake_vllm(Events(answer(LOOP), pause=0.0005)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)], keep_after=32, on_event=told.append)
+        await server.until(lambda: server.hung_up == 1)
+    assert made.aborted
+    assert made.finish_reason is None
+    assert made.verdict.symptom is SymptomKind.LOOP
+    alarm = made.verdict.alarm
+    assert alarm is not None
+    assert alarm + 32 <= len(made.tokens) <= alarm + 32 + 16
+    (alarmed,) = [event for event in told if isinstance(event, Alarmed)]
+    assert (alarmed.symptom, alarmed.onset) == (SymptomKind.LOOP, made.verdict.onset)
+    assert alarmed.at_token >= alarm
+
+
+async def test_without_abort_the_end_is_observed() -> None:
+    """--no-abort keeps the stream open to the server's own end."""
+    async with fake_vllm(Events(answer(LOOP, finish="length"))) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)], keep_after=0, abort=False)
+    assert len(made.tokens) == len(LOOP)
+    assert (made.aborted, made.finish_reason) == (False, "length")
+    assert made.verdict.degenerate
+
+
+async def test_retries_are_visible_and_counted() -> None:
+    """A 503 and a 429 before the first token are tried again; each retry is told with its wait."""
+    replies: list[Answer] = [page({}, 503), page({}, 429, retry_after="0.05"), Events(answer(["ok"]))]
+    told: list[Event] = []
+    async with fake_vllm(lambda asked: replies.pop(0)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)], on_event=told.append)
+    retried = [event for event in told if isinstance(event, Retried)]
+    assert [(r.attempt, r.failure.kind, r.wait) for r in retried] == [
+        (1, FailureKind.HTTP_ERROR, 0.01),
+        (2, FailureKind.RATE_LIMITED, 0.05),
+    ]
+    assert (made.text, made.attempts, made.failure) == ("ok", 3, None)
+    assert [type(event) for event in told if not isinstance(event, Advanced)] == [
+        Started,
+        Retried,
+        Retried,
+        Finished,
+    ]
+
+
+async def test_a_stream_lost_after_tokens_is_data() -> None:
+    """What arrived before the cut is kept, marked, and not asked for again."""
+    parts = answer(STORY, finish=None, done=False)[:6]
+    async with fake_vllm(Events(parts, end="cut")) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)])
+        assert len(server.generations) == 1
+    assert made.text == "".join(STORY[:5])
+    assert made.failure is not None
+    assert (made.failure.kind, made.failure.at_token) == (FailureKind.CUT, 5)
+    assert made.verdict.tokens == 5
+
+
+async def test_a_work_that_never_gets_an_answer_is_data_while_others_do() -> None:
+    """One prompt that always ends in 500 is lost, kept as lost, and stops nobody."""
+
+    def script(asked: Asked) -> Answer:
+        return page({}, 500) if index_of(asked) == 1 else Events(answer(["ok"]))
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        made = await collect(endpoint, [work(i) for i in range(4)])
+    lost = {g.key: g for g in made if g.failure is not None}
+    assert len(made) == 4
+    assert list(lost) == ["certify/0/1"]
+    assert (lost["certify/0/1"].attempts, lost["certify/0/1"].tokens) == (4, ())
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_what_no_retry_mends_ends_at_once(status: int) -> None:
+    """The answer to the first such request ends the drive; what had finished was yielded before."""
+
+    def script(asked: Asked) -> Answer:
+        return Events(answer(["ok"])) if index_of(asked) < 2 else page({}, status)
+
+    made: list[Generation] = []
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        works = [work(i) for i in range(9)]
+        generations = drive(endpoint, works, concurrency=1, abort=True, retry=FAST)
+        with pytest.raises(EndpointError, match=str(status)):
+            await keep(generations, made.append)
+        assert len(server.generations) == 3
+    assert [g.key for g in made] == ["certify/0/0", "certify/0/1"]
+
+
+async def test_a_fatal_answer_cancels_the_others() -> None:
+    """Streams in flight are closed when the drive cannot go on."""
+
+    def script(asked: Asked) -> Answer:
+        if index_of(asked) == 0:
+            return Events(answer(["a", "b"], finish=None)[:3], end="stall")
+        return page({}, 401)
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        with pytest.raises(EndpointError, match="API key"):
+            await collect(endpoint, [work(0), work(1)], concurrency=2)
+        await server.until(lambda: server.hung_up == 1 and server.open == 0)
+
+
+async def test_a_dead_server_ends_the_drive() -> None:
+    """After so many works in a row without an answer the server is gone: nothing is recorded as data."""
+    policy = RetryPolicy(attempts=2, base=0.001, cap=0.001, give_up_after=3)
+    made: list[Generation] = []
+
+    def script(asked: Asked) -> Answer:
+        return page({}, 500) if index_of(asked) >= 2 else Events(answer(["ok"]))
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        works = [work(i) for i in range(20)]
+        generations = drive(endpoint, works, concurrency=1, abort=True, retry=policy)
+        with pytest.raises(EndpointError, match="died or is overloaded: 3 requests") as caught:
+            await keep(generations, made.append)
+        assert len(server.generations) == 2 + 3 * 2
+    assert [g.key for g in made] == ["certify/0/0", "certify/0/1"]
+    assert all(g.failure is None for g in made)
+    assert caught.value.hint is not None
+
+
+async def test_nobody_there_is_an_error_even_for_few_works() -> None:
+    """Fewer works than the limit, all refused: an error, not a sample of failures."""
+    async with fake_vllm(page({})) as server:
+        url = server.url
+    async with Endpoint(url) as endpoint:
+        with pytest.raises(EndpointError, match="refused the connection"):
+            await collect(endpoint, [work(0), work(1)])
+
+
+async def test_stop_drops_what_is_in_flight_and_keeps_what_finished() -> None:
+    """Ctrl-C: finished generations come out, the others are closed and not recorded."""
+
+    def script(asked: Asked) -> Answer:
+        if index_of(asked) == 0:
+            return Events(answer(["ok"]))
+        return Events(answer(["a"], finish=None)[:2], end="stall")
+
+    stop = asyncio.Event()
+    made: list[Generation] = []
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        async for generation in drive(
+            endpoint, [work(i) for i in range(6)], concurrency=3, abort=True, stop=stop
+        ):
+            made.append(generation)
+            await server.until(lambda: server.open >= 2)
+            stop.set()
+        await server.until(lambda: server.open == 0)
+        assert server.hung_up >= 2
+    assert [g.key for g in made] == ["certify/0/0"]
+
+
+async def test_stop_interrupts_a_wait_between_attempts() -> None:
+    """A stop is not held up by a server that asks for a long pause."""
+    stop = asyncio.Event()
+    told: list[Event] = []
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, Retried):
+            stop.set()
+
+    busy = page({}, 429, retry_after="200")
+    async with fake_vllm(busy) as server, Endpoint(server.url) as endpoint, asyncio.timeout(5):
+        assert await collect(endpoint, [work(0)], stop=stop, on_event=tell) == []
+    assert [event.wait for event in told if isinstance(event, Retried)] == [200.0]
+
+
+async def test_a_budget_starts_nothing_more() -> None:
+    """A spent budget lets what runs end: dropping the long ones would bias what remains."""
+    async with fake_vllm(Events(answer(STORY))) as server, Endpoint(server.url) as endpoint:
+        works = [work(i) for i in range(20)]
+        made = await collect(endpoint, works, concurrency=2, should_stop=lambda: len(server.generations) >= 4)
+        asked = len(server.generations)
+    assert 4 <= asked <= 5
+    assert len(made) == asked
+    assert all(g.finish_reason == "stop" for g in made)
+
+
+async def test_leaving_early_closes_everything() -> None:
+    """A consumer that breaks off leaves no stream open behind it."""
+
+    def script(asked: Asked) -> Answer:
+        return Events(answer(["ok"])) if index_of(asked) == 0 else Hang()
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        generations = drive(endpoint, [work(i) for i in range(3)], concurrency=3, abort=True)
+        async for generation in generations:
+            assert generation.key == "certify/0/0"
+            break
+        await server.until(lambda: len(server.generations) == 3)
+        await generations.aclose()
+        await server.until(lambda: server.hung_up == 2)
+
+
+async def test_progress_is_told_every_sixteen_tokens() -> None:
+    """Often enough for a display, seldom enough to cost nothing."""
+    told: list[Event] = []
+    words = [f"w{i}" for i in range(50)]
+    async with fake_vllm(Events(answer(words))) as server, Endpoint(server.url) as endpoint:
+        await collect(endpoint, [work(0)], on_event=told.append)
+    assert [event.tokens for event in told if isinstance(event, Advanced)] == [16, 32, 48]
+
+
+async def test_a_blocked_loop_is_recorded() -> None:
+    """When we ourselves are late, the generation says by how much."""
+
+    def block(event: Event) -> None:
+        if isinstance(event, Advanced) and event.tokens == 16:
+            time.sleep(0.2)
+
+    words = [f"w{i}" for i in range(24)]
+    async with fake_vllm(Events(answer(words))) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [work(0)], on_event=block)
+    assert made.loop_lag is not None
+    assert made.loop_lag >= 0.1
+
+
+async def test_no_works_is_no_error() -> None:
+    """An empty plan ends at once and sends nothing."""
+    async with fake_vllm(page({})) as server, Endpoint(server.url, timeouts=Timeouts()) as endpoint:
+        assert await collect(endpoint, []) == []
+        assert server.asked == []
+
+
+def test_the_wait_doubles_up_to_its_cap() -> None:
+    """0.5, 1, 2, … up to 8 s; a server's Retry-After counts when it is longer, within reason."""
+    plain = ServiceFailure(FailureKind.REFUSED, "x")
+    asked = ServiceFailure(FailureKind.RATE_LIMITED, "x", retry_after=20.0)
+    absurd = ServiceFailure(FailureKind.RATE_LIMITED, "x", retry_after=1e9)
+    policy = RetryPolicy()
+    assert [policy.wait(n, plain) for n in range(1, 7)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
+    assert policy.wait(1, asked) == 20.0
+    assert policy.wait(1, absurd) == 300.0
