@@ -327,7 +327,11 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class EndpointProfile:
-    """What the endpoint can do, asked once. `base_url` holds no credentials."""
+    """What the endpoint can do, asked once. `base_url` holds no credentials.
+
+    fingerprint: the server's `system_fingerprint`. defaults: the sampling defaults in force, where the
+    server reveals them.
+    """
 
     base_url: str
     model: str
@@ -341,6 +345,7 @@ class EndpointProfile:
     logprobs_mode: str | None = None
     kv_cache_tokens: int | None = None
     simulated: bool = False
+    fingerprint: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     missing: tuple[Missing, ...] = ()
 

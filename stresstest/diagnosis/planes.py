@@ -185,10 +185,10 @@ def _worst(measured: Sequence[Generation]) -> str:
 def _sentence(plane: Plane, margin: int, failing: Sequence[Generation], total: int) -> str:
     kinds = _counts(str(g.verdict.symptom) for g in failing if g.verdict.symptom is not None)
     where = spread(onsets(failing))
-    at = f"onset {where} tokens" if where else f"onset at {onsets(failing)[0]:.0f} tokens"
+    at = f"onset {where}" if where else f"onset at {onsets(failing)[0]:.0f} tokens"
     in_context = spread(positions(failing))
     if plane is Plane.CONTEXT and in_context:
-        at = f"onset at {in_context.median:.0f} tokens of context (IQR {in_context.iqr:.0f}; {at})"
+        at = f"counted in the context: {in_context}; {at}"
     strength = "weakly suspected" if margin <= 1 or len(failing) < 3 else "suspected"
     return (
         f"{str(plane).capitalize()} plane {strength} (observed, not confirmed): {len(failing)} of {total} "

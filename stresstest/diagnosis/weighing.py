@@ -40,7 +40,7 @@ class Spread:
         return self.iqr / self.median if self.median else 0.0
 
     def __str__(self) -> str:
-        return f"median {self.median:.0f}, IQR {self.iqr:.0f}, n = {self.n}"
+        return f"median {self.median:.0f} tokens (IQR {self.iqr:.0f}, n = {self.n})"
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -211,12 +211,12 @@ def _position(failing: Sequence[Generation]) -> list[Weighed]:
         return []
     share = f"{found.relative:.0%} of the median"
     if found.relative <= CONCENTRATED:
-        fact = f"onsets sit at one place {where}: {found} tokens, a spread of {share}"
+        fact = f"onsets sit at one place {where}: {found}, a spread of {share}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED:
-        fact = f"onsets are scattered {where}: {found} tokens, a spread of {share}"
+        fact = f"onsets are scattered {where}: {found}, a spread of {share}"
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
-    fact = f"onsets are neither at one place nor scattered: {found} tokens, a spread of {share}"
+    fact = f"onsets are neither at one place nor scattered: {found}, a spread of {share}"
     return [(0, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
 
 

@@ -74,7 +74,7 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
         logprobs_mode=await logprobs_mode(endpoint, probed),
         kv_cache_tokens=kv_cache,
         simulated=simulated,
-        defaults={"system_fingerprint": fingerprint} if fingerprint else {},
+        fingerprint=fingerprint,
         missing=tuple(missing),
     )
 

@@ -16,6 +16,7 @@ import msgspec
 from stresstest import clock
 from stresstest.endpoint import counting, failures
 from stresstest.endpoint.address import PLACEHOLDER_KEY, Address
+from stresstest.endpoint.assembly import Assembler
 from stresstest.endpoint.body import Features, build
 from stresstest.endpoint.outcome import Reply, Sink, StreamOutcome, Timeouts, Trial
 from stresstest.endpoint.stream import Stream
@@ -81,7 +82,8 @@ class Endpoint:
         Service trouble ends up in `StreamOutcome.failure`; what had arrived has been given to the sink.
         Cancellation closes the connection and passes through, as does whatever the sink raises.
         """
-        return await self._run(request, Stream(self.address, sink), self.features)
+        outcome, _ = await self._run(request, sink, self.features)
+        return outcome
 
     async def trial(self, request: GenerationRequest, features: Features) -> Trial:
         """Generate once with these measuring fields, to see what the server makes of them."""
@@ -91,19 +93,21 @@ class Endpoint:
             tokens.extend(arrived)
             return False
 
-        stream = Stream(self.address, keep)
-        outcome = await self._run(request, stream, features)
-        return Trial(outcome, stream.made, tuple(tokens))
+        outcome, made = await self._run(request, keep, features)
+        return Trial(outcome, made, tuple(tokens))
 
-    async def _run(self, request: GenerationRequest, stream: Stream, features: Features) -> StreamOutcome:
+    async def _run(
+        self, request: GenerationRequest, sink: Sink, features: Features
+    ) -> tuple[StreamOutcome, Assembler]:
         import httpx2
         import openai
 
         started = clock.now()
         guard = asyncio.timeout(self.timeouts.first)
+        stream = Stream(self.address, sink, guard, self.timeouts.stall)
         try:
             async with guard, self._send(request, features) as response:
-                await stream.read(response.http_response, guard, self.timeouts.stall)
+                await stream.read(response.http_response)
         except (openai.OpenAIError, httpx2.HTTPError) as error:
             stream.failure = failures.from_exception(
                 error, self.address, at_token=stream.produced, begun=stream.begun
@@ -114,7 +118,7 @@ class Endpoint:
             limit = self.timeouts.stall if stream.produced else self.timeouts.first
             stream.failure = failures.late(self.address, limit, at_token=stream.produced, begun=stream.begun)
         stream.close()
-        return await self._outcome(request, stream, started)
+        return await self._outcome(request, stream, started), stream.made
 
     async def ask(self, path: str, json: object = None, *, at_root: bool = False) -> Reply | ServiceFailure:
         """GET `path`, or POST `json` to it, under the base URL or the server's root.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """One stream while it runs.
+    """One stream while it runs. `guard` is the caller's time limit; every progress moves it by `stall` s.
 
     made: its tokens and the server's words. begun: headers arrived. done: [DONE] arrived. failure: what
     stopped it. aborted: the sink did. first_token: clock seconds.
     """
 
-    def __init__(self, address: Address, sink: Sink) -> None:
+    def __init__(self, address: Address, sink: Sink, guard: asyncio.Timeout, stall: float) -> None:
         self.made = Assembler()
         self.failure: ServiceFailure | None = None
         self.aborted = False
@@ -38,28 +38,30 @@ class Stream:
         self._address = address
         self._sink = sink
         self._reader = EventReader()
+        self._guard = guard
+        self._stall = stall
+        self._armed = 0.0
 
     @property
     def produced(self) -> int:
         """Tokens so far."""
         return self.made.produced
 
-    async def read(self, response: httpx2.Response, guard: asyncio.Timeout, stall: float) -> None:
-        """Feed the sink until the stream ends, fails or is aborted; `guard` is moved as it progresses."""
+    async def read(self, response: httpx2.Response) -> None:
+        """Feed the sink until the stream ends, fails or is aborted."""
+        from stresstest.endpoint.transport import BODY, DirectBody
+
         self.begun = True
-        loop = asyncio.get_running_loop()
-        armed = 0.0
-        async with aclosing(_bytes(response)) as incoming:
-            async for data in incoming:
-                at = clock.now()
-                payloads = self._cut(data)
-                if self._deliver(payloads, at):
+        body = response.extensions.get(BODY)
+        if isinstance(body, DirectBody) and "content-encoding" not in response.headers:
+            while data := await body.read():
+                if self._take(data):
                     return
-                # Comments are no progress, and before the first token the request may still queue.
-                # Moving the alarm costs; a tenth of its length is exact enough.
-                if payloads and self.first_token is not None and loop.time() - armed > stall / 10:
-                    armed = loop.time()
-                    guard.reschedule(armed + stall * 1.1)
+        else:
+            async with aclosing(response.aiter_bytes()) as incoming:
+                async for data in incoming:
+                    if self._take(data):
+                        return
         if self._deliver(self._reader.finish(), clock.now(), final=True):
             return
         if self._reader.foreign and not self.produced:
@@ -92,12 +94,22 @@ class Stream:
             at_token=self.produced,
         )
 
-    def _cut(self, data: bytes) -> list[bytes]:
+    def _take(self, data: bytes) -> bool:
+        """One read; True when nothing more is to be read."""
+        at = clock.now()
         try:
-            return self._reader.feed(data)
+            payloads = self._reader.feed(data)
         except LineTooLongError:
             self.failure = failures.not_a_stream(self._address, b"", at_token=self.produced)
-            return []
+            return True
+        if self._deliver(payloads, at):
+            return True
+        # Comments are no progress, and before the first token the request may still queue.
+        # Moving the alarm costs; a tenth of its length is exact enough.
+        if payloads and self.first_token is not None and at - self._armed > self._stall / 10:
+            self._armed = at
+            self._guard.reschedule(asyncio.get_running_loop().time() + self._stall * 1.1)
+        return False
 
     def _deliver(self, payloads: Sequence[bytes], at: float, *, final: bool = False) -> bool:
         """Decode events and hand their tokens over; True when nothing more is to be read.
@@ -147,17 +159,3 @@ class Stream:
             if chunk.error is not None or chunk.object == "error":
                 return failures.from_stream_error(chunk, self._address, at_token=0)
         return failures.not_a_stream(self._address, beginning, at_token=0)
-
-
-async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """The body as it arrives, decompressed; by the short way where our own transport brought it."""
-    from stresstest.endpoint.transport import BODY, DirectBody
-
-    body = response.extensions.get(BODY)
-    if isinstance(body, DirectBody) and "content-encoding" not in response.headers:
-        while data := await body.read():
-            yield data
-    else:
-        async with aclosing(response.aiter_bytes()) as incoming:
-            async for data in incoming:
-                yield data

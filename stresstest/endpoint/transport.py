@@ -140,12 +140,14 @@ class _Connection(asyncio.Protocol):
                 raise self._error
             if self._closed:
                 raise httpx2.RemoteProtocolError("closed before an answer", request=request)
-            await self._wait()
+            self._waiter = self._loop.create_future()
+            await self._waiter
         return self._response
 
     async def read(self) -> bytes:
         """The next bytes of the body, as many as there are; empty at its end."""
-        while not self._ready:
+        ready = self._ready
+        while not ready:
             if self._framing is not None and self._framing.ended:
                 return b""
             if self._error is not None:
@@ -154,9 +156,12 @@ class _Connection(asyncio.Protocol):
                 if self._framing is not None and self._framing.by_close:
                     return b""
                 raise httpx2.RemoteProtocolError("closed inside the body", request=self._request)
-            await self._wait()
-        data = self._ready[0] if len(self._ready) == 1 else b"".join(self._ready)
-        self._ready.clear()
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        if len(ready) == 1:
+            return ready.pop()
+        data = b"".join(ready)
+        ready.clear()
         return data
 
     def close(self) -> None:
@@ -164,16 +169,12 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    async def _wait(self) -> None:
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _read_head(self, data: bytes) -> None:
         try:

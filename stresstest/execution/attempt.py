@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from stresstest.detectors import Panel, PanelSpec
+from stresstest.detectors import Panel, PanelSpec, judge_text
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import StreamOutcome
 from stresstest.execution.events import Advanced, Alarmed, Event
@@ -24,6 +25,14 @@ class Work:
     prompt_id: str
     prompt_text: str
     spec: PanelSpec
+
+
+@lru_cache
+def warm_up(language: str | None) -> None:
+    """Have the detectors load their language tables: a second of work that must not fall into a stream."""
+    judge_text(
+        "The old fisherman walked slowly along the empty harbour at dawn. ", PanelSpec(language=language)
+    )
 
 
 class Attempt:

@@ -14,7 +14,7 @@ from stresstest import clock
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.failures import FATAL, endpoint_error
 from stresstest.errors import EndpointError
-from stresstest.execution.attempt import Attempt, Work
+from stresstest.execution.attempt import Attempt, Work, warm_up
 from stresstest.execution.events import Event, Finished, Retried, Started
 from stresstest.execution.lag import LagSampler, LagWindow
 from stresstest.model import FailureKind, Generation, ServiceFailure
@@ -69,6 +69,8 @@ async def drive(
     lives. Raises EndpointError, after yielding everything that finished, for what no retry mends (401,
     403, 404, 400) and when the server is gone.
     """
+    for language in {work.spec.language for work in works}:
+        await asyncio.to_thread(warm_up, language)
     async with LagSampler() as lag:
         pool = _Pool(endpoint, works, keep_after if abort else None, retry, on_event, should_stop, lag)
         watched: list[asyncio.Task[None]] = [

@@ -72,15 +72,18 @@ def _print_symptoms(console: Console, result: RunResult) -> None:
 
 
 def _print_plane(console: Console, result: RunResult) -> None:
+    from rich.table import Table
     from rich.text import Text
 
     console.print(Text(clean(result.verdict.sentence)))
+    lines = Table.grid(padding=(0, 1))
     for evidence in result.verdict.evidence:
+        text = clean(f"{evidence.plane}: {evidence.fact} [{evidence.source}]")
         sign = "+" if evidence.supports else "−"
-        line = f"  {sign} {evidence.plane}: {evidence.fact} [{evidence.source}]"
-        console.print(Text(clean(line), style="" if evidence.supports else "dim"), soft_wrap=True)
+        lines.add_row(f" {sign}", Text(text, style="" if evidence.supports else "dim"))
     for advice in result.verdict.advice:
-        console.print(Text(f"  → {clean(advice)}", style="cyan"), soft_wrap=True)
+        lines.add_row(" →", Text(clean(advice), style="cyan"))
+    console.print(lines)
 
 
 def _print_excerpt(console: Console, result: RunResult) -> None:
@@ -111,31 +114,15 @@ def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
     if not runs:
         console.print("No runs are stored yet. Start one with: stresstest run --model M --lang it")
         return
-    table = Table(box=None, padding=(0, 2), header_style="bold")
-    for name in (
-        "run",
-        "when (UTC)",
-        "subject",
-        "rigor",
-        "status",
-        "generations",
-        "onsets",
-        "safe max_tokens",
-    ):
-        table.add_column(
-            name, justify="right" if name in {"generations", "onsets", "safe max_tokens"} else "left"
-        )
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("run (UTC)", no_wrap=True)
+    table.add_column("subject", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    for name in ("n", "onsets", "safe"):
+        table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
-        table.add_row(
-            run.id,
-            when(run.created),
-            _subject(run),
-            run.rigor,
-            str(run.status),
-            str(run.generations),
-            str(run.degenerate),
-            count(run.safe_max_tokens),
-        )
+        numbers = (str(run.generations), str(run.degenerate), count(run.safe_max_tokens))
+        table.add_row(run.id, f"{_subject(run)}, {run.rigor}", str(run.status), *numbers)
     console.print(table)
 
 
@@ -144,41 +131,21 @@ def print_recommendations(console: Console, rows: Sequence[StoredThreshold]) -> 
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2), header_style="bold")
-    right = {"safe max_tokens", "T", "n", "onsets"}
-    for name in (
-        "subject",
-        "safe max_tokens",
-        "T",
-        "risk ≤",
-        "confidence",
-        "n",
-        "onsets",
-        "plane",
-        "measured",
-    ):
-        table.add_column(name, justify="right" if name in right else "left")
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("subject", overflow="fold")
+    for name in ("safe max_tokens", "T", "risk", "n", "onsets"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         threshold = row.threshold
         reach = f"≥ {count(threshold.tokens)}" if threshold.censored_at else count(threshold.tokens)
-        verdict = row.verdict
-        plane = f"{verdict.plane} ({verdict.basis})" if verdict.plane else NOT_MEASURED
-        table.add_row(
-            _subject(row),
-            count(row.safe_max_tokens),
-            reach,
-            percent(threshold.alpha),
-            percent(threshold.confidence),
-            str(threshold.n),
-            str(threshold.onsets),
-            plane,
-            when(row.created),
-        )
+        risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
+        safe = Text(count(row.safe_max_tokens), style="bold")
+        table.add_row(_subject(row), safe, reach, risk, str(threshold.n), str(threshold.onsets))
     console.print(table)
     for row in rows:
-        console.print(Text(f"{_subject(row)}: {provenance(row)}", style="dim"), soft_wrap=True)
+        console.print(Text(f"{_subject(row)}: {provenance(row)}", style="dim"))
         if row.threshold.lacking:
-            console.print(Text(f"  {clean(row.threshold.lacking)}", style="yellow"), soft_wrap=True)
+            console.print(Text(f"  {clean(row.threshold.lacking)}", style="yellow"))
 
 
 def _subject(row: RunSummary | StoredThreshold) -> str:
@@ -189,12 +156,15 @@ def provenance(row: StoredThreshold) -> str:
     """Where a stored number comes from, on one line."""
     sent = ", ".join(f"{k} {v}" for k, v in row.decoding.sent().items()) or "the server's default decoding"
     system = ", with a system prompt" if row.decoding.system_prompt is not None else ""
+    verdict = row.verdict
     facts = (
+        f"measured {when(row.created)} UTC",
         f"run {row.run_id}",
         f"rigor {row.rigor}",
         sent + system,
         f"{count(row.distinct_prompts)} distinct prompts",
         f"margin {percent(row.margin)}",
+        f"{verdict.plane} plane ({verdict.basis})" if verdict.plane else "nothing failed",
         f"vLLM {row.server_version or NOT_MEASURED}",
         row.base_url,
     )

@@ -34,6 +34,7 @@ class LiveProgress:
         self._finished = 0
         self._stage_began = time.monotonic()
         self._running: dict[str, int] = {}
+        self._certain: set[str] = set()
         self._ticks: deque[tuple[float, int]] = deque()
         self._tokens = 0
         self._onsets = 0
@@ -83,13 +84,14 @@ class LiveProgress:
                 "yellow",
             )
         elif isinstance(event, Alarmed):
-            self._print(f"  {event.key}: {event.symptom} from token {count(event.onset)}", "red")
+            self._certain.add(event.key)
 
     def _count(self, generation: Generation) -> None:
         self._tick(generation.output_tokens - self._running.pop(generation.key, 0))
         self._finished += 1
         self._generations += 1
         self._onsets += generation.verdict.degenerate
+        self._certain.discard(generation.key)
         self._lost += generation.failure is not None
         style = "red" if generation.verdict.degenerate else "yellow" if generation.failure else "green"
         self._print(f"  {generation_line(generation)}", style)
@@ -121,8 +123,8 @@ class LiveProgress:
         return duration(each * (self._total - self._finished))
 
     def _draw(self) -> RenderableType:
-        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         if self._stage is None:
@@ -136,13 +138,17 @@ class LiveProgress:
             else f"KV {NOT_MEASURED}"
         )
         lost = f" · lost {self._lost}" if self._lost else ""
+        certain = f" (+ {len(self._certain)} running)" if self._certain else ""
         status = (
             f"{name} rung {self._stage.rung.number} · {self._finished}/{self._total} · "
             f"{len(self._running)} running · {self._rate():.0f} tokens/s · {server}"
         )
         totals = (
-            f"onsets {self._onsets} of {self._generations}{lost} · {count(self._tokens)} tokens · "
+            f"onsets {self._onsets} of {self._generations}{certain}{lost} · {count(self._tokens)} tokens · "
             f"this stage ends in {self._eta()}"
         )
-        bar = ProgressBar(total=max(self._total, 1), completed=self._finished, width=40)
-        return Group(bar, Text(status, no_wrap=True, overflow="ellipsis"), Text(totals, style="dim"))
+        rows = Table.grid()
+        rows.add_row(ProgressBar(total=max(self._total, 1), completed=self._finished, width=40))
+        rows.add_row(Text(status, no_wrap=True, overflow="ellipsis"))
+        rows.add_row(Text(totals, style="dim", no_wrap=True, overflow="ellipsis"))
+        return rows

@@ -117,7 +117,7 @@ async def test_a_compressed_stream() -> None:
     ("response", "kind"),
     [
         (b"", FailureKind.CUT),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", FailureKind.MALFORMED),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", FailureKind.MALFORMED),
         (b"HTTP/1.1 200 OK\r\n" + STREAM + b"transfer-encoding: chunked\r\n\r\nqq\r\n", FailureKind.CUT),
         (b"HTTP/1.1 200 OK\r\n" + STREAM + b"content-length: 99\r\n\r\ndata: ", FailureKind.CUT),
         (b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\nouch", FailureKind.HTTP_ERROR),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -342,3 +344,13 @@ def test_the_wait_doubles_up_to_its_cap() -> None:
     assert [policy.wait(n, plain) for n in range(1, 7)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
     assert policy.wait(1, asked) == 20.0
     assert policy.wait(1, absurd) == 300.0
+
+
+def test_language_tables_load_before_the_first_request() -> None:
+    """Loading them blocks for a second; inside a stream that would be a lag of our own making."""
+    program = (
+        "import sys; from stresstest.execution.attempt import warm_up; loaded = 'langdetect' in sys.modules;"
+        "warm_up('it'); print(loaded, 'langdetect' in sys.modules, 'py3langid' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]
