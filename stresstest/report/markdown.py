@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 
 from stresstest.model import Evidence, RunResult
@@ -108,8 +109,14 @@ def _provenance(result: RunResult) -> str:
     ]
     rows += [("not available", _inline(f"{m.what}: {m.cost}")) for m in profile.missing]
     rows += [("note", _inline(note)) for note in result.notes]
-    fence = "```"
-    return f"{_table(('', ''), rows)}\n\n{fence}\n{clean(reproduce_command(result))}\n{fence}"
+    return f"{_table(('', ''), rows)}\n\n{_fenced(clean(reproduce_command(result)))}"
+
+
+def _fenced(text: str) -> str:
+    """A code block that its own content cannot close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _bullets(lines: Iterable[str]) -> str:
