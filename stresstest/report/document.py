@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from stresstest.model import Evidence, Generation, Plane, RunResult, Symptom
@@ -86,9 +86,9 @@ def _decoding(result: RunResult) -> dict[str, Any]:
 
 
 def _endpoint(result: RunResult) -> dict[str, Any]:
-    profile = asdict(result.run.profile)
-    profile["defaults"] = dict(profile["defaults"])
-    return profile
+    profile = result.run.profile
+    found = {f.name: getattr(profile, f.name) for f in fields(profile)}
+    return {**found, "defaults": dict(profile.defaults), "missing": [asdict(m) for m in profile.missing]}
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
