@@ -318,6 +318,26 @@ class ServerSample:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerSummary:
+    """What the server's own metrics say of a run. Peaks of gauges, differences of counters, means in seconds.
+
+    samples: readings. seconds: span that they cover, pauses between sessions left out. finished:
+    requests by reason. Other clients' requests are in these numbers too: the server does not know whose
+    they are.
+    """
+
+    samples: int
+    seconds: float
+    kv_peak: float | None = None
+    running_peak: float | None = None
+    waiting_peak: float | None = None
+    preemptions: float | None = None
+    generated_tokens: float | None = None
+    means: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
+    finished: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """A capability that is not there, in plain words: what, and what that costs."""
 
@@ -473,6 +493,7 @@ class RunResult:
     tokens_spent: int = 0
     seconds: float = 0.0
     survival: tuple[tuple[float, float, float, float], ...] = ()
+    server: ServerSummary | None = None
     notes: tuple[str, ...] = ()
 
     @property

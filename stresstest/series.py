@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from stresstest.model import ServerSample
+from stresstest.model import ServerSample, ServerSummary
+
+PAUSE = 30.0
 
 Gauge = Literal["running", "waiting", "kv_usage"]
 Counter = Literal["preemptions", "prompt_tokens", "generation_tokens"]
@@ -68,6 +70,53 @@ def finished_increase(samples: Iterable[ServerSample]) -> dict[str, float] | Non
     reasons = sorted({reason for reading in readings for reason in reading})
     gained = {reason: _increase([reading.get(reason, 0.0) for reading in readings]) for reason in reasons}
     return {reason: value for reason, value in gained.items() if value is not None}
+
+
+def summarise(samples: Sequence[ServerSample]) -> ServerSummary | None:
+    """The whole series in one summary; None without readings.
+
+    A gap of more than `PAUSE` seconds is a pause between two sessions: what the server did meanwhile
+    was not this run's doing and is left out of every difference.
+    """
+    if not samples:
+        return None
+    parts = _sessions(samples)
+    names = sorted({name for s in samples for name in s.histograms})
+    means = {}
+    for name in names:
+        gained = [g for part in parts if (g := histogram_increase(part, name)) is not None]
+        count = sum(n for _, n in gained)
+        if count > 0:
+            means[name] = sum(seconds for seconds, _ in gained) / count
+    finished: dict[str, float] = {}
+    for part in parts:
+        for reason, n in (finished_increase(part) or {}).items():
+            finished[reason] = finished.get(reason, 0.0) + n
+    return ServerSummary(
+        samples=len(samples),
+        seconds=sum(part[-1].at - part[0].at for part in parts),
+        kv_peak=peak(samples, "kv_usage"),
+        running_peak=peak(samples, "running"),
+        waiting_peak=peak(samples, "waiting"),
+        preemptions=_total(increase(part, "preemptions") for part in parts),
+        generated_tokens=_total(increase(part, "generation_tokens") for part in parts),
+        means=means,
+        finished=finished,
+    )
+
+
+def _sessions(samples: Sequence[ServerSample]) -> list[list[ServerSample]]:
+    parts: list[list[ServerSample]] = [[samples[0]]]
+    for before, after in pairwise(samples):
+        if after.at - before.at > PAUSE:
+            parts.append([])
+        parts[-1].append(after)
+    return parts
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
 
 
 def _increase(totals: Sequence[float]) -> float | None:

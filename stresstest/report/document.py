@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import Any
 
-from stresstest.model import Evidence, Generation, Plane, RunResult, Symptom
+from stresstest.model import Evidence, Generation, Plane, RunResult, ServerSummary, Symptom
 from stresstest.report.text import excerpt
 
 
@@ -65,6 +65,7 @@ def full_document(result: RunResult) -> dict[str, Any]:
         "survival": [
             {"tokens": t, "coherent": s, "low": low, "high": high} for t, s, low, high in result.survival
         ],
+        "server": _server(result.server),
         "notes": list(result.notes),
         "generation_list": [_generation(g) for g in result.generations],
     }
@@ -89,6 +90,13 @@ def _endpoint(result: RunResult) -> dict[str, Any]:
     profile = result.run.profile
     found = {f.name: getattr(profile, f.name) for f in fields(profile)}
     return {**found, "defaults": dict(profile.defaults), "missing": [asdict(m) for m in profile.missing]}
+
+
+def _server(server: ServerSummary | None) -> dict[str, Any] | None:
+    if server is None:
+        return None
+    found = {f.name: getattr(server, f.name) for f in fields(server)}
+    return {**found, "means": dict(server.means), "finished": dict(server.finished)}
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:

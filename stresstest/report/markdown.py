@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from stresstest.model import Evidence, RunResult
+from stresstest.model import Evidence, RunResult, ServerSummary
 from stresstest.report.sentences import (
     decoding_words,
     ending_counts,
@@ -15,7 +15,7 @@ from stresstest.report.sentences import (
     reproduce_command,
     symptom_rows,
 )
-from stresstest.report.text import clean, count, duration, excerpt, percent
+from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, percent
 
 SIMULATED = "> **Simulated.** These numbers come from the simulator; they are no measurement of a model."
 
@@ -31,6 +31,7 @@ def run_markdown(result: RunResult) -> str:
     sections += ["## The number", _number_table(result)]
     sections += ["## What was seen", _symptom_section(result)]
     sections += ["## Evidence", _evidence_section(result.verdict.evidence)]
+    sections += ["## The server meanwhile", _server_section(result.server)]
     text = _excerpt_section(result)
     if text:
         sections += ["## The text around an onset", text]
@@ -85,6 +86,24 @@ def _evidence_section(evidence: Sequence[Evidence]) -> str:
         for e in evidence
     ]
     return _table(("plane", "", "source", "fact"), rows)
+
+
+def _server_section(server: ServerSummary | None) -> str:
+    if server is None:
+        return "Not measured: the server showed no /metrics."
+    finished = ", ".join(f"{reason} {count(n)}" for reason, n in server.finished.items() if n)
+    rows = [
+        ("readings", f"{server.samples} over {duration(server.seconds)}"),
+        ("KV cache, peak", percent(server.kv_peak, 1)),
+        ("running / waiting, peak", f"{count(server.running_peak)} / {count(server.waiting_peak)}"),
+        ("preemptions", count(server.preemptions)),
+        ("tokens generated (all clients)", count(server.generated_tokens)),
+        ("requests finished, by reason", _inline(finished) or NOT_MEASURED),
+    ]
+    for name, seconds in server.means.items():
+        words = name.removesuffix("_seconds").replace("_", " ")
+        rows.append((f"{words}, mean", f"{1000 * seconds:,.1f} ms"))
+    return _table(("", ""), rows)
 
 
 def _excerpt_section(result: RunResult) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stresstest.diagnosis import annotate, plane_verdict
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, ServerSample, Threshold
+from stresstest.series import summarise
 from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def conclude(store: Store, reference: str) -> RunResult:
         tokens_spent=sum(g.output_tokens for g in generations),
         seconds=store.wall_seconds(run.id),
         survival=survival_curve(certifying),
+        server=summarise(samples),
         notes=tuple(_notes(run, generations, samples)),
     )
 

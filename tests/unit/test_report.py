@@ -59,8 +59,10 @@ def result(text: str = "a b c d e f", model: str = "m") -> RunResult:
 
 @pytest.mark.parametrize(
     "steering",
-    ["\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x9b2J", "\x07", "\x08", "\r", "\u202e", "\u2066",
-     "\x1bP1$r\x1b\\", "\x90q\x9c", "\x7f", "\u2028", "\ufeff"],
+    [
+        "\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x9b2J", "\x07", "\x08", "\r", "\u202e",
+        "\u2066", "\x1bP1$r\x1b\\", "\x90q\x9c", "\x7f", "\u2028", "\ufeff",
+    ],
 )  # fmt: skip
 def test_control_sequences_are_neutralised(steering: str) -> None:
     """Model output can neither colour, move, retitle nor reorder the terminal."""
