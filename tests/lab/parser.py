@@ -153,8 +153,12 @@ def _run_on(sentence: Sentence) -> list[Sentence]:
     """The further pieces that an endless sentence counts as."""
     if len(sentence.text) <= LONGEST_SENTENCE:
         return []
-    starts = range(sentence.end - len(sentence.text) + RUN_ON, sentence.end - RUN_ON // 2, RUN_ON)
-    return [replace(sentence, start=at, text=sentence.text[at - sentence.start :][:RUN_ON]) for at in starts]
+    body_at = sentence.end - len(sentence.text)
+    pieces = []
+    for at in range(body_at + RUN_ON, sentence.end - RUN_ON // 2, RUN_ON):
+        piece = sentence.text[at - body_at :][:RUN_ON]
+        pieces.append(replace(sentence, start=at, end=at + len(piece), text=piece))
+    return pieces
 
 
 def _mark_repeats(sentences: list[Sentence]) -> list[Sentence]:
