@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -144,6 +145,7 @@ class FakeVllm:
         self.changed = asyncio.Condition()
         self.connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.port = 0
+        self.scheme = "http"
         self.pages: dict[str, Page] = {
             "/v1/models": page({"data": [{"id": "lab", "max_model_len": 4096, "root": "lab-root"}]}),
             "/version": page({"version": "0.32.0"}),
@@ -156,7 +158,7 @@ class FakeVllm:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self.scheme}://127.0.0.1:{self.port}/v1"
 
     @property
     def generations(self) -> list[Asked]:
@@ -264,10 +266,11 @@ class FakeVllm:
 
 
 @asynccontextmanager
-async def fake_vllm(script: Script | Answer) -> AsyncIterator[FakeVllm]:
+async def fake_vllm(script: Script | Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeVllm]:
     """Serve `script` on a free local port."""
     fake = FakeVllm(script)
-    server = await asyncio.start_server(fake.connect, "127.0.0.1", 0, limit=2**20)
+    fake.scheme = "https" if tls else "http"
+    server = await asyncio.start_server(fake.connect, "127.0.0.1", 0, limit=2**20, ssl=tls)
     fake.port = server.sockets[0].getsockname()[1]
     try:
         yield fake

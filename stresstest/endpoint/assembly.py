@@ -71,8 +71,10 @@ class Assembler:
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
         grown = self._take_usage(chunk)
-        choice = next((c for c in chunk.choices if c.index == 0), None)
-        if choice is None:
+        for choice in chunk.choices:
+            if choice.index == 0:
+                break
+        else:
             return []
         if choice.finish_reason is not None:
             self.finish_reason = choice.finish_reason
@@ -158,10 +160,10 @@ class Assembler:
                 self._hold(answer, False)
         else:
             parts = self._cut(thought, answer, n, entries, logprobs)
-        stats = self._stats(logprobs)
-        if ids is not None and len(ids) == n == 1:
-            logprob, entropy = next(stats, (None, None))
+        if n == 1 and ids and entries:  # nearly every chunk of vLLM's
+            logprob, entropy = self._chat_stats(entries[0])
             return [Token(parts[0], ids[0], logprob, entropy, at, bool(thought))]
+        stats = self._stats(logprobs)
         numbers = chain(ids or (), repeat(None))
         tokens: list[Token] = []
         position = 0

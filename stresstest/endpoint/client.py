@@ -1,7 +1,7 @@
 """One endpoint, and one way to generate on it: streamed, counted in tokens, never raising for trouble.
 
-Auth, base URL, proxies and status errors are the openai SDK's; the stream is read raw, because the
-SDK's chunk objects would saturate a core and falsify every latency. There are no hidden retries.
+Auth, base URL and status errors are the openai SDK's, connections aiohttp's; the stream is read raw, because
+the SDK's chunk objects would saturate a core and falsify every latency. There are no hidden retries.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class Endpoint:
     async def _run(
         self, request: GenerationRequest, sink: Sink, features: Features
     ) -> tuple[StreamOutcome, Assembler]:
+        import aiohttp
         import httpx2
         import openai
 
@@ -108,7 +109,7 @@ class Endpoint:
         try:
             async with guard, self._send(request, features) as response:
                 await stream.read(response.http_response)
-        except (openai.OpenAIError, httpx2.HTTPError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError) as error:
             stream.failure = failures.from_exception(
                 error, self.address, at_token=stream.produced, begun=stream.begun
             )
@@ -214,18 +215,16 @@ class _ClientMaker:
         import httpx2
         import openai
 
-        from stresstest.endpoint.transport import DirectTransport, applies_to
+        from stresstest.endpoint.transport import DirectTransport
 
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
         # The waits inside a stream are ours to limit: the library cannot tell a queue from a stall.
         timeout = httpx2.Timeout(None, connect=self._timeouts.connect)
         basic = self._address.authorization
-        direct = DirectTransport() if applies_to(self._address.base_url) else None
         return openai.AsyncOpenAI(
             base_url=self._address.base_url,
             api_key=self._key or PLACEHOLDER_KEY,
             max_retries=0,
             timeout=timeout,
             default_headers={"Authorization": basic} if basic else None,
-            http_client=openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, transport=direct),
+            http_client=openai.DefaultAsyncHttpxClient(timeout=timeout, transport=DirectTransport()),
         )

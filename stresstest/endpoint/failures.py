@@ -110,7 +110,10 @@ def from_exception(error: BaseException, address: Address, *, at_token: int, beg
         kind, message = FailureKind.TIMEOUT, f"No connection to {where} could be made in time."
     elif isinstance(cause, httpx2.TimeoutException):
         kind, message = FailureKind.TIMEOUT, f"The server at {where} did not answer in time."
-    elif isinstance(cause, httpx2.ConnectError | httpx2.ProxyError | httpx2.UnsupportedProtocol):
+    elif isinstance(cause, httpx2.ProxyError):
+        kind = FailureKind.REFUSED
+        message = f"The proxy that the environment names for {where} cannot be used (http_proxy, no_proxy)."
+    elif isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol):
         kind, message = FailureKind.REFUSED, _connect_sentence(cause, address)
     elif isinstance(cause, httpx2.DecodingError):
         kind = FailureKind.MALFORMED

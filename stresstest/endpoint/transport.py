@@ -1,254 +1,123 @@
-"""Plain HTTP/1.1 straight on asyncio's sockets, under the SDK's client.
+"""aiohttp under the SDK's client.
 
-The default transport passes every read through four layers of asynchronous generators and a state
-machine made for both sides of a connection: about 100 µs a streamed token, several times what everything
-else costs. This one lets h11 read the head, and then only takes the chunk framing off. One connection
-serves one request. TLS and proxies stay with the default transport.
+httpx2's own transport costs about 100 µs a streamed token, several times what everything else costs;
+aiohttp parses in C and hands a read over in one step. Every request has a connection of its own: none
+fails because an idle one had just been closed, and every wait for a first token includes the same work.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
+import functools
+import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
-import h11
+import aiohttp
 import httpx2
+from yarl import URL
 
 BODY = "stresstest.body"
 """The response extension under which a DirectBody is found."""
 
+_READ_BUFFER = 4 * 1024 * 1024
 
-def applies_to(base_url: str) -> bool:
-    """True for http:// addresses that no proxy of the environment stands in front of."""
-    parts = urlsplit(base_url)
-    if parts.scheme != "http":
-        return False
+
+def _proxy_for(scheme: str, host: str) -> URL | None:
+    """The proxy of the environment for this address. Raises ValueError for an impossible one.
+
+    aiohttp's own look-up knows no all_proxy, and would set ~/.netrc against the key.
+    """
     proxies = urllib.request.getproxies()
-    proxied = proxies.get("http") or proxies.get("all")
-    return not proxied or bool(urllib.request.proxy_bypass(parts.netloc))
+    found = proxies.get(scheme) or proxies.get("all")
+    if not found or urllib.request.proxy_bypass(host):
+        return None
+    proxy = URL(found if "://" in found else f"http://{found}")
+    if proxy.scheme not in ("http", "https") or not proxy.host:
+        raise ValueError("not an HTTP proxy")
+    return proxy
 
 
-class Framing:
-    """Takes HTTP/1.1 framing off a body. `ended` once the body is complete."""
-
-    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self.ended = False
-        self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-        length = headers.get("content-length")
-        self._left: int | None = int(length) if length is not None and not self._chunked else None
-        self._tail = b""
-        self._rest = 0
-        if status in (204, 304) or self._left == 0:
-            self.ended = True
-
-    @property
-    def by_close(self) -> bool:
-        """The body ends where the connection does."""
-        return not self._chunked and self._left is None
-
-    def feed(self, data: bytes) -> bytes:
-        """The body's bytes in `data`. Raises ValueError for broken chunk framing."""
-        if self._chunked:
-            return self._dechunk(data)
-        if self._left is not None:
-            data = data[: self._left]
-            self._left -= len(data)
-            self.ended = self._left == 0
-        return data
-
-    def _dechunk(self, data: bytes) -> bytes:
-        if self._tail:
-            data, self._tail = self._tail + data, b""
-        found: list[bytes] = []
-        at, size = 0, len(data)
-        while at < size and not self.ended:
-            if self._rest > 2:
-                part = data[at : at + self._rest - 2]
-                found.append(part)
-                self._rest -= len(part)
-                at += len(part)
-            elif self._rest:  # the line end after a chunk's data
-                skipped = min(self._rest, size - at)
-                self._rest -= skipped
-                at += skipped
-            else:
-                end = data.find(b"\r\n", at)
-                if end < 0:
-                    if size - at > 1024:
-                        raise ValueError("endless chunk size line")
-                    self._tail = data[at:]
-                    break
-                length = int(data[at:end].split(b";", 1)[0], 16)
-                at = end + 2
-                if length == 0:
-                    self.ended = True
-                else:
-                    self._rest = length + 2
-        return found[0] if len(found) == 1 else b"".join(found)
-
-
-class _Connection(asyncio.Protocol):
-    """One request's connection: the head as a future, the body as reads."""
-
-    def __init__(self, request: httpx2.Request) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._request = request
-        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=256 * 1024)
-        self._transport: asyncio.Transport | None = None
-        self._framing: Framing | None = None
-        self._ready: list[bytes] = []
-        self._closed = False
-        self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._response: h11.Response | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        framing = self._framing
-        if framing is None:
-            self._read_head(data)
-        else:
-            self._take(framing, data)
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
-        if exc is not None and self._error is None:
-            self._error = httpx2.ReadError(str(exc), request=self._request)
-        self._wake()
-
-    async def send(self, body: bytes) -> h11.Response:
-        """Send the request and wait for the response's head."""
-        request = self._request
-        target = request.url.raw_path
-        headers = [(k, v) for k, v in request.headers.raw if k.lower() != b"connection"]
-        headers.append((b"connection", b"close"))
-        event = h11.Request(method=request.method, target=target, headers=headers)
-        out = self._parser.send(event) or b""
-        out += self._parser.send(h11.Data(data=body)) or b""
-        out += self._parser.send(h11.EndOfMessage()) or b""
-        if self._transport is not None:
-            self._transport.write(out)
-        while self._response is None:
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                raise httpx2.RemoteProtocolError("closed before an answer", request=request)
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        return self._response
-
-    async def read(self) -> bytes:
-        """The next bytes of the body, as many as there are; empty at its end."""
-        ready = self._ready
-        while not ready:
-            if self._framing is not None and self._framing.ended:
-                return b""
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                if self._framing is not None and self._framing.by_close:
-                    return b""
-                raise httpx2.RemoteProtocolError("closed inside the body", request=self._request)
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        if len(ready) == 1:
-            return ready.pop()
-        data = b"".join(ready)
-        ready.clear()
-        return data
-
-    def close(self) -> None:
-        """Hang up."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None:
-            self._waiter = None
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _read_head(self, data: bytes) -> None:
-        try:
-            self._parser.receive_data(data)
-            event = self._parser.next_event()
-            while isinstance(event, h11.InformationalResponse):
-                event = self._parser.next_event()
-            if not isinstance(event, h11.Response):
-                return
-            headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
-            framing = self._framing = Framing(event.status_code, headers)
-        except (h11.RemoteProtocolError, ValueError) as error:
-            self._error = httpx2.RemoteProtocolError(str(error), request=self._request)
-            return
-        self._response = event
-        left = self._parser.trailing_data[0]
-        if left:
-            self._take(framing, left)
-
-    def _take(self, framing: Framing, data: bytes) -> None:
-        try:
-            body = framing.feed(data)
-        except ValueError as error:
-            self._error = httpx2.RemoteProtocolError(str(error), request=self._request)
-            return
-        if body:
-            self._ready.append(body)
+@contextmanager
+def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
+    """aiohttp's errors as the SDK knows them. Their texts leave out hosts and proxy credentials."""
+    try:
+        yield
+    except aiohttp.ServerTimeoutError as error:
+        raise httpx2.ConnectTimeout("connect", request=request) from error
+    except aiohttp.ClientConnectorDNSError as error:
+        if error.host.encode("ascii", "replace") != request.url.raw_host:
+            raise httpx2.ProxyError("proxy", request=request) from error
+        raise httpx2.ConnectError("name or service not known", request=request) from error
+    except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+        raise httpx2.ProxyError("proxy", request=request) from error
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise httpx2.ConnectError(str(error.certificate_error), request=request) from error
+    except aiohttp.ClientConnectorError as error:
+        raise httpx2.ConnectError(str(error.os_error), request=request) from error
+    except aiohttp.ServerDisconnectedError as error:
+        raise httpx2.RemoteProtocolError("closed before an answer", request=request) from error
+    except (aiohttp.ClientResponseError, aiohttp.ClientPayloadError) as error:
+        raise httpx2.RemoteProtocolError(str(error), request=request) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise httpx2.ReadError(str(error), request=request) from error
 
 
 class DirectBody(httpx2.AsyncByteStream):
     """A response's body; `read` is the short way, iteration the one that httpx2 knows."""
 
-    def __init__(self, connection: _Connection) -> None:
-        self.read = connection.read
-        self._connection = connection
+    def __init__(self, response: aiohttp.ClientResponse, request: httpx2.Request) -> None:
+        self.read = response.content.readany
+        """The next bytes, as many as there are; empty at the end. Raises aiohttp's errors."""
+        self._response = response
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while data := await self.read():
-            yield data
+        with _as_httpx2(self._request):
+            while data := await self.read():
+                yield data
 
     async def aclose(self) -> None:
-        self._connection.close()
+        self._response.close()
 
 
 class DirectTransport(httpx2.AsyncBaseTransport):
-    """One fresh connection a request. Raises httpx2's own errors."""
+    """An aiohttp session; made inside a running loop. Raises httpx2's errors."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=_READ_BUFFER,
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send `request`; the response's body is read as it is asked for."""
-        body = await request.aread()
-        connection = await self._connect(request)
-        head: h11.Response | None = None
+        url = request.url
         try:
-            head = await connection.send(body)
-        finally:
-            if head is None:
-                connection.close()
-        stream = DirectBody(connection)
+            proxy = _proxy_for(url.scheme, url.netloc.decode("ascii"))
+        except ValueError as error:
+            raise httpx2.ProxyError("proxy", request=request) from error
+        with _as_httpx2(request):
+            response = await self._session.request(
+                request.method,
+                URL(str(url), encoded=True),
+                headers=[(k, v) for k, v in request.headers.multi_items() if k != "connection"],
+                data=await request.aread() or None,
+                allow_redirects=False,
+                proxy=proxy,
+                ssl=self._tls if url.scheme == "https" else True,
+                timeout=aiohttp.ClientTimeout(connect=request.extensions.get("timeout", {}).get("connect")),
+            )
+        body = DirectBody(response, request)
         return httpx2.Response(
-            head.status_code, headers=list(head.headers), stream=stream, extensions={BODY: stream}
+            response.status, headers=response.raw_headers, stream=body, extensions={BODY: body}
         )
 
-    async def _connect(self, request: httpx2.Request) -> _Connection:
-        limits = request.extensions.get("timeout", {})
-        host, port = request.url.host, request.url.port or 80
-        try:
-            async with asyncio.timeout(limits.get("connect")):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(request), host, port
-                )
-        except TimeoutError as error:
-            raise httpx2.ConnectTimeout("connect", request=request) from error
-        except socket.gaierror as error:
-            raise httpx2.ConnectError("name or service not known", request=request) from error
-        except OSError as error:
-            raise httpx2.ConnectError(str(error), request=request) from error
-        return connection
+    async def aclose(self) -> None:
+        await self._session.close()
+
+    @functools.cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return httpx2.create_ssl_context()

@@ -103,6 +103,9 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Payloads completed by these bytes. Raises LineTooLongError."""
+        whole = data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2 and data.endswith(b"\n\n")
+        if whole and not self._tail and not self._event:
+            return [data[6:-2]]  # as nearly every read is
         lines = (self._tail + data if self._tail else data).split(b"\n")
         self._tail = lines.pop()
         if len(self._tail) > _MAX_LINE:

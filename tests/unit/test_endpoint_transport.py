@@ -1,18 +1,21 @@
-"""The short way over the socket gives the same bytes as the long one, however HTTP frames them."""
+"""aiohttp under the SDK: every framing, TLS, proxies, and every way in which they break."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import shutil
+import ssl
+import subprocess
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stresstest.endpoint.client import Endpoint, Timeouts
-from stresstest.endpoint.transport import Framing, applies_to
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, Token
 from tests.fake_vllm import Events, answer, fake_vllm
 
@@ -23,11 +26,11 @@ STREAM = b"content-type: text/event-stream\r\n"
 
 
 @asynccontextmanager
-async def raw_server(response: bytes, *, step: int = 0) -> AsyncIterator[str]:
+async def raw_server(response: bytes, *, step: int = 0, anything: bool = False) -> AsyncIterator[str]:
     """Serves these bytes to whoever asks, `step` bytes a write, then closes; yields the base URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        await (reader.read(1) if anything else reader.readuntil(b"\r\n\r\n"))
         size = step or max(1, len(response))
         for at in range(0, len(response), size):
             writer.write(response[at : at + size])
@@ -52,40 +55,6 @@ async def text_from(url: str) -> tuple[str, FailureKind | None]:
         endpoint.can_tokenize = endpoint.can_estimate = False
         outcome = await endpoint.generate(REQUEST, sink)
     return "".join(texts), outcome.failure.kind if outcome.failure else None
-
-
-def chunked(body: bytes, size: int) -> bytes:
-    """`body` in HTTP chunks of `size` bytes, with an extension and a trailer as the grammar allows."""
-    parts = [body[i : i + size] for i in range(0, len(body), size)]
-    return b"".join(b"%X;x=y\r\n%s\r\n" % (len(p), p) for p in parts) + b"0\r\nx-end: 1\r\n\r\n"
-
-
-@given(
-    body=st.binary(max_size=60),
-    size=st.integers(1, 30),
-    cuts=st.lists(st.integers(1, 20), min_size=1, max_size=5),
-)
-def test_chunks_come_off_whatever_the_reads(body: bytes, size: int, cuts: list[int]) -> None:
-    """Chunk sizes and reads may end anywhere; the body is what was framed, and its end is known."""
-    framing, sent, found, at, turn = (
-        Framing(200, {"transfer-encoding": "chunked"}),
-        chunked(body, size),
-        b"",
-        0,
-        0,
-    )
-    while at < len(sent):
-        step = cuts[turn % len(cuts)]
-        found += framing.feed(sent[at : at + step])
-        at, turn = at + step, turn + 1
-    assert found == body
-    assert framing.ended
-
-
-def test_broken_chunk_framing_is_an_error() -> None:
-    """A chunk size that is no number is not taken for text."""
-    with pytest.raises(ValueError, match="invalid literal"):
-        Framing(200, {"transfer-encoding": "chunked"}).feed(b"zz\r\nhello\r\n")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +87,10 @@ async def test_a_compressed_stream() -> None:
     [
         (b"", FailureKind.CUT),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", FailureKind.MALFORMED),
-        (b"HTTP/1.1 200 OK\r\n" + STREAM + b"transfer-encoding: chunked\r\n\r\nqq\r\n", FailureKind.CUT),
+        (
+            b"HTTP/1.1 200 OK\r\n" + STREAM + b"transfer-encoding: chunked\r\n\r\nqq\r\n",
+            FailureKind.MALFORMED,
+        ),
         (b"HTTP/1.1 200 OK\r\n" + STREAM + b"content-length: 99\r\n\r\ndata: ", FailureKind.CUT),
         (b"HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\nouch", FailureKind.HTTP_ERROR),
     ],
@@ -129,23 +101,138 @@ async def test_broken_answers_are_failures(response: bytes, kind: FailureKind) -
         assert await text_from(url) == ("", kind)
 
 
-async def test_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a proxy in the environment the SDK's own transport is used, and the result is the same."""
-    async with fake_vllm(Events(answer(WORDS))) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-        monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        assert await text_from("http://gpu.invalid/v1") == ("Uno due tre", None)
-        assert proxy.asked[0].path == "http://gpu.invalid/v1/chat/completions"
-
-
-def test_where_the_short_way_applies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never past a proxy that the user has set, never for TLS."""
-    for name in ("http_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+@pytest.fixture
+def env(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment that names no proxy."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    assert applies_to("http://localhost:8000/v1")
-    assert not applies_to("https://localhost:8000/v1")
-    monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    assert not applies_to("http://gpu:8000/v1")
-    monkeypatch.setenv("no_proxy", "gpu")
-    assert applies_to("http://gpu:8000/v1")
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+async def test_through_a_proxy(env: pytest.MonkeyPatch, name: str) -> None:
+    """The environment's proxy is asked, with its password, which the server's key does not replace."""
+    async with fake_vllm(Events(answer(WORDS))) as proxy:
+        env.setenv(name, proxy.url.removesuffix("/v1").replace("//", "//ann:s3cret@"))
+        assert await text_from("http://gpu.invalid/v1") == ("Uno due tre", None)
+        asked = proxy.asked[0]
+    assert asked.path == "http://gpu.invalid/v1/chat/completions"
+    assert asked.headers["proxy-authorization"] == "Basic YW5uOnMzY3JldA=="
+    assert asked.headers["authorization"] == "Bearer EMPTY"
+
+
+async def test_no_proxy_is_obeyed(env: pytest.MonkeyPatch) -> None:
+    """A host that the user excepts is reached directly."""
+    env.setenv("http_proxy", "http://127.0.0.1:9")
+    env.setenv("no_proxy", "127.0.0.1")
+    async with fake_vllm(Events(answer(WORDS))) as server:
+        assert await text_from(server.url) == ("Uno due tre", None)
+
+
+@pytest.mark.parametrize("base", ["http://gpu.invalid/v1", "https://gpu.invalid/v1"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://ann:s3cret@127.0.0.1:9",
+        "socks5://ann:s3cret@h",
+        "x://ann:s3cret@h",
+        "http://ann:s3cret@proxy.invalid:3128",
+    ],
+)
+async def test_a_proxy_that_cannot_be_used(env: pytest.MonkeyPatch, base: str, proxy: str) -> None:
+    """The sentence speaks of the proxy, not of the server, and does not show its password."""
+    env.setenv("all_proxy", proxy)
+    async with Endpoint(base) as endpoint:
+        failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
+    assert failure is not None
+    assert failure.kind is FailureKind.REFUSED
+    assert failure.message.startswith("The proxy that the environment names")
+    assert "s3cret" not in failure.message
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for 127.0.0.1, with its key in the same file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl command")
+    found = tmp_path_factory.mktemp("tls") / "both.pem"
+    asked = "req -x509 -nodes -days 2 -newkey rsa:2048 -subj /CN=lab -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([openssl, *asked.split(), "-keyout", found, "-out", f"{found}.crt"], check=True, stderr=-3)
+    found.write_text(found.read_text() + Path(f"{found}.crt").read_text())
+    return found
+
+
+def server_side(certificate: Path) -> ssl.SSLContext:
+    """The server's half of TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+async def test_over_tls(env: pytest.MonkeyPatch, certificate: Path) -> None:
+    """With a trusted certificate https is the same path; an abort reaches the server there as well."""
+    env.setenv("SSL_CERT_FILE", f"{certificate}.crt")
+    endless = Events(answer(["a"] * 2000, finish=None), pause=0.002)
+    async with fake_vllm(Events(answer(WORDS)), tls=server_side(certificate)) as server:
+        assert await text_from(server.url) == ("Uno due tre", None)
+        server.script = endless
+        async with Endpoint(server.url) as endpoint:
+            outcome = await endpoint.generate(REQUEST, lambda tokens: True)
+            await server.until(lambda: server.hung_up == 1 and server.open == 0)
+    assert outcome.aborted
+
+
+async def test_a_certificate_that_is_not_trusted(env: pytest.MonkeyPatch, certificate: Path) -> None:
+    """One sentence with the reason."""
+    async with fake_vllm(Events(answer(WORDS)), tls=server_side(certificate)) as server:
+        async with Endpoint(server.url) as endpoint:
+            failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
+        assert failure is not None
+        assert failure.kind is FailureKind.REFUSED
+        assert failure.message.startswith(f"No secure connection to {server.url}: ")
+        assert "self-signed certificate" in failure.message
+
+
+async def test_tls_where_there_is_none(env: pytest.MonkeyPatch) -> None:
+    """https:// for a server that speaks plain HTTP is told as such, in one sentence."""
+    plain = raw_server(b"HTTP/1.1 400 Bad Request\r\n\r\n", anything=True)
+    async with plain as url, Endpoint(url.replace("http:", "https:")) as endpoint:
+        failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
+    assert failure is not None
+    assert failure.message.startswith("No secure connection to https://127.0.0.1")
+
+
+async def test_an_unknown_host(env: pytest.MonkeyPatch) -> None:
+    """A failing name lookup is told as one."""
+    async with Endpoint("http://gpu.invalid/v1") as endpoint:
+        failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
+    assert failure is not None
+    assert failure.message == "The host of http://gpu.invalid/v1 is not known (name lookup failed)."
+
+
+async def test_what_comes_in_one_read_with_the_head_survives_the_cut() -> None:
+    """Head, tokens and the end in one write: aiohttp must not drop what it had before the error."""
+    body = b"".join(answer(WORDS, finish=None, done=False)[:3])
+    head = b"HTTP/1.1 200 OK\r\n" + STREAM + b"content-length: 99999\r\n\r\n"
+    async with raw_server(head + body) as url:
+        assert await text_from(url) == ("Uno due", FailureKind.CUT)
+
+
+async def test_every_request_has_its_own_connection_and_none_is_left() -> None:
+    """No request may fail because an idle connection had just been closed; closing leaves nothing open."""
+    async with fake_vllm(Events(answer(WORDS))) as server:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(2):
+                async with Endpoint(server.url) as endpoint:
+                    for _ in range(2):
+                        await endpoint.ask("/models")
+                        await endpoint.generate(REQUEST, lambda tokens: False)
+                del endpoint
+                gc.collect()
+        assert all(asked.headers["connection"] == "close" for asked in server.asked)
+        async with asyncio.timeout(5):
+            while server.connections:
+                await asyncio.sleep(0.01)
