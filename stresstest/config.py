@@ -63,7 +63,7 @@ def parse_count(value: str | int) -> int:
     digits = text[:-1] if factor > 1 else text
     try:
         count = int(float(digits) * factor) if factor > 1 else int(digits)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"{value!r} is not a count: write for example 200000, 200k or 2M.") from None
     if count <= 0:
         raise UsageError(f"A count must be above 0, not {value!r}.")
@@ -77,7 +77,9 @@ def _settings_class() -> type[BaseSettings]:
     from pydantic_settings import BaseSettings, SettingsConfigDict
 
     class Settings(BaseSettings):
-        model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", env_ignore_empty=True)
+        model_config = SettingsConfigDict(
+            env_prefix=ENV_PREFIX, extra="forbid", env_ignore_empty=True, allow_inf_nan=False
+        )
 
         model: str | None = None
         lang: str | None = None
@@ -93,7 +95,7 @@ def _settings_class() -> type[BaseSettings]:
         frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
         system_prompt: str | None = None
         concurrency: int = Field(default=8, ge=1, le=4096)
-        horizon: int | None = Field(default=None, ge=16)
+        horizon: int | None = Field(default=None, ge=64)
         margin: float = 0.10
         prompts: str | None = None
         budget_tokens: int | None = None
@@ -158,10 +160,18 @@ def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dic
     env_set = {name for name in known if os.environ.get(ENV_PREFIX + name.upper())}
     merged = {k: v for k, v in from_file.items() if k not in env_set}
     merged.update({k: v for k, v in given.items() if v is not None and k in known})
+    _refuse_unsendable(merged)
     try:
         return dict(cls(**merged))
     except ValidationError as error:
         raise UsageError(_validation_sentence(error, given, env_set, source)) from None
+
+
+def _refuse_unsendable(values: Mapping[str, Any]) -> None:
+    """Text that is no Unicode (undecodable bytes of the command line) or holds a NUL can go nowhere."""
+    for name, value in values.items():
+        if isinstance(value, str) and ("\0" in value or any(0xD800 <= ord(c) <= 0xDFFF for c in value)):
+            raise UsageError(f"--{name.replace('_', '-')} holds bytes that are no UTF-8 text.")
 
 
 def unknown_variables() -> list[str]:
@@ -198,8 +208,13 @@ def _find_file() -> Path | None:
     named = os.environ.get(ENV_PREFIX + "CONFIG")
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
-    candidates = (Path(PROJECT_FILE), Path(base) / "stresstest" / "config.toml")
+    candidates = [Path(PROJECT_FILE)]
+    base = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        home = Path(base) if base else Path("~/.config").expanduser()
+        candidates.append(home / "stresstest" / "config.toml")
+    except RuntimeError:
+        pass  # neither HOME nor a known user: there is no such file to read
     return next((p for p in candidates if p.is_file()), None)
 
 

@@ -4,7 +4,8 @@ StresstestError                1  internal
 ├── UsageError                 2  bad option, file, task or key
 ├── EndpointError              3  unreachable, unauthorised, unknown model, unusable
 ├── StoreError                 1  database damaged, newer than this program, locked
-└── InconclusiveError          4  too few data
+├── InconclusiveError          4  too few data
+└── InterruptedEarlyError    130  stopped before there was anything to keep
 """
 
 from __future__ import annotations
@@ -54,3 +55,9 @@ class InconclusiveError(StresstestError):
     """Too few data to answer."""
 
     exit_code = ExitCode.INCONCLUSIVE
+
+
+class InterruptedEarlyError(StresstestError):
+    """Ctrl-C before the first generation: there is nothing to keep."""
+
+    exit_code = ExitCode.INTERRUPTED

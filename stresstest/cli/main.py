@@ -72,10 +72,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing to say, and nobody to say it to.
-        sys.stderr.close()
-        sys.exit(ExitCode.DONE)
 
 
 if __name__ == "__main__":

@@ -33,13 +33,14 @@ class GlobalOptions:
     config: str | None = None
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All options by precedence; the API key also from OPENAI_API_KEY."""
+        """All options by precedence, the API key also from OPENAI_API_KEY; "given": by the command line."""
         for warning in config.unknown_variables():
             sys.stderr.write(f"warning: {warning}\n")
         here = {"store": self.store, "api_key": self.api_key, "display": self.display}
         merged = {**here, **{k: v for k, v in given.items() if v is not None}}
         values = config.resolve(merged, config_file=Path(self.config) if self.config else None)
         values["api_key"] = values["api_key"] or os.environ.get("OPENAI_API_KEY") or None
+        values["given"] = {k for k, v in given.items() if v is not None}
         return values
 
 
@@ -226,7 +227,9 @@ def progress_for(display: str | None) -> Progress:
 
 
 def show_error(error: StresstestError) -> None:
-    """One sentence on stderr, and what to do about it."""
-    sys.stderr.write(f"stresstest: {error}\n")
+    """One sentence on stderr, and what to do about it; what a server put into it steers no terminal."""
+    from stresstest.report.text import clean
+
+    sys.stderr.write(f"stresstest: {clean(str(error))}\n")
     if error.hint:
-        sys.stderr.write(f"  {error.hint}\n")
+        sys.stderr.write(f"  {clean(error.hint)}\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stresstest.cli.options import progress_for, run_settings, show_error, stdout_console, with_run_options
-from stresstest.errors import ExitCode
+from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 
 if TYPE_CHECKING:
     from stresstest.workflows.run import Ending
@@ -35,9 +35,14 @@ def command(
 ) -> None:
     """Measure where coherence ends and certify a safe max_tokens for one model, task and language."""
     from stresstest.report.console import print_run
-    from stresstest.report.document import dumps, run_document
+    from stresstest.report.document import dumps, empty_document, run_document
 
-    ending = _play(options, resume)
+    try:
+        ending = _play(options, resume)
+    except InterruptedEarlyError:
+        if json_output:
+            typer.echo(dumps(empty_document()))
+        raise
     if json_output:
         typer.echo(dumps(run_document(ending.result)))
     else:
@@ -49,7 +54,9 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
     from stresstest.store import open_store
     from stresstest.workflows.run import resume_campaign, run_campaign
 
-    settings = None if resume else run_settings(options)
+    if resume is not None:
+        _refuse_other_options(resume, options["given"])
+    settings = run_settings(options) if resume is None else None
     store = open_store(options["store"])
     progress = progress_for(options["display"])
 
@@ -59,6 +66,7 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
                 str(resume),
                 store,
                 progress,
+                base_url=options["base_url"] if "base_url" in options["given"] else None,
                 budget_tokens=options["budget_tokens"],
                 budget_seconds=options["budget_time"],
                 api_key=options["api_key"],
@@ -74,13 +82,15 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
 
 
 async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
-    """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: at once."""
+    """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: wait for nothing."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    playing = asyncio.ensure_future(play(stop))
 
     def ask() -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
+            playing.cancel()
+            return
         stop.set()
         sys.stderr.write("\nstopping: what was measured is kept; Ctrl-C again to stop at once\n")
 
@@ -89,7 +99,23 @@ async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[Ending]]) 
             loop.add_signal_handler(number, ask)
         except NotImplementedError:  # Windows event loops have no signal handlers
             break
-    return await play(stop)
+    try:
+        return await playing
+    except asyncio.CancelledError:
+        raise InterruptedEarlyError("Interrupted before anything was measured.") from None
+
+
+def _refuse_other_options(resume: str, given: set[str]) -> None:
+    """A resumed run is the run that was begun: only where it is asked, and how long, may be new."""
+    if not resume.strip():
+        raise UsageError("--resume needs a run: its id, the beginning of it, or latest.")
+    other = sorted(given - {"base_url", "budget_tokens", "budget_time", "store", "api_key", "display"})
+    if other:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in other)
+        raise UsageError(
+            f"{names} cannot be changed when a run is resumed: it goes on as it began.",
+            hint="Leave it out, or start a new run.",
+        )
 
 
 def _exit(ending: Ending) -> None:

@@ -90,13 +90,11 @@ def delete(
 ) -> None:
     """Delete a stored run with its generations, samples and threshold."""
     from stresstest.store import open_store
+    from stresstest.workflows.conclude import find_run
 
     with open_store(options["store"]) as store:
-        found = store.run(run)
-        kept = len(store.generations(found.id))
+        found = find_run(store, run)
         if not yes:
-            typer.confirm(
-                f"Delete run {found.id} ({found.settings.subject}, {kept} generations)?", abort=True
-            )
+            typer.confirm(f"Delete run {found.id} ({found.settings.subject})?", abort=True)
         store.delete_run(found.id)
     typer.echo(f"deleted {found.id}", err=True)

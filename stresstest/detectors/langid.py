@@ -72,6 +72,12 @@ def normalised(language: str) -> str:
     return {"nb": "no", "nn": "no", "iw": "he", "in": "id"}.get(code, code)
 
 
+def can_judge(language: str) -> bool:
+    """Whether drift away from this language can be told: by its script or by the identifier."""
+    code = normalised(language)
+    return code in _SCRIPTS or code in _screen(code).labels
+
+
 def warm_up(wanted: str) -> None:
     """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
     _screen(wanted)

@@ -46,8 +46,10 @@ class Panel:
         self._feed = TextFeed()
         self._loop = LoopDetector(spec)
         self._structure = StructureDetector(spec, self._feed)
+        self._entropy = EntropyDetector()
+        self._shifted = False
         on_text: tuple[Detector, ...] = (
-            EntropyDetector(),
+            self._entropy,
             LanguageDetector(spec, self._feed),
             self._structure,
             TruncationDetector(spec, self._feed),
@@ -71,6 +73,9 @@ class Panel:
             token = _SILENT
         for update in self._on_text:
             update(token)
+        if not self._shifted and (rise := self._entropy.rise) is not None:
+            self._shifted = True
+            self._structure.corroborate(rise)
 
     @property
     def alarm(self) -> int | None:

@@ -22,6 +22,9 @@ _NOT_PROSE = re.compile(r"[-*•+|>`~#<{}\[\]$\\«“\"'„—–_=]|\d+[.)]|[^\
 """List items, code, tables and lines of dialogue have lengths of their own."""
 _ENDED = re.compile(r"[.!?…؟।۔。！？｡]\W*\Z")
 
+TOGETHER = 160
+"""Tokens within which a rise of entropy and a run of odd sentences are one event."""
+
 _WORDS = {
     "stick": "unit number {number} comes twice in a row",
     "back": "unit number {number} follows {before}",
@@ -46,7 +49,24 @@ class StructureDetector:
         self._slips: list[tuple[Slip, int]] = []
         self._shrinking: dict[str, tuple[int, int]] = {}
         self._heading_at = -1
+        self._shifted_at: int | None = None
         self._finished = False
+
+    def corroborate(self, shifted_at: int) -> None:
+        """The entropy has risen for good, from token `shifted_at` on: odd sentences near it are no style.
+
+        Two signs that share nothing, one read from the text and one from the distribution, fail together
+        only when coherence does. Without a unit pattern the text may change its kind as it likes.
+        """
+        self._shifted_at = shifted_at
+        known = self._shrinking.get("sentences")
+        if known is not None and self._near_shift(self._symptoms[known[0]]):
+            self._confirm(known[0])
+
+    def _near_shift(self, symptom: Symptom) -> bool:
+        shifted = self._shifted_at
+        within = shifted is not None and abs(symptom.onset - shifted) <= TOGETHER
+        return within and self._pattern is not None and symptom.end is None
 
     @property
     def units(self) -> int | None:
@@ -152,13 +172,14 @@ class StructureDetector:
         else:
             detail = {"event": shrunk.what, "early": shrunk.before, "now": shrunk.after}
             summary = (
-                f"{shrunk.count} of {shrunk.of} {shrunk.what} are short: "
-                f"median {shrunk.after:.0f} characters against {shrunk.before:.0f} at first"
+                f"{shrunk.count} of {shrunk.of} {shrunk.what} have lost the lengths of the beginning: "
+                f"median {shrunk.after:.0f} characters against {shrunk.before:.0f}"
             )
             at = self._report(shrunk.first, 0.4, detail, summary)
         self._shrinking[shrunk.what] = (at, here)
         near = [a for s, a in self._slips if here - s.index <= WINDOW]
-        if self._pattern is not None and (near or shrunk.certain):
+        alone = shrunk.certain or (shrunk.what == "sentences" and self._near_shift(self._symptoms[at]))
+        if self._pattern is not None and (near or alone):
             self._confirm(*near, at)
 
     def _report(self, onset: int, score: float, detail: dict[str, object], summary: str) -> int:

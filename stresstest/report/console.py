@@ -110,6 +110,7 @@ def when(clock_seconds: float) -> str:
 def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
     """``runs list``."""
     from rich.table import Table
+    from rich.text import Text
 
     if not runs:
         console.print("No runs are stored yet. Start one with: stresstest run --model M --lang it")
@@ -122,7 +123,7 @@ def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
         numbers = (str(run.generations), str(run.degenerate), count(run.safe_max_tokens))
-        table.add_row(run.id, f"{_subject(run)}, {run.rigor}", str(run.status), *numbers)
+        table.add_row(run.id, Text(f"{_subject(run)}, {run.rigor}"), str(run.status), *numbers)
     console.print(table)
 
 
@@ -140,10 +141,13 @@ def print_recommendations(console: Console, rows: Sequence[StoredThreshold]) -> 
         reach = f"≥ {count(threshold.tokens)}" if threshold.censored_at else count(threshold.tokens)
         risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
         safe = Text(count(row.safe_max_tokens), style="bold")
-        table.add_row(_subject(row), safe, reach, risk, str(threshold.n), str(threshold.onsets))
+        table.add_row(Text(_subject(row)), safe, reach, risk, str(threshold.n), str(threshold.onsets))
     console.print(table)
     for row in rows:
         console.print(Text(f"{_subject(row)}: {provenance(row)}", style="dim"))
+        if row.certified_before:
+            earlier = f"  run {row.certified_before} was certified before; this newer one does not support it"
+            console.print(Text(earlier, style="yellow"))
         if row.threshold.lacking:
             console.print(Text(f"  {clean(row.threshold.lacking)}", style="yellow"))
 

@@ -52,6 +52,22 @@ def run_document(result: RunResult) -> dict[str, Any]:
     }
 
 
+def empty_document() -> dict[str, Any]:
+    """``run --json`` when it was interrupted before there was a run: every key, nothing measured."""
+    threshold = dict.fromkeys(("tokens", "alpha", "confidence", "n", "onsets"))
+    return {
+        **dict.fromkeys(("run_id", "subject", "simulated", "decoding", "generations", "onsets", "short")),
+        "distinct_prompts": None,
+        "threshold": {**threshold, "certified": False, "censored_at": None, "lacking": "interrupted"},
+        "safe_max_tokens": None,
+        "planes": dict.fromkeys(str(p) for p in Plane),
+        "symptoms": {},
+        "verdict": {"plane": None, "basis": None, "sentence": None, "evidence": [], "advice": []},
+        "tokens_spent": None,
+        "seconds": None,
+    }
+
+
 def full_document(result: RunResult) -> dict[str, Any]:
     """``run --json`` and everything behind it: provenance, curve, every generation with its symptoms."""
     run = result.run

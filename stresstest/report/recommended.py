@@ -32,6 +32,7 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "base_url": row.base_url,
         "server_version": row.server_version,
         "tool_version": row.tool_version,
+        "certified_before": row.certified_before,
     }
 
 

@@ -46,7 +46,12 @@ def data_folder() -> Path:
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "stresstest"
-    return Path.home() / ".local" / "share" / "stresstest"
+    try:
+        return Path.home() / ".local" / "share" / "stresstest"
+    except RuntimeError:
+        raise UsageError(
+            "There is no home folder to keep the store in.", hint="Name one with --store."
+        ) from None
 
 
 def locate(url: str | None) -> Address:
@@ -57,7 +62,7 @@ def locate(url: str | None) -> Address:
     if not url:
         return _file(data_folder() / _FILE_NAME)
     if "://" not in url:
-        return _file(Path(url).expanduser())
+        return _file(_expanded(url))
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -72,7 +77,14 @@ def locate(url: str | None) -> Address:
         return Address(URL.create("sqlite"), "sqlite:// (in memory)", None)
     if name.startswith("file:"):  # SQLite's own URI, e.g. ?mode=ro&uri=true
         return Address(parsed, name, None)
-    return _file(Path(name).expanduser())
+    return _file(_expanded(name))
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise UsageError(f"The store {name!r} names the home of a user who is not known here.") from None
 
 
 def make_parent(address: Address) -> None:

@@ -45,7 +45,8 @@ class RunSummary:
 class StoredThreshold:
     """A saved result with what is needed to judge whether it still applies.
 
-    latest: the newest of its subject and decoding (simulated and real ones apart).
+    latest: the newest of its subject, prompts, decoding and rigor (simulated and real ones apart).
+    certified_before: an older run that was certified, where this newest one is not.
     saved: clock seconds at which it was written; created: of the run.
     """
 
@@ -65,6 +66,7 @@ class StoredThreshold:
     simulated: bool
     distinct_prompts: int | None
     latest: bool
+    certified_before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,10 @@ def save(
 def read(
     connection: Connection, model: str | None, task: str | None, language: str | None
 ) -> list[StoredThreshold]:
-    """Saved results: the latest of each subject and decoding first, then those they superseded."""
+    """Saved results: the latest of each subject, prompts, decoding and rigor first, then the others.
+
+    The newest is in force even when it certified nothing: an older limit may be what it disproves.
+    """
     run, result = tables.run.c, tables.threshold.c
     query = (
         select(
@@ -56,6 +59,7 @@ def read(
             run.profile,
             run.created,
             run.tool_version,
+            run.prompts_digest,
         )
         .join(tables.run, run.id == result.run_id)
         .order_by(run.created.desc(), run.id.desc())
@@ -63,17 +67,18 @@ def read(
     for column, wanted in ((run.model, model), (run.task, task), (run.language, language)):
         if wanted is not None:
             query = query.where(column == clean_text(wanted))
-    latest, older = [], []
-    seen = set()
+    groups: dict[object, list[StoredThreshold]] = {}
     for row in connection.execute(query):
         stored = _stored(row)
         # A simulator's number never takes the place of a measured one.
-        identity = (stored.subject, stored.decoding, stored.simulated)
-        if identity in seen:
-            older.append(replace(stored, latest=False))
-        else:
-            seen.add(identity)
-            latest.append(stored)
+        identity = (stored.subject, stored.decoding, stored.rigor, stored.simulated, row.prompts_digest)
+        groups.setdefault(identity, []).append(stored)
+    latest, older = [], []
+    for group in groups.values():
+        newest, *others = group
+        certified = next((s.run_id for s in others if s.threshold.certified), None)
+        latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
+        older += [replace(s, latest=False) for s in others]
     return latest + older
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stresstest.detectors import can_judge
 from stresstest.diagnosis import annotate, plane_verdict
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, ServerSample, Threshold
@@ -26,9 +27,14 @@ def find_run(store: Store, reference: str) -> Run:
     return store.run(newest[0].id)
 
 
-def conclude(store: Store, reference: str) -> RunResult:
-    """Judge a stored run. Pure in what is stored: the same run gives the same result at any time."""
+def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -> RunResult:
+    """Judge a stored run. Pure in what is stored: the same run gives the same result at any time.
+
+    status: the one that is about to be stored, in place of the stored one.
+    """
     run = find_run(store, reference)
+    if status is not None:
+        run = replace(run, status=status)
     samples = store.samples(run.id)
     generations = annotate(store.generations(run.id), samples, run.profile, run.settings.decoding)
     certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
@@ -80,6 +86,11 @@ def is_short(generation: Generation) -> bool:
 
 def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[ServerSample]) -> list[str]:
     notes = []
+    language = run.settings.subject.language
+    if not language:
+        notes.append("No --lang was given: language drift was not looked for.")
+    elif not can_judge(language):
+        notes.append(f"Language drift was not looked for: no identifier here knows {language!r}.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
     sources = {g.token_source for g in generations if g.tokens} - {"server"}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from stresstest import __version__, clock
 from stresstest.detectors import warm_up
 from stresstest.endpoint.client import Endpoint
-from stresstest.errors import EndpointError, UsageError
+from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.execution.driver import drive
 from stresstest.execution.events import Event
 from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, worst_case
@@ -27,6 +29,8 @@ from stresstest.workflows.setting import (
     ladder_setup,
     load_source,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,11 @@ async def run_campaign(
     the endpoint is returned in the `Ending` beside what was measured.
     """
     prompts = load_source(settings)
+    for note in prompts.notes:
+        progress.note(note)
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model or None) as endpoint:
-        profile, settings = await ask_endpoint(endpoint, settings)
-        horizon = await horizon_for(endpoint, profile, prompts, settings)
+        profile, settings = await _unless(stop, ask_endpoint(endpoint, settings))
+        horizon = await _unless(stop, horizon_for(endpoint, profile, prompts, settings))
         run = Run(
             id=_new_id(),
             settings=replace(settings, horizon=horizon),
@@ -93,7 +99,9 @@ async def resume_campaign(
     )
     if run.status is RunStatus.DONE:
         progress.note(f"run {run.id} is already complete; nothing is sent")
-        return Ending(conclude(store, run.id))
+        result = conclude(store, run.id)
+        _save(store, result)
+        return Ending(result)
     prompts = load_source(settings)
     if prompts.digest() != run.prompts_digest:
         raise UsageError(
@@ -101,7 +109,7 @@ async def resume_campaign(
             hint="Restore the task or prompts file, or start a new run.",
         )
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model) as endpoint:
-        profile, _ = await ask_endpoint(endpoint, settings)
+        profile, _ = await _unless(stop, ask_endpoint(endpoint, settings))
         _refuse_another_model(run, profile)
         run = replace(run, settings=_with_declared_budget(store, run, settings))
         store.update_run(run.id, status=RunStatus.RUNNING, ended=None, note=None, settings=run.settings)
@@ -129,14 +137,14 @@ class _Campaign:
         self.api_key = api_key
         self.stop = stop or asyncio.Event()
         self.setup: LadderSetup = ladder_setup(run.settings, prompts, run.settings.horizon or 0)
-        # A request that never got a token is still owed; a stream that was cut is data, and is kept.
-        self.done = [g for g in store.generations(run.id) if g.tokens or g.failure is None]
+        self.done = store.generations(run.id)
         self.samples: list[ServerSample] = store.samples(run.id)
         self.samples_stored = len(self.samples)
         self.spent = sum(g.output_tokens for g in self.done)
         self.session_started = clock.now()
         self.seconds_before = store.wall_seconds(run.id)
         self.over_budget = False
+        self.complete = False
 
     async def play(self) -> Ending:
         settings = self.run.settings
@@ -152,6 +160,9 @@ class _Campaign:
                 await self._climb_and_certify()
         except EndpointError as caught:
             error = caught
+        except asyncio.CancelledError:
+            # The second Ctrl-C: nothing is waited for any more, but what was measured is still told.
+            self.stop.set()
         finally:
             await self._store_samples()
             self.store.end_session(session, clock.now())
@@ -164,7 +175,7 @@ class _Campaign:
             step = next_step(self.setup, self.done)
             if isinstance(step, Done):
                 self.progress.note(step.reason)
-                self.over_budget = not step.complete
+                self.complete, self.over_budget = step.complete, not step.complete
                 return
             if self._budget_spent():
                 return
@@ -225,26 +236,47 @@ class _Campaign:
         return self.over_budget
 
     def _finish(self, error: EndpointError | None) -> Ending:
-        interrupted = self.stop.is_set()
+        status, note = RunStatus.DONE, None
         if error is not None:
             status, note = RunStatus.FAILED, str(error)
-        elif interrupted:
-            status, note = RunStatus.INTERRUPTED, "interrupted"
-        elif self.over_budget:
-            status, note = RunStatus.INTERRUPTED, "the budget was spent before the plan was complete"
-        else:
-            status, note = RunStatus.DONE, None
-        self.store.update_run(self.run.id, status=status, ended=clock.now(), note=note)
-        result = conclude(self.store, self.run.id)
+        elif not self.complete:
+            status = RunStatus.INTERRUPTED
+            note = "the budget was spent before the plan was complete" if self.over_budget else "interrupted"
+        result = conclude(self.store, self.run.id, status=status)
         if status is RunStatus.DONE:
-            self.store.save_threshold(
-                self.run.id,
-                result.threshold,
-                result.safe_max_tokens,
-                result.verdict,
-                distinct_prompts=result.distinct_prompts,
-            )
+            # Before the status: a run that is DONE has its threshold, whenever it is killed.
+            _save(self.store, result)
+        self.store.update_run(self.run.id, status=status, ended=clock.now(), note=note)
+        interrupted = status is RunStatus.INTERRUPTED and not self.over_budget
         return Ending(result, interrupted=interrupted, error=error)
+
+
+def _save(store: Store, result: RunResult) -> None:
+    store.save_threshold(
+        result.run.id,
+        result.threshold,
+        result.safe_max_tokens,
+        result.verdict,
+        distinct_prompts=result.distinct_prompts,
+    )
+
+
+async def _unless(stop: asyncio.Event | None, work: Coroutine[Any, Any, T]) -> T:
+    """`work`'s result; InterruptedEarlyError when a stop is asked for first."""
+    if stop is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise InterruptedEarlyError("Interrupted before anything was measured.")
+        return task.result()
+    finally:
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
 
 def _with_declared_budget(store: Store, run: Run, settings: RunSettings) -> RunSettings:
@@ -260,11 +292,12 @@ def _refuse_another_model(run: Run, profile: EndpointProfile) -> None:
         ("root", before.root, now.root),
         ("vLLM version", before.version, now.version),
         ("maximum length", before.max_model_len, now.max_model_len),
+        ("stresstest version", run.tool_version, __version__),
     ):
         if old != new:
             raise UsageError(
-                f"The server no longer is what run {run.id} began with: {name} was {old}, is {new}.",
-                hint="Start a new run; mixing the two would certify neither.",
+                f"Not what run {run.id} began with: {name} was {old}, is {new}.",
+                hint="Start a new run; a mixture of the two would certify neither.",
             )
 
 

@@ -38,12 +38,13 @@ class Prompts:
     settings: RunSettings
     task: Task | None
     own: tuple[Prompt, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def distinct(self) -> int:
-        """How many distinct prompts there are."""
+        """How many distinct prompts there are; the user's own were made distinct when they were read."""
         if self.task is None:
-            return len({p.fingerprint for p in self.own})
+            return len(self.own)
         return self.task.distinct(self.settings.subject.language)
 
     @property
@@ -67,12 +68,13 @@ class Prompts:
         return replace(prompt, messages=(Message("system", system), *prompt.messages))
 
     def digest(self) -> str:
-        """Identifies the prompts' content, so that a resume cannot mix two versions of a task file."""
-        hasher = hashlib.sha256()
-        sample = self.own or tuple(self.get(i, 7) for i in range(min(self.distinct, 50)))
-        for prompt in sample:
-            hasher.update(prompt.fingerprint.encode())
-        return hasher.hexdigest()[:16]
+        """Identifies everything that is asked and how it is judged (topics, pattern, tokens per unit), so
+        that a resume cannot mix two versions of a file."""
+        if self.task is None:
+            content = [p.fingerprint for p in self.own]
+        else:
+            content = [repr(self.task.language(self.settings.subject.language))]
+        return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
 
 
 def prompt_text(prompt: Prompt) -> str:
@@ -83,7 +85,11 @@ def prompt_text(prompt: Prompt) -> str:
 def load_source(settings: RunSettings) -> Prompts:
     """The task or the user's prompts. Raises UsageError for an unknown task, language or bad file."""
     if settings.prompts_file:
-        return Prompts(settings, None, tuple(load_prompts(settings.prompts_file)))
+        read = load_prompts(settings.prompts_file)
+        own = tuple({p.fingerprint: p for p in reversed(read)}.values())[::-1]
+        dropped = len(read) - len(own)
+        note = f"{dropped} of {len(read)} prompts repeat an earlier one and are left out"
+        return Prompts(settings, None, own, (note,) if dropped else ())
     task = load_task(settings.task_source)
     task.language(settings.subject.language)
     return Prompts(settings, task)
@@ -103,17 +109,39 @@ async def horizon_for(
     wanted = settings.horizon or DEFAULT_HORIZON
     if found.max_model_len is None:
         return wanted
-    longest = 0
-    for index in range(min(prompts.distinct, 12)):
-        longest = max(longest, await prompt_length(endpoint, found, prompts.get(index, 999)))
+    lengths = await _prompt_lengths(endpoint, found, prompts)
+    longest = max(lengths.values())
     room = found.max_model_len - longest - RESERVE_TOKENS
     if room < SMALLEST_HORIZON:
+        if prompts.task is None:
+            _refuse_long(found, lengths)
         raise UsageError(
             f"The context of {found.model} ({found.max_model_len} tokens) leaves {max(room, 0)} tokens for "
             f"the answer after a prompt of {longest}; at least {SMALLEST_HORIZON} are needed.",
             hint="Serve the model with a larger --max-model-len, or give shorter prompts with --prompts.",
         )
+    if prompts.task is None:
+        # Own prompts differ in length: each is capped by its own room, the horizon by the roomiest.
+        room = found.max_model_len - min(lengths.values()) - RESERVE_TOKENS
     return min(wanted, room)
+
+
+async def _prompt_lengths(endpoint: Endpoint, found: EndpointProfile, prompts: Prompts) -> dict[str, int]:
+    """Tokens of every own prompt, by id; of a task's prompts a dozen, which are alike in length."""
+    many = prompts.distinct if prompts.task is None else min(prompts.distinct, 12)
+    sample = [prompts.get(index, 999) for index in range(many)]
+    return {p.id: await prompt_length(endpoint, found, p) for p in sample}
+
+
+def _refuse_long(found: EndpointProfile, lengths: dict[str, int]) -> None:
+    limit = (found.max_model_len or 0) - RESERVE_TOKENS - SMALLEST_HORIZON
+    long = [prompt_id for prompt_id, tokens in lengths.items() if tokens > limit]
+    raise UsageError(
+        f"{len(long)} of {len(lengths)} prompts leave less than {SMALLEST_HORIZON} tokens for the answer in "
+        f"the context of {found.model} ({found.max_model_len} tokens), for example {long[0]!r} with "
+        f"{lengths[long[0]]} tokens.",
+        hint="Leave them out, or serve the model with a larger --max-model-len.",
+    )
 
 
 async def prompt_length(endpoint: Endpoint, found: EndpointProfile, prompt: Prompt) -> int:

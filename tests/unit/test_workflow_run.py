@@ -36,9 +36,14 @@ class Finished:
     stderr: str
 
 
-def run(store: Path, url: str, *args: str) -> Finished:
-    """`stresstest run` through the command line's entry point, in this process: imports are paid once."""
-    options = ("run", "--lang", "it", "--rigor", "quick", "--base-url", url, "--horizon", "1500", "--json")
+def run(store: Path, url: str | None, *args: str) -> Finished:
+    """`stresstest run` through the command line's entry point, in this process: imports are paid once.
+
+    url: None for a resume, which takes everything from the store.
+    """
+    options = ["run", "--json"]
+    if url is not None:
+        options += ["--lang", "it", "--rigor", "quick", "--base-url", url, "--horizon", "1500"]
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv
     sys.argv = command(store, *options, *args)[2:]
@@ -62,6 +67,24 @@ def document(done: Finished, code: int = 0) -> dict[str, Any]:
 def contents(store: Path, run_id: str) -> dict[str, tuple[str, int | None, str | None]]:
     with open_store(str(store)) as opened:
         return {g.key: (g.text, g.verdict.onset, g.finish_reason) for g in opened.generations(run_id)}
+
+
+def stopped_in_the_middle(store: Path, url: str, *args: str, finished: int = 6) -> str:
+    """A real run, killed after some generations have finished; its id."""
+    options = ("run", "--lang", "it", "--rigor", "quick", "--base-url", url)
+    process = subprocess.Popen(
+        command(store, *options, *args), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    seen = 0
+    for line in process.stderr:
+        seen += " tokens, " in line
+        if seen >= finished:
+            break
+    process.kill()
+    process.communicate()
+    with open_store(str(store)) as opened:
+        return opened.runs()[0].id
 
 
 def test_a_loop_is_found_certified_and_recommended(tmp_path: Path) -> None:
@@ -114,9 +137,9 @@ def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_
         rng = random.Random(5)
         killed, run_id = 0, ""
         for _ in range(4):
-            again = ("--resume", run_id) if run_id else ()
+            words = ("run", "--resume", run_id) if run_id else (*options, "--base-url", fake.url)
             process = subprocess.Popen(
-                command(broken, *options, "--base-url", fake.url, *again),
+                command(broken, *words),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
@@ -128,7 +151,7 @@ def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_
             with open_store(str(broken)) as opened:
                 run_id = opened.runs()[0].id
             kept = contents(broken, run_id)
-        resumed = document(run(broken, fake.url, "--resume", run_id))
+        resumed = document(run(broken, None, "--resume", run_id))
         assert killed >= 1
         after = contents(broken, run_id)
     assert {k: after[k] for k in kept} == kept
@@ -158,7 +181,7 @@ def test_a_finished_run_resumed_sends_nothing(tmp_path: Path) -> None:
     with campaign_server(Behaviour(onset=120)) as (fake, script):
         first = document(run(store, fake.url, "--horizon", "500"))
         asked = len(script.served)
-        again = document(run(store, fake.url, "--resume", first["run_id"]))
+        again = document(run(store, None, "--resume", first["run_id"]))
         assert len(script.served) == asked
     assert again["threshold"] == first["threshold"]
 
@@ -227,7 +250,7 @@ def test_a_server_that_dies_keeps_everything_and_can_be_resumed(tmp_path: Path) 
         kept = contents(store, failed["run_id"])
         assert sum(1 for text, _, _ in kept.values() if text) == 15
         dead["yes"] = False
-        resumed = document(run(store, fake.url, "--resume", failed["run_id"]))
+        resumed = document(run(store, None, "--resume", failed["run_id"]))
     assert resumed["threshold"]["certified"] is True
     after = contents(store, failed["run_id"])
     assert all(after[k] == kept[k] for k in kept if kept[k][0])
