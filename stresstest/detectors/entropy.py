@@ -36,10 +36,10 @@ SLACK = 0.5
 """In baseline scales: smaller departures never add up, so that slow drift and the baseline's own
 error do not."""
 
-LIMIT = 7.0
+LIMIT = 8.0
 """In baseline scales: the sum at which a change of level is reported."""
 
-CAP = 4.0
+CAP = 2.0
 """One block counts at most so much: a list or a line of code is one odd block, not a change."""
 
 FLOOR = 0.01

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.template import normalised, requested
+from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.model import Symptom, SymptomKind, Token
 
 WINDOW = 64
@@ -41,11 +41,14 @@ _SIGNS = frozenset("\\{}<>$_^=")
 
 @dataclass(slots=True)
 class _Flood:
+    """due: how many of its words are as requested; it is a symptom beyond them, and open until then."""
+
     words: frozenset[str]
     onset: int
     alarm: int
     last: int
     count: int
+    due: int = 0
     standing: bool = True
 
 
@@ -70,8 +73,7 @@ class FloodingDetector:
         self._kinds: dict[str, tuple[int, str]] = {}
         self._floods: list[_Flood] = []
         self._current: _Flood | None = None
-        self._prompt = normalised(spec.prompt_text).casefold()
-        self._allowed: frozenset[str] = frozenset()
+        self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
 
     def update(self, token: Token) -> None:
         """Take the next output token."""
@@ -108,12 +110,14 @@ class FloodingDetector:
 
     @property
     def open_from(self) -> int | None:
-        """First token of a flooded tail of 24 words or more that is not yet a flooded window."""
-        if self._current is not None or len(self._window) < OPEN_WORDS:
+        """First token of a requested flood, or of a flooded tail of 24 words that is not yet a window."""
+        if self._current is not None:
+            return self._current.onset if self._current.due else None
+        if len(self._window) < OPEN_WORDS:
             return None
         words = list(self._window)
         few = _owners(words[-OPEN_WORDS:])
-        if few <= self._allowed:
+        if not few:
             return None
         first = _stretch(words, few)
         if len(words) - first < OPEN_WORDS or self._typographic(words[first:]):
@@ -127,14 +131,21 @@ class FloodingDetector:
     def _judge(self) -> None:
         words = list(self._window)
         few = _owners(words)
-        if few <= self._allowed or self._typographic(words):
-            return
-        if self._prompt and all(requested(word, self._prompt) for word in few):
-            self._allowed = few
+        if not few or self._typographic(words):
             return
         first = _stretch(words, few)
-        self._current = _Flood(few, words[first].position, self._position, self._position, WINDOW - first)
-        self._floods.append(self._current)
+        flood = _Flood(few, words[first].position, self._position, self._position, WINDOW - first)
+        self._current = flood
+        asked = self._requests.words(few)
+        if asked is not None:
+            flood.due = asked or UNCOUNTED
+        self._report(flood)
+
+    def _report(self, flood: _Flood) -> None:
+        """A flood is a symptom as soon as it is more than was requested."""
+        if flood.count >= flood.due:
+            flood.due, flood.alarm = 0, self._position
+            self._floods.append(flood)
 
     def _typographic(self, words: list[_Word]) -> bool:
         """Whether figures, cell walls and signs rather than words make the stretch up to the last word."""
@@ -147,6 +158,8 @@ class FloodingDetector:
         if word in flood.words:
             flood.last = self._position
             flood.count += 1
+            if flood.due:
+                self._report(flood)
         elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * _LEAVE_SHARE:
             flood.standing = False
             self._current = None

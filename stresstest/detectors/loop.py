@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.template import normalised, requested
+from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.model import Symptom, SymptomKind, Token
 
 GRAM = 6
@@ -46,7 +46,7 @@ _NEVER = 1 << 60
 class _Run:
     """A maximal run with one period: s[i] == s[i - period] for every i from `start` on (0-based).
 
-    need: repeated tokens at which it is judged; `_NEVER` once it is settled, as a loop or as requested.
+    need: repeated tokens at which it is judged (again); `_NEVER` once it is settled, as a loop.
     """
 
     period: int
@@ -89,7 +89,8 @@ class LoopDetector:
     """
 
     def __init__(self, spec: PanelSpec) -> None:
-        self._prompt = normalised(spec.prompt_text)
+        # Numbered units differ in their number: their count is not how often one text was asked for.
+        self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
         self._codes: dict[int | str, int] = {}
         self._texts: list[str] = [""]
         self._seq: list[int] = []
@@ -195,7 +196,7 @@ class LoopDetector:
         return loop if same and 0 < gap <= run.period + RESUME_GAP else None
 
     def _judge(self, run: _Run, n: int) -> None:
-        """A run has reached the length at which it was to be looked at: loop, exempt, or not yet."""
+        """A run has reached the length at which it was to be looked at: a loop, or not yet."""
         resumed = self._resumed(run)
         if resumed is not None:
             resumed.standing, resumed.last = True, n
@@ -216,9 +217,13 @@ class LoopDetector:
             if repeated < need:
                 run.need = need
                 return
-        if self._prompt and requested(text, self._prompt):
-            run.need = _NEVER
-            return
+        copies = self._requests.copies(text)
+        if copies is not None:
+            # As requested, so far: it stays an open candidate, and is a loop beyond what was asked for.
+            need = max(need, copies * run.period or UNCOUNTED)
+            if repeated < need:
+                run.need = need
+                return
         run.loop = _Loop(run.period, run.start, n + 1, need, n, text)
         run.need = _NEVER
         self._loops.append(run.loop)
@@ -237,7 +242,7 @@ class LoopDetector:
     def _symptom(self, loop: _Loop) -> Symptom:
         repeated = loop.last - loop.start + 1
         exponent = (repeated + loop.period) / loop.period
-        shown = normalised(loop.text)
+        shown = " ".join(loop.text.split())
         shown = shown if len(shown) <= 80 else f"{shown[:77]}…"
         return Symptom(
             kind=SymptomKind.LOOP,

@@ -1,36 +1,208 @@
-"""Requested repetition: whether what repeats stands in the prompt as something to be repeated."""
+"""Requested repetition: what a prompt asks to be written again and again, and how often.
+
+Text that merely stands in a prompt (an instruction, a topic, a document given as context) is what
+models fall into loops on; it proves nothing. Requested is only what is shown there as something to
+repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row. It
+counts as a whole: a sentence out of a quoted passage was not asked for.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
 
-_ENOUGH_WORDS = 4
-_ROTATIONS = 64
-_QUOTES = "\"'“”„«»‘’`"
+UNCOUNTED = 400
+"""Repeated tokens (words, of a flood) that a request without a readable count allows for."""
+
+EXCESS = 3
+"""So many times the count that was asked for, models being bad at counting."""
+
+_NEAR = 160
+"""Characters before and after the shown text in which its count may stand."""
+
+_TILES = 4
+"""So many shown texts in turn may make one period: "yes" and "no" alternately."""
+
+_LONGEST = 1000
+_GAP = re.compile(r"[\W_]+")
+_GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
+_QUOTED = re.compile(
+    "|".join(
+        rf"{opening}((?:{inside}){{1,{_LONGEST}}}?){closing}"
+        for opening, inside, closing in (
+            (r"```(?:\w*\n)?", r"[^`]", r"```"),
+            (r"`", r"[^`]", r"`"),
+            (r"“", r"[^“”]", r"”"),
+            (r"[„“]", r"[^„“]", r"“"),
+            (r"«", r"[^«»]", r"»"),
+            (r"»", r"[^«»]", r"«"),
+            (r"[「『]", r"[^「」『』]", r"[」』]"),
+            (r"(?<!\w)\"", r"[^\"]", r"\"(?!\w)"),
+            (r"(?<!\w)‘", r"[^‘’]|(?<=\w)’(?=\w)", r"’(?!\w)"),
+            (r"(?<!\w)'(?!\s)", r"[^']|(?<=\w)'(?=\w)", r"(?<!\s)'(?!\w)"),
+        )
+    )
+)
+_FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
+_TIMES = (
+    r"(?<![\d.,])(\d{1,6}|\d{1,3}(?:[.,]\d{3})+)\s?-?"
+    r"(?:(?:times|time|volte|fois|veces|vezes|mal|keer|razy|lines|rows|copies|righe|copie|lignes|zeilen|kopien"
+    r"|líneas|filas|copias|linhas|cópias|x)\b|×|раз|строк|копий|次|遍|回|行|번)"
+)
+_COUNT = re.compile(_TIMES)
+_ANNOUNCED = re.compile(rf"{_TIMES}[^\n.!?:：]{{0,80}}[:：]\s*(\S[^\n]{{0,{_LONGEST}}})")
 
 
-def normalised(text: str) -> str:
-    """The text with every stretch of white space as one blank."""
-    return " ".join(text.split())
+class _Shown(NamedTuple):
+    """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown)."""
+
+    cycle: str
+    words: str
+    copies: int
 
 
-def requested(period: str, prompt: str) -> bool:
-    """Whether one period of a repetition is the prompt's own template. `prompt` comes normalised.
+class Requests:
+    """What the prompt asks to be repeated. The prompt is read at the first question about it."""
 
-    The period may be read from any of its words on. It is a template when it stands in the prompt in
-    words of its own: four or more, or fewer if they are quoted there or stand twice in a row, since a
-    lone "the" proves nothing.
-    """
-    words = normalised(period).split(" ")
-    rotations = (" ".join(words[i:] + words[:i]) for i in range(min(len(words), _ROTATIONS)))
-    return any(_stands(text, len(words), prompt) for text in rotations if text and text in prompt)
+    def __init__(self, prompt: str, units: int | None = None) -> None:
+        self._prompt = prompt.casefold()
+        self._units = units or 0
+
+    def copies(self, period: str) -> int | None:
+        """Up to how many copies of the period are as requested: None if none are, 0 for no count.
+
+        The period may be read from any point on; case, white space and punctuation do not matter.
+        """
+        if not self._prompt:
+            return None
+        cycle = _cycle(period)
+        shown = _tiling(cycle, self._shown)
+        if shown is not None:
+            return EXCESS * max(text.copies for text in shown)
+        return self._in_a_row(cycle)
+
+    def words(self, few: Collection[str]) -> int | None:
+        """The same for a flood of words (or pieces of words) without a period: how many in all."""
+        if not self._prompt:
+            return None
+        pieces = {_words(word) for word in few} - {""}
+        if not pieces:
+            return None
+        alternatives = sorted(map(re.escape, pieces), key=len, reverse=True)
+        made_of = re.compile(f"(?:{'|'.join(alternatives)}| )")
+        shown = {text.words: text.copies for text in self._shown if not made_of.sub("", text.words)}
+        missing = {piece for piece in pieces if not any(piece in text for text in shown)}
+        if not all(self._in_a_row(f"{piece} ") is not None for piece in missing):
+            return None
+        return EXCESS * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
+
+    @cached_property
+    def _shown(self) -> tuple[_Shown, ...]:
+        prompt = self._prompt
+        spans = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(prompt)]
+        spans += [match.span(2) for match in _ANNOUNCED.finditer(prompt)]
+        for form in _FORM.finditer(prompt):
+            spans.append(form.span())
+            spans += [(form.start() + line.start(), form.start() + line.end()) for line in _lines(form[0])]
+        found: dict[str, _Shown] = {}
+        for first, last in spans:
+            near = prompt[max(0, first - _NEAR) : first], prompt[last : last + _NEAR]
+            count = max(_counts(near), default=self._units)
+            text = prompt[first:last]
+            words = _words(text)
+            for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
+                cycle = _cycle(repeatable)
+                if cycle:
+                    asked = count * max(1, len(_folded(repeatable)) // len(cycle))
+                    known = found.get(cycle)
+                    found[cycle] = _Shown(cycle, words, max(asked, known.copies if known else 0))
+        return tuple(found.values())
+
+    @cached_property
+    def _plain(self) -> tuple[str, str]:
+        """The prompt's words, and the same without figures, which may number the lines of a template."""
+        return f" {_words(self._prompt)} ", f" {_GAP_OR_FIGURE.sub(' ', self._prompt).strip()} "
+
+    def _in_a_row(self, cycle: str) -> int | None:
+        """0 if the cycle stands twice in a row in the prompt; a lone word three times ("had had")."""
+        if not any(ch.isalnum() for ch in cycle):
+            return None
+        length = (2 if " " in cycle.strip() else 3) * len(cycle)
+        return 0 if any(_goes_on(cycle, text, length) for text in self._plain) else None
 
 
-def _stands(text: str, words: int, prompt: str) -> bool:
-    body = re.escape(text)
-    whole = rf"(?<!\w){body}(?!\w)"
-    if words >= _ENOUGH_WORDS:
-        return re.search(whole, prompt) is not None
-    twice = rf"(?<!\w){body}\W?\s?{body}(?!\w)"
-    quoted = rf"[{_QUOTES}]\s?{body}\s?[{_QUOTES}]"
-    return re.search(f"{twice}|{quoted}", prompt) is not None
+def _folded(text: str) -> str:
+    """The text's words with one blank between them, as a cycle: one blank at most where it closes.
+    A text without words is taken sign by sign."""
+    if not _words(text):
+        return "".join(text.split())
+    folded = _GAP.sub(" ", text.casefold())
+    return folded[1:] if folded[0] == folded[-1] == " " else folded
+
+
+def _cycle(text: str) -> str:
+    """The text folded, and reduced to what repeats if it is itself a repetition."""
+    folded = _folded(text)
+    return folded[: (folded + folded).find(folded, 1)] if folded else ""
+
+
+def _words(text: str) -> str:
+    return _GAP.sub(" ", text.casefold()).strip()
+
+
+def _lines(text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(r"[^\n]+", text)
+
+
+def _counts(texts: Iterable[str]) -> list[int]:
+    return [int(re.sub(r"\D", "", match[1])) for text in texts for match in _COUNT.finditer(text)]
+
+
+def _tiling(cycle: str, shown: Iterable[_Shown]) -> list[_Shown] | None:
+    """The shown texts, at most four in turn, that make the cycle, wherever one begins to read it."""
+    size, twice = len(cycle), cycle + cycle
+    tiles = [text for text in shown if len(text.cycle) <= size and text.cycle in twice]
+
+    def laid(at: int, end: int, left: int) -> list[_Shown] | None:
+        if at == end:
+            return []
+        for tile in tiles if left else ():
+            following = at + len(tile.cycle)
+            if following <= end and twice.startswith(tile.cycle, at):
+                rest = laid(following, end, left - 1)
+                if rest is not None:
+                    return [tile, *rest]
+        return None
+
+    for tile in tiles:
+        at = twice.find(tile.cycle)
+        while 0 <= at < size:
+            rest = laid(at + len(tile.cycle), at + size, _TILES - 1)
+            if rest is not None:
+                return [tile, *rest]
+            at = twice.find(tile.cycle, at + 1)
+    return None
+
+
+def _goes_on(cycle: str, text: str, length: int) -> bool:
+    """Whether the cycle, read from whichever point on, goes on in the text for so long in whole words."""
+    size = len(cycle)
+    at = text.find(cycle)
+    while at >= 0:
+        first, last = at, at + size
+        while first > 0 and text[first - 1] == text[first - 1 + size]:
+            first -= 1
+        while last < len(text) and text[last] == text[last - size]:
+            last += 1
+        after = max(at + 1, last - size + 1)
+        if " " in cycle:
+            while 0 < first < last and text[first - 1] != " ":
+                first += 1
+            while last > first and text[last - 1] != " ":
+                last -= 1
+        if last - first >= length:
+            return True
+        at = text.find(cycle, after)
+    return False

@@ -47,7 +47,8 @@ class Assembler:
     """Takes one stream's chunks in order and gives its tokens.
 
     finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint: the server's words so far.
-    produced: tokens given. uncounted: texts of those that no server count stands behind (one a chunk).
+    produced: tokens given, of so many characters. uncounted: texts of those that no server count stands
+    behind (one a chunk).
     has_ids, running_usage, top_seen: what this server turned out to send.
     """
 
@@ -58,13 +59,20 @@ class Assembler:
         self.completion_tokens: int | None = None
         self.fingerprint: str | None = None
         self.produced = 0
+        self.characters = 0
         self.uncounted: list[str] = []
         self.has_ids = False
         self.running_usage = False
         self.top_seen = 0
+        self._outdated = False
         self._carry = ""
         self._carry_reasoning = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @property
+    def total(self) -> int | None:
+        """The server's last count, None when it has counted nothing or text has come since."""
+        return None if self._outdated else self.completion_tokens
 
     def take(self, chunk: Chunk, at: float) -> list[Token]:
         """Tokens of one chunk, stamped with its arrival `at` (clock seconds)."""
@@ -86,7 +94,10 @@ class Assembler:
             answer = delta.content or answer
         logprobs = choice.logprobs
         counted = self._count(choice, logprobs, grown)
-        if counted is None:
+        self.characters += len(thought) + len(answer)
+        if counted is None or counted > believable(len(self._carry) + len(thought) + len(answer)):
+            # A count that the text cannot hold (thoughts that are not shown, or plain nonsense) places none.
+            self._outdated = counted is None
             counted = 1 if thought or answer or self._carry else 0
             if counted:
                 self.uncounted.append(self._carry + thought + answer)
@@ -108,13 +119,15 @@ class Assembler:
         usage = chunk.usage
         if usage is None:
             return None
-        if usage.prompt_tokens is not None:
-            self.prompt_tokens = usage.prompt_tokens
-        total = usage.completion_tokens
+        prompt = sane(usage.prompt_tokens)
+        if prompt is not None:
+            self.prompt_tokens = prompt
+        total = sane(usage.completion_tokens)
         if total is None:
             return None
         before = self.completion_tokens or 0
         self.completion_tokens = total
+        self._outdated = False
         if not chunk.choices:
             return None
         self.running_usage = True

@@ -65,6 +65,13 @@ class Endpoint:
         """Without credentials."""
         return self.address.base_url
 
+    @property
+    def counts_at_the_end(self) -> bool:
+        """Tokens are counted by the final usage alone: a stream that we close ourselves stays uncounted."""
+        found = self.features
+        while_streaming = found.token_ids or found.top_logprobs or found.running_usage
+        return found.usage and not while_streaming and self.can_tokenize is False
+
     async def __aenter__(self) -> Self:
         self._client = self._make()
         return self
@@ -179,7 +186,7 @@ class Endpoint:
         failure = stream.judge()
         if failure is not None and failure.kind is FailureKind.NOT_FOUND:
             failure = await self._name_served(request, failure)
-        count, source = await counting.settle(self, made, alive=failure is None)
+        count, source = await counting.settle(self, made, limit=request.max_tokens, alive=failure is None)
         return StreamOutcome(
             finish_reason=made.finish_reason,
             failure=failure,

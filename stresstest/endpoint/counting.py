@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stresstest.endpoint.wire import believable, sane
 from stresstest.model import Message, ServiceFailure
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from stresstest.endpoint.client import Endpoint
 
 SERVER, TOKENIZE, TIKTOKEN, CHUNKS = "server", "tokenize", "tiktoken (estimate)", "chunks"
+TOTAL = "server (positions in chunks)"
 _ENCODING = "o200k_base"
 _DOWNLOAD = 20.0
 
@@ -48,20 +50,25 @@ def _tiktoken(text: str) -> int:
     return len(tiktoken.get_encoding(_ENCODING).encode(text, disallowed_special=()))
 
 
-async def settle(endpoint: Endpoint, made: Assembler, *, alive: bool) -> tuple[int, str]:
-    """(output tokens, source) of an ended stream. alive: the server can still be asked."""
-    total = made.completion_tokens
+async def settle(endpoint: Endpoint, made: Assembler, *, limit: int, alive: bool) -> tuple[int, str]:
+    """(output tokens, source) of an ended stream. limit: the max_tokens sent. alive: it can still be asked.
+
+    TOTAL: the server's total is exact, positions inside are chunks. CHUNKS: nothing is known.
+    """
+    total = made.total
+    if total is not None and total > max(limit, believable(made.characters), made.produced):
+        total = None
     unsure = made.uncounted
     if not unsure:
         return max(made.produced, total or 0), SERVER
-    if total is not None:
+    if total:
         # The final count is exact; positions inside are only so if every chunk was one token.
-        return total, SERVER if abs(total - made.produced) <= 1 else CHUNKS
+        return total, SERVER if abs(total - made.produced) <= 1 else TOTAL
     text = "".join(unsure)
     certain = made.produced - len(unsure)
     if alive and endpoint.can_tokenize is not False:
         counted = await count_text(endpoint, text)
-        if counted is not None:
+        if counted and counted <= believable(len(text)):
             return certain + counted, TOKENIZE
     if endpoint.can_estimate is not False:
         guess, _ = await estimate(text)
@@ -80,4 +87,4 @@ async def _tokenize(endpoint: Endpoint, question: dict[str, Any]) -> int | None:
     except msgspec.DecodeError:
         return None
     count = found.get("count") if isinstance(found, dict) else None
-    return count if isinstance(count, int) else None
+    return sane(count) if isinstance(count, int) else None

@@ -11,6 +11,17 @@ from typing import Any
 import msgspec
 
 _MAX_LINE = 16 * 1024 * 1024
+_MOST = 2**31 - 1
+
+
+def sane(number: int | None) -> int | None:
+    """A count or an id that can be one; None for what no server in its right mind sends."""
+    return number if number is not None and 0 <= number <= _MOST else None
+
+
+def believable(characters: int) -> int:
+    """The most tokens that so much text can be: some bytes a character, and some without any text."""
+    return max(64, 8 * characters)
 
 
 class Top(msgspec.Struct, gc=False):

@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from stresstest.detectors import Panel, PanelSpec, judge_text
 from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.counting import CHUNKS, SERVER
 from stresstest.endpoint.outcome import StreamOutcome
 from stresstest.execution.events import Advanced, Alarmed, Event
+from stresstest.execution.scale import Scale
 from stresstest.model import Generation, GenerationRequest, Job, Token
 
 _TOLD_EVERY = 16
@@ -50,20 +52,29 @@ class Attempt:
 
     async def run(self, endpoint: Endpoint) -> StreamOutcome:
         """Stream to the end, the abort or the failure."""
+        if endpoint.counts_at_the_end:
+            # A closed stream would never be counted, and its onset would stand on no scale.
+            self._keep_after = None
         return await endpoint.generate(self.work.request, self._sink)
 
     def generation(self, outcome: StreamOutcome, *, attempts: int, loop_lag: float | None) -> Generation:
-        """Everything that arrived, with the panel's verdict over all of it."""
+        """Everything that arrived, with the panel's verdict over all of it, positions in tokens."""
         reason = None if outcome.aborted else outcome.finish_reason
         failure = outcome.failure
-        if failure is not None and failure.at_token != len(self._tokens):
-            failure = replace(failure, at_token=len(self._tokens))
+        verdict = self._panel.finish(None if failure is not None else reason)
+        tokens = tuple(self._tokens)
+        counted = outcome.token_source not in (SERVER, CHUNKS)
+        if counted and 0 < outcome.output_tokens < len(tokens):
+            scale = Scale(len(tokens), outcome.output_tokens)
+            verdict, tokens = scale.verdict(verdict), scale.tokens(tokens)
+        if failure is not None and failure.at_token != verdict.tokens:
+            failure = replace(failure, at_token=verdict.tokens)
         return Generation(
             job=self.work.job,
             prompt_id=self.work.prompt_id,
             prompt_text=self.work.prompt_text,
-            tokens=tuple(self._tokens),
-            verdict=self._panel.finish(None if failure is not None else reason),
+            tokens=tokens,
+            verdict=verdict,
             finish_reason=reason,
             failure=failure,
             aborted=outcome.aborted,

@@ -100,6 +100,7 @@ async def record_all(model: str, recordings: tuple[Recording, ...]) -> None:
                 units=UNITS,
                 max_tokens=r.cap,
                 seed=r.seed,
+                concurrency=16,
             )
             tokens = sum(len(x.tokens) for x in records)
             print(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.flooding import WINDOW, FloodingDetector
 from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.template import UNCOUNTED
 from stresstest.model import Token
 
 
@@ -99,6 +100,67 @@ def test_requested_words_may_flood() -> None:
     text = flood("heads tails", 200)
     assert watch(text, 'Toss a coin 200 times and write "heads" or "tails".').symptoms() == []
     assert len(watch(text, "Write a poem.").symptoms()) == 1
+
+
+COIN = 'Toss a coin 60 times and write "heads" or "tails".'
+
+
+def test_a_requested_flood_is_open_until_it_ends() -> None:
+    """It may yet become more than was asked for; once other words come, it was the answer."""
+    before = prose(150)
+    asked = watch(f"{before} {flood('heads tails', 100)}", COIN)
+    assert (asked.symptoms(), asked.open_from) == ([], 151)
+    over = watch(f"{before} {flood('heads tails', 100)} {prose(100)}", COIN)
+    assert (over.symptoms(), over.open_from) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "bound"), [(COIN, 3 * 60 * 2), ('Write "heads" or "tails" for each toss.', UNCOUNTED)]
+)
+def test_a_requested_flood_has_a_bound(prompt: str, bound: int) -> None:
+    """Beyond three times the count that was asked for it is a flood from its first word on."""
+    text = flood("heads tails", bound)
+    assert watch(text.rpartition(" ")[0], prompt).symptoms() == []
+    detector = watch(text, prompt)
+    (found,) = detector.symptoms()
+    assert (found.onset, found.alarm, detector.open_from) == (1, bound, None)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Toss a coin: heads or tails, what will it be?",
+        "Toss a coin, then write about heads and tails and tails and heads.",
+        'A story titled "Heads and tails of the old coin", please.',
+        'Write "heads" every time.',
+    ],
+)
+def test_words_merely_mentioned_may_not_flood(prompt: str) -> None:
+    """Each of the flooding words must be shown as one to repeat."""
+    assert len(watch(flood("heads tails", 200), prompt).symptoms()) == 1
+    assert watch(flood("heads tails", 40), prompt).open_from == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        'Repeat "no yes no maybe" 50 times, in any order.',
+        "Go on like this: no no no yes yes yes maybe maybe maybe",
+    ],
+)
+def test_a_quoted_phrase_or_a_shown_row_covers_its_words(prompt: str) -> None:
+    """The words of one whole shown phrase, or words that the prompt itself writes three times in a row."""
+    assert watch(flood("no yes maybe", 200), prompt).symptoms() == []
+
+
+def test_requested_words_are_known_in_pieces() -> None:
+    """Tokens need not be words."""
+    detector = FloodingDetector(PanelSpec(prompt_text=COIN))
+    rng = random.Random(4)
+    for _ in range(60):
+        for piece in rng.choice([(" hea", "ds"), (" tai", "ls")]):
+            detector.update(Token(piece))
+    assert detector.symptoms() == []
 
 
 def test_one_ideograph_is_a_word() -> None:

@@ -195,10 +195,12 @@ def test_the_period_is_primitive() -> None:
     ],
 )
 def test_requested_repetition_is_exempt(prompt: str) -> None:
-    """The prompt's own template, white space aside, is what was asked for."""
+    """The prompt's own template, white space aside, is what was asked for; while it stands it is open,
+    never observed as healthy."""
     answer = "I will not talk in class again.\n" * 40
     assert in_text(answer, prompt) == []
-    assert watch(text_tokens(answer), prompt).open_from is None
+    assert watch(text_tokens(answer), prompt).open_from == 10
+    assert watch(text_tokens(answer + "That was it, teacher."), prompt).open_from is None
     assert len(in_text(answer, "Write a story about a school.")) == 1
 
 
