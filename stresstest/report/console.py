@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.model import RunResult
 from stresstest.report.sentences import (
+    NOT_SEEN,
     decoding_words,
     ending_counts,
     headline,
@@ -36,6 +37,7 @@ def print_run(console: Console, result: RunResult) -> None:
     _print_excerpt(console, result)
     for note in result.notes:
         console.print(Text(f"note: {clean(note)}", style="yellow"))
+    console.print(Text(NOT_SEEN, style="dim"))
     tail = (
         f"{count(result.tokens_spent)} tokens in {duration(result.seconds)} · "
         f"stresstest report {result.run.id} -o report.md"

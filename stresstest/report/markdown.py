@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from stresstest.model import Evidence, RunResult, ServerSummary
 from stresstest.report.sentences import (
+    NOT_SEEN,
     decoding_words,
     ending_counts,
     headline,
@@ -127,7 +128,7 @@ def _provenance(result: RunResult) -> str:
         ("stresstest", run.tool_version),
     ]
     rows += [("not available", _inline(f"{m.what}: {m.cost}")) for m in profile.missing]
-    rows += [("note", _inline(note)) for note in result.notes]
+    rows += [("note", _inline(note)) for note in (*result.notes, NOT_SEEN)]
     return f"{_table(('', ''), rows)}\n\n{_fenced(clean(reproduce_command(result)))}"
 
 

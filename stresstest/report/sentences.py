@@ -73,6 +73,12 @@ def representative(generations: tuple[Generation, ...]) -> Generation | None:
     return failing[len(failing) // 2] if failing else None
 
 
+NOT_SEEN = (
+    "Not looked for by this version: near-loops with edits or counters, gibberish of invented words, "
+    "the GPU's own state (NVML)."
+)
+
+
 def reproduce_command(result: RunResult) -> str:
     """The command line that measures the same again."""
     settings = result.run.settings

@@ -24,6 +24,9 @@ from typing import IO
 MODELS = Path(__file__).parent / "models"
 VLLM = "0.32.0"
 CONTEXT = 4096
+BATCHED_TOKENS = 16384
+"""vLLM 0.32 on the CPU dies ("CPU Generator does not use offset") when a request with a seed is prefilled
+in parts. With room for every prompt of a batch at once, none is."""
 ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -53,7 +56,8 @@ def command(model: Path, name: str, port: int, extra: Sequence[str] = ()) -> lis
         str(interpreter()), "-m", "vllm.entrypoints.openai.api_server",
         "--model", str(model), "--served-model-name", name,
         "--host", "127.0.0.1", "--port", str(port),
-        "--max-model-len", str(CONTEXT), "--enforce-eager", *extra,
+        "--max-model-len", str(CONTEXT), "--max-num-batched-tokens", str(BATCHED_TOKENS), "--enforce-eager",
+        *extra,
     ]  # fmt: skip
 
 
