@@ -11,14 +11,15 @@ def entropy_bound(logprobs: Sequence[float]) -> float:
 
     The mass that the top k leave over is taken as one outcome; spreading it over the rest of the
     vocabulary can only add entropy, so this is a bound from below, tight when the residual is small.
+    What is no log-probability is taken as the nearest one (above 0: certainty) or left out (NaN).
     """
     total = 0.0
     entropy = 0.0
     for lp in logprobs:
         if lp > -60.0:
-            p = exp(lp)
+            p = exp(lp) if lp < 0.0 else 1.0
             total += p
-            entropy -= p * lp
+            entropy -= p * min(lp, 0.0)
     residual = 1.0 - total
     if residual > 1e-12:
         entropy -= residual * log(residual)

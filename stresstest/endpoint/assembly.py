@@ -11,11 +11,14 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise, repeat
+from math import inf
 
-from stresstest.endpoint.wire import Choice, Chunk, Entry, Logprobs, decode_bytes
+from stresstest.endpoint.wire import Choice, Chunk, Entry, Logprobs, believable, decode_bytes, sane
 from stresstest.information import entropy_bound
 from stresstest.model import Token
 
+# A shorter rest is the end of a token that has been counted.
+_LONGEST_REST = 64
 _Stats = Iterator[tuple[float | None, float | None]]
 
 
@@ -41,6 +44,11 @@ def cut_evenly(text: str, n: int) -> list[str]:
     """n parts of about equal length, where nothing says where the tokens meet."""
     marks = [len(text) * i // n for i in range(n + 1)]
     return [text[a:b] for a, b in pairwise(marks)]
+
+
+def _logprob(value: float | None) -> float | None:
+    """A logprob as it can be: finite and, but for rounding, not above 0; None for anything else."""
+    return value if value is not None and -inf < value < 0.01 else None
 
 
 class Assembler:
@@ -97,9 +105,10 @@ class Assembler:
         self.characters += len(thought) + len(answer)
         if counted is None or counted > believable(len(self._carry) + len(thought) + len(answer)):
             # A count that the text cannot hold (thoughts that are not shown, or plain nonsense) places none.
-            self._outdated = counted is None
+            unknown = counted is None
             counted = 1 if thought or answer or self._carry else 0
             if counted:
+                self._outdated = unknown
                 self.uncounted.append(self._carry + thought + answer)
         tokens = self._tokens(counted, thought, answer, choice.token_ids, logprobs, at)
         self.produced += len(tokens)
@@ -110,7 +119,8 @@ class Assembler:
         if not self._carry:
             return []
         token = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
-        self.uncounted.append(self._carry)
+        if self.uncounted or len(self._carry) > _LONGEST_REST:
+            self.uncounted.append(self._carry)
         self._carry = ""
         self.produced += 1
         return [token]
@@ -175,7 +185,7 @@ class Assembler:
             parts = self._cut(thought, answer, n, entries, logprobs)
         if n == 1 and ids and entries:  # nearly every chunk of vLLM's
             logprob, entropy = self._chat_stats(entries[0])
-            return [Token(parts[0], ids[0], logprob, entropy, at, bool(thought))]
+            return [Token(parts[0], sane(ids[0]), logprob, entropy, at, bool(thought))]
         stats = self._stats(logprobs)
         numbers = chain(ids or (), repeat(None))
         tokens: list[Token] = []
@@ -183,7 +193,7 @@ class Assembler:
         for part, number, (logprob, entropy) in zip(
             parts, numbers, chain(stats, repeat((None, None))), strict=False
         ):
-            tokens.append(Token(part, number, logprob, entropy, at, position < len(thought)))
+            tokens.append(Token(part, sane(number), logprob, entropy, at, position < len(thought)))
             position += len(part)
         return tokens
 
@@ -235,10 +245,10 @@ class Assembler:
     def _chat_stats(self, entry: Entry) -> tuple[float | None, float | None]:
         tops = entry.top_logprobs
         if not tops:
-            return entry.logprob, None
+            return _logprob(entry.logprob), None
         if len(tops) > self.top_seen:
             self.top_seen = len(tops)
-        return entry.logprob, entropy_bound([top.logprob for top in tops])
+        return _logprob(entry.logprob), entropy_bound([top.logprob for top in tops])
 
     def _completion_stats(self, logprobs: Logprobs) -> list[tuple[float | None, float | None]]:
         stats: list[tuple[float | None, float | None]] = []
@@ -246,5 +256,5 @@ class Assembler:
         for logprob, top in zip(logprobs.token_logprobs or (), tops, strict=False):
             if top:
                 self.top_seen = max(self.top_seen, len(top))
-            stats.append((logprob, entropy_bound(list(top.values())) if top else None))
+            stats.append((_logprob(logprob), entropy_bound(list(top.values())) if top else None))
         return stats

@@ -12,13 +12,14 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_text, count_tokens
 from stresstest.endpoint.outcome import Reply
 from stresstest.endpoint.probe import gaps, logprobs_mode, probe
+from stresstest.endpoint.wire import sane
 from stresstest.errors import EndpointError
 from stresstest.model import EndpointProfile, FailureKind, Missing, ServiceFailure
 
 __all__ = ["count_tokens", "profile"]
 
 SIMULATOR = "stresstest-sim"
-_CACHE_LABEL = re.compile(r'(\w+)="(\d+)"')
+_CACHE_LABEL = re.compile(r'(\w+)="(\d{1,15})"')
 
 
 class _Card(msgspec.Struct):
@@ -44,6 +45,7 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
     cards = await _cards(endpoint, optional=model is not None)
     card = _choose(endpoint, model, cards, any_name=simulated)
     endpoint.model = card.id
+    card.max_model_len = sane(card.max_model_len) or None
     if card.max_model_len is None:
         missing.append(
             Missing("the model's context length", "the horizon cannot be checked against it; set --horizon")
@@ -102,7 +104,7 @@ async def _cards(endpoint: Endpoint, *, optional: bool) -> list[_Card]:
         raise failures.endpoint_error(failures.from_status(reply.status, reply.body, endpoint.address))
     try:
         return msgspec.json.decode(reply.body, type=_Listing).data
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something else"
         raise EndpointError(
             f"The server at {endpoint.base_url} answered with {what} instead of a list of models.",
@@ -154,7 +156,7 @@ async def _metrics(endpoint: Endpoint) -> tuple[bool, int | None]:
     size = labels.get("kv_cache_size_tokens")
     if size is None and {"num_gpu_blocks", "block_size"} <= labels.keys():
         size = labels["num_gpu_blocks"] * labels["block_size"]
-    return True, size
+    return True, sane(size)
 
 
 def _json(reply: Reply) -> object:
@@ -162,5 +164,5 @@ def _json(reply: Reply) -> object:
         return None
     try:
         return msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None

@@ -159,7 +159,7 @@ class Endpoint:
             return []
         try:
             return [str(card["id"]) for card in msgspec.json.decode(reply.body)["data"]]
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (ValueError, RecursionError, KeyError, TypeError):
             return []
 
     def _opened(self) -> openai.AsyncOpenAI:

@@ -84,7 +84,7 @@ async def _tokenize(endpoint: Endpoint, question: dict[str, Any]) -> int | None:
         return None
     try:
         found = msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     count = found.get("count") if isinstance(found, dict) else None
     return sane(count) if isinstance(count, int) else None

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -192,7 +193,7 @@ def _said(body: bytes, address: Address) -> str:
     text = body[:65536].decode("utf-8", "replace")
     try:
         found: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return address.clean(re.sub(r"<[^>]*>", " ", text))
     for key in ("error", "message", "detail"):
         if isinstance(found, dict) and found.get(key):
@@ -206,9 +207,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     if not value:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
         try:
-            return max(0.0, parsedate_to_datetime(value).timestamp() - clock.now())
-        except (ValueError, TypeError):
+            seconds = parsedate_to_datetime(value).timestamp() - clock.now()
+        except (ValueError, TypeError, ArithmeticError):
             return None
+    return max(0.0, seconds) if isfinite(seconds) else None

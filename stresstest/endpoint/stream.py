@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from stresstest import clock
 from stresstest.endpoint import failures
 from stresstest.endpoint.address import Address
@@ -68,9 +66,8 @@ class Stream:
             self.failure = self._foreign(response.headers.get("content-type", ""))
 
     def close(self) -> None:
-        """Hand over the text that no token has claimed; text is never lost."""
-        left = self.made.flush(clock.now())
-        if left and not self.aborted:
+        """Hand over the text that no token has claimed; text is never lost, but for what follows an abort."""
+        if not self.aborted and (left := self.made.flush(clock.now())):
             self._sink(left)
 
     def judge(self) -> ServiceFailure | None:
@@ -123,14 +120,19 @@ class Stream:
                 return True
             try:
                 chunk = decode_chunk(payload)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors
                 if not final:
                     self.failure = self._malformed(payload)
                 return True
             if chunk.error is not None or chunk.object == "error":
                 self.failure = failures.from_stream_error(chunk, self._address, at_token=made.produced)
                 return True
-            tokens = made.take(chunk, at)
+            try:
+                tokens = made.take(chunk, at)
+            except (ValueError, ArithmeticError):
+                made.finish_reason = None
+                self.failure = self._malformed(payload)
+                return True
             if tokens:
                 if self.first_token is None:
                     self.first_token = at
@@ -154,7 +156,7 @@ class Stream:
         if "json" in content_type or beginning.lstrip().startswith(b"{"):
             try:
                 chunk = decode_chunk(beginning)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 return failures.not_a_stream(self._address, beginning, at_token=0)
             if chunk.error is not None or chunk.object == "error":
                 return failures.from_stream_error(chunk, self._address, at_token=0)

@@ -93,7 +93,7 @@ def decode_bytes(raw: msgspec.Raw) -> bytes | None:
     try:
         values = _ints.decode(raw)
         return None if values is None else bytes(values)
-    except (msgspec.DecodeError, ValueError):
+    except ValueError:
         return None
 
 

@@ -64,9 +64,9 @@ class Attempt:
         verdict = self._panel.finish(None if failure is not None else reason)
         tokens = tuple(self._tokens)
         counted = outcome.token_source not in (SERVER, CHUNKS)
-        if counted and 0 < outcome.output_tokens < len(tokens):
-            scale = Scale(len(tokens), outcome.output_tokens)
-            verdict, tokens = scale.verdict(verdict), scale.tokens(tokens)
+        if counted and tokens and outcome.output_tokens > 0:
+            scale = Scale(tokens, outcome.output_tokens)
+            verdict, tokens = scale.verdict(verdict), scale.tokens()
         if failure is not None and failure.at_token != verdict.tokens:
             failure = replace(failure, at_token=verdict.tokens)
         return Generation(

@@ -23,6 +23,8 @@ __all__ = ["RetryPolicy", "Work", "drive"]
 
 _LONGEST_RETRY_AFTER = 300.0
 _STOP = "stop asked for"
+_REFUSED = FailureKind.BAD_REQUEST
+_RESUME = "What was measured is kept; resume when the server is back."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,9 @@ async def drive(
     should_stop: asked before each new work and each retry; True starts nothing more, but lets what is in
     flight end, because dropping the long ones would bias what remains (set `stop` for a hard end).
     Works that failed every attempt are yielded too, without tokens, once the server has shown that it
-    lives. Raises EndpointError, after yielding everything that finished, for what no retry mends (401,
-    403, 404, 400) and when the server is gone.
+    lives; so is a request that it refuses (400), because a single prompt may be too long for it. Raises
+    EndpointError, after yielding everything that finished, for what no retry mends (401, 403, 404), when
+    no work of the drive got an answer, and when the server is gone.
     """
     for language in {work.spec.language for work in works}:
         await asyncio.to_thread(warm_up, language)
@@ -155,14 +158,12 @@ class _Pool:
                 yield item
 
     def unanswered(self) -> Iterator[Generation]:
-        """After an orderly end: works that never got an answer. Raises EndpointError if nobody is there.
+        """After an orderly end: works that never got an answer. Raises EndpointError if none got one.
 
-        An early end drops them instead, so that a resume asks them again.
+        What is not yielded is asked again by a resume.
         """
         if self._unanswered and not self._lives:
-            failure = self._unanswered[-1].failure
-            if failure is not None and failure.kind is FailureKind.REFUSED:
-                raise endpoint_error(failure)
+            raise self._gone(self._unanswered[-1])
         for generation in self._unanswered:
             self._tell(Finished(generation))
             yield generation
@@ -177,9 +178,10 @@ class _Pool:
             failure = outcome.failure
             if failure is None or outcome.first_token is not None:
                 return attempt.generation(outcome, attempts=number, loop_lag=self._lag.worst(window))
-            if failure.kind in FATAL:
+            refused = failure.kind is _REFUSED
+            if failure.kind in FATAL and not refused:
                 raise endpoint_error(failure)
-            if number >= self._retry.attempts:
+            if refused or number >= self._retry.attempts:
                 return attempt.generation(outcome, attempts=number, loop_lag=self._lag.worst(window))
             wait = self._retry.wait(number, failure)
             self._tell(Retried(work.job.key, number, failure, wait))
@@ -188,24 +190,30 @@ class _Pool:
                 return None
 
     def _take(self, generation: Generation) -> None:
-        failure = generation.failure
-        if failure is not None and generation.first_token is None:
+        if generation.failure is not None and generation.first_token is None:
             self._unanswered.append(generation)
             if len(self._unanswered) >= self._retry.give_up_after:
-                lost = len(self._unanswered)
-                raise EndpointError(
-                    f"The server at {self._endpoint.base_url} died or is overloaded: "
-                    f"{lost} requests in a row failed every attempt. Last: {failure.message}",
-                    hint="What was measured is kept; resume when the server is back.",
-                )
+                raise self._gone(generation)
             return
-        if failure is None:
+        if generation.failure is None:
             # The server lives, so what failed before was lost for reasons of its own: it is data.
             self._lives = True
             for earlier in self._unanswered:
                 self._put(earlier)
             self._unanswered.clear()
         self._put(generation)
+
+    def _gone(self, last: Generation) -> EndpointError:
+        failure, lost = last.failure, len(self._unanswered)
+        if failure is not None and failure.kind is _REFUSED:
+            return endpoint_error(failure)
+        if failure is not None and lost < self._retry.give_up_after:
+            return EndpointError(failure.message, hint=endpoint_error(failure).hint or _RESUME)
+        return EndpointError(
+            f"The server at {self._endpoint.base_url} died or is overloaded: {lost} requests in a row failed "
+            f"every attempt. Last: {failure.message if failure is not None else 'unknown'}",
+            hint=_RESUME,
+        )
 
     def _put(self, generation: Generation) -> None:
         self.results.put_nowait(generation)

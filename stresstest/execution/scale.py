@@ -1,64 +1,79 @@
-"""From positions counted in chunks to positions counted in tokens, where chunks are the finer ones.
+"""From positions counted in chunks to positions counted in tokens, never later than the true ones.
 
-A server that counts nothing while it streams may send several chunks a token; positions in chunks would
-then exceed the tokens, and a T made of them every cap. The panel judges the chunks as they came, since
-joining them first would hide repetition from it; its positions are then brought down onto the scale of
-the true total. With several tokens a chunk nothing is done: such positions are too early, which is safe,
-and spreading them out would be a guess towards the unsafe side.
+A server that counts nothing while it streams gives a total at best. Its chunks may be finer than tokens
+(a T made of them would exceed every cap) or coarser, and sharing the total out evenly would put an onset
+too late wherever a loop's tokens are shorter than the prose before it. What can be relied on is a bound
+from below: words are at least a token each, and what follows is at most a token a byte. The panel judges
+the chunks as they came, since cutting the text anew would hide repetition from it; only its positions are
+translated.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stresstest.endpoint.assembly import cut_evenly
 from stresstest.model import Symptom, Token, Verdict, Zone
+
+_WORD_END = re.compile(r"(?<=\S)\s")
+# Tokens that a total may hold without any text at its end: end of turn, end of message.
+_ENDING = 2
 
 
 class Scale:
-    """`chunks` positions onto fewer `tokens` positions: evenly, rounded down."""
+    """Positions in `chunks` as positions in tokens, of which there are `total`."""
 
-    def __init__(self, chunks: int, tokens: int) -> None:
-        if not 0 < tokens <= chunks:
-            raise ValueError(f"{chunks} chunks cannot be brought down onto {tokens} tokens")
+    def __init__(self, chunks: Sequence[Token], total: int) -> None:
+        text = "".join(chunk.text for chunk in chunks)
+        left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
+        ends = [found.start() for found in _WORD_END.finditer(text)]
         self._chunks = chunks
-        self._tokens = tokens
-
-    def first(self, chunk: int) -> int:
-        """The token that a chunk begins in."""
-        return self.seen(chunk - 1) + 1
+        self._total = total
+        self._seen = [0]
+        for k, chunk in enumerate(chunks, 1):
+            at += len(chunk.text)
+            left -= len(chunk.text.encode("utf-8", "surrogatepass"))
+            while words < len(ends) and ends[words] < at:
+                words += 1
+            evenly = k * total // len(chunks)
+            self._seen.append(max(self._seen[-1], min(evenly, max(words, total - left - _ENDING))))
+        self._seen[-1] = total
 
     def seen(self, chunks: int) -> int:
-        """Whole tokens in so many chunks."""
-        return chunks * self._tokens // self._chunks
+        """Whole tokens that so many chunks hold at least."""
+        return self._seen[min(chunks, len(self._chunks))]
 
-    def tokens(self, chunks: Sequence[Token]) -> tuple[Token, ...]:
-        """The chunks joined into tokens; one more than counted where thought and answer meet inside one."""
+    def first(self, chunk: int) -> int:
+        """The earliest token that a chunk may begin in."""
+        return min(self.seen(chunk - 1) + 1, self._total)
+
+    def tokens(self) -> tuple[Token, ...]:
+        """`total` tokens, their texts joined the streamed text, each where the positions say that it is."""
         made: list[Token] = []
-        open_at = 0
-        for k, chunk in enumerate(chunks, 1):
-            at = self.first(k)
-            if at == open_at and made[-1].reasoning == chunk.reasoning:
-                earlier = made[-1]
-                made[-1] = Token(
-                    earlier.text + chunk.text, arrived=earlier.arrived, reasoning=earlier.reasoning
-                )
-            else:
-                made.append(chunk)
-            open_at = at
+        open_, kind, arrived = "", False, 0.0
+        for k, chunk in enumerate(self._chunks, 1):
+            if open_ and chunk.reasoning != kind and len(made) < self._total:
+                made.append(Token(open_, arrived=arrived, reasoning=kind))  # never half thought, half answer
+                open_ = ""
+            open_, kind, arrived = open_ + chunk.text, chunk.reasoning, chunk.arrived
+            room = self._seen[k] - len(made)
+            if room > 0:
+                made += [Token(part, arrived=arrived, reasoning=kind) for part in cut_evenly(open_, room)]
+                open_ = ""
+        if open_:
+            made.append(Token(open_, arrived=arrived, reasoning=kind))
         return tuple(made)
 
     def verdict(self, verdict: Verdict) -> Verdict:
-        """The same judgement in tokens."""
-        if verdict.onset is None:
-            onset, observed = None, self.seen(verdict.observed)
-        else:
-            onset = self.first(verdict.onset)
-            observed = min(onset - 1, self.seen(verdict.observed))
+        """The same judgement, its positions in tokens."""
+        onset = None if verdict.onset is None else self.first(verdict.onset)
+        observed = self.seen(verdict.observed)
         return replace(
             verdict,
-            tokens=self._tokens,
-            observed=observed,
+            tokens=self._total,
+            observed=observed if onset is None else min(observed, onset - 1),
             onset=onset,
             alarm=None if verdict.alarm is None else self._after(verdict.alarm, onset or 1),
             symptoms=tuple(self._symptom(s) for s in verdict.symptoms),
@@ -79,11 +94,10 @@ class Scale:
         )
 
     def _zones(self, zones: Sequence[Zone]) -> tuple[Zone, ...]:
-        """Zones meet without a gap, so each begins where the one before it ends."""
-        found: list[Zone] = []
-        for zone, after in zip(zones, [*zones[1:], None], strict=True):
-            start = self.first(zone.start)
-            end = self._tokens if after is None else self.first(after.start) - 1
-            if start <= end:
-                found.append(Zone(zone.kind, start, end))
-        return tuple(found)
+        """Zones meet without a gap: each ends where the next begins."""
+        starts = [*(self.first(zone.start) for zone in zones), self._total + 1]
+        return tuple(
+            Zone(zone.kind, start, after - 1)
+            for zone, start, after in zip(zones, starts, starts[1:], strict=False)
+            if start < after
+        )

@@ -28,6 +28,7 @@ _FORMAT = 1
 _COLUMNS = 6
 _LEVEL = 6
 _NO_ID = -(1 << 63)
+_MOST = (1 << 63) - 1
 _WRAP = 1 << 64
 _LITTLE = sys.byteorder == "little"
 
@@ -37,7 +38,7 @@ def pack_tokens(tokens: Sequence[Token]) -> bytes:
     columns = (
         # ASCII JSON survives lone surrogates and NUL, which a text column would refuse.
         json.dumps([t.text for t in tokens], separators=(",", ":")).encode("ascii"),
-        _shuffle(array("q", (_NO_ID if t.id is None else t.id for t in tokens))),
+        _shuffle(array("q", (_id(t.id) for t in tokens))),
         _shuffle(_floats(t.logprob for t in tokens)),
         _shuffle(_floats(t.entropy for t in tokens)),
         _shuffle(_deltas([t.arrived for t in tokens])),
@@ -95,6 +96,11 @@ def _split(blob: bytes) -> list[bytes]:
     if at != len(blob):
         raise ValueError("trailing bytes")
     return columns
+
+
+def _id(number: int | None) -> int:
+    """An id as 64 bits; what they cannot hold is no id."""
+    return _NO_ID if number is None or not _NO_ID < number <= _MOST else number
 
 
 def _floats(values: Iterable[float | None]) -> array[float]:

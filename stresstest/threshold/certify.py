@@ -4,15 +4,15 @@ The estimand is q(T) = P(onset <= T | not healthily ended by T). It needs no ass
 and failing are independent, and it is at least the share of all requests that degenerate by T.
 
 At risk for T are the generations with onset <= T and those seen healthy through token T
-(`observed >= T`: `observed` is the last token known healthy). Of n at risk, d failed; the one-sided
-Clopper-Pearson upper bound of d/n is monotone in T, because raising T only turns successes into
-failures or takes successes away. So {T: bound <= alpha} is an interval from 1, and choosing its upper
-end from the data costs no confidence: the choice goes wrong only when the bound at one fixed T*, the
-first with q(T*) > alpha, does.
+(`observed >= T`: `observed` is the last token known healthy; copies of a failing output have none).
+Of n at risk, d failed; the one-sided Clopper-Pearson upper bound of d/n is monotone in T, because raising
+T only turns successes into failures, takes successes away or adds failures. So {T: bound <= alpha} is an
+interval from 1, and choosing its upper end from the data costs no confidence: the choice goes wrong only
+when the bound at one fixed T*, the first with q(T*) > alpha, does.
 
-Generations that their cap stopped while a candidate was open may have failed there. Leaving them out
-near the cap would drop failures only, so T is chosen as if they had all failed right after their last
-healthy token; n, onsets and the bound reported are those of the estimand.
+Generations that their cap or a service failure stopped while a candidate was open may have failed there.
+Leaving them out near that end would drop failures only, so T is chosen as if they had all failed right
+after their last healthy token; n, onsets and the bound reported are those of the estimand.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from stresstest.threshold.sample import deduplicate, observations, outcome
 
 # --tighten: looks at planned x 1, 2, 4, 8, all declared before the first generation.
 LOOKS = 4
+# Token sources (Generation.token_source) that are not the model's own tokens.
+_UNCOUNTED = frozenset({"chunks", "tiktoken (estimate)"})
 
 
 def upper_bound(d: int, n: int, confidence: float) -> float:
@@ -50,9 +52,10 @@ def risk_at(tokens: int, sample: Sequence[Observation]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Sorted positions, so that each T is counted in O(log n). A failure is healthy up to onset - 1."""
+    """Sorted positions, so that each T is counted in O(log n). before: last healthy tokens of failures."""
 
     onsets: tuple[int, ...]
+    before: tuple[int, ...]
     healthy: tuple[int, ...]
     doubtful: tuple[int, ...]
 
@@ -61,6 +64,7 @@ class _Counts:
         found = [outcome(o) for o in sample]
         return cls(
             tuple(sorted(o.onset for o in found if o.onset is not None)),
+            tuple(sorted(o.reach for o in found if o.onset is not None)),
             tuple(sorted(o.reach for o in found if o.onset is None)),
             tuple(sorted(o.reach for o in found if o.onset is None and o.doubtful)),
         )
@@ -69,11 +73,12 @@ class _Counts:
         """n, d and the doubtful ones whose health ends before T (not in n)."""
         d = bisect_right(self.onsets, tokens)
         healthy = len(self.healthy) - bisect_left(self.healthy, tokens)
-        return len(self.onsets) + healthy, d, bisect_left(self.doubtful, tokens)
+        healthy += len(self.before) - bisect_left(self.before, tokens)
+        return d + healthy, d, bisect_left(self.doubtful, tokens)
 
     def candidates(self) -> list[int]:
         """The only T at which a larger T could cost something: last healthy tokens, ascending."""
-        return sorted({t for t in (*self.healthy, *(o - 1 for o in self.onsets)) if t >= 1})
+        return sorted({t for t in (*self.healthy, *self.before, *(o - 1 for o in self.onsets)) if t >= 1})
 
 
 def needed_at_risk(alpha: float, confidence: float, floor: int = 0) -> int:
@@ -173,10 +178,50 @@ def certified_threshold(
     """The threshold of a run's certifying generations.
 
     With `tighten` the ladder gives every look its own rung number, and a look's sample holds all rungs
-    up to its own. At temperature 0 identical outputs count once (:func:`deduplicate`).
+    up to its own. Identical outputs count once (:func:`deduplicate`). Nothing is certified from positions
+    that nobody counted in tokens, nor from a sample of which a service failure took more than half.
     """
-    if not tighten:
-        return certify(deduplicate(observations(generations), temperature), rigor)
-    rungs = sorted({g.job.rung for g in generations})
+    rungs = sorted({g.job.rung for g in generations}) if tighten else []
     looks = [[g for g in generations if g.job.rung <= rung] for rung in rungs]
-    return certify_looks([deduplicate(observations(look), temperature) for look in looks], rigor)
+    if tighten:
+        threshold = certify_looks([deduplicate(_counted(look), temperature) for look in looks], rigor)
+    else:
+        threshold = certify(deduplicate(_counted(generations), temperature), rigor)
+    lacking = _unusable(generations)
+    if lacking is None:
+        return threshold
+    return replace(threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking)
+
+
+def _counted(generations: Sequence[Generation]) -> list[Observation]:
+    """The observations; a lost generation whose tokens nobody counted may have failed from the first on."""
+    return [
+        replace(o, observed=0, unresolved=True)
+        if o.onset is None and g.failure is not None and g.tokens and g.token_source in _UNCOUNTED
+        else o
+        for g, o in zip(generations, observations(generations), strict=True)
+    ]
+
+
+def _unusable(generations: Sequence[Generation]) -> str | None:
+    """Why nothing can be certified whatever the observations say; None when nothing stands against it."""
+    total = len(generations)
+    lost = sum(g.failure is not None for g in generations)
+    if 2 * lost > total:
+        return (
+            f"{lost} of {total} certifying generations were lost to service failures: "
+            "more than half of the sample is missing, and what is left is no fair part of it."
+        )
+    unknown = [g for g in generations if g.token_source in _UNCOUNTED and g.tokens and not _lost(g)]
+    if not unknown:
+        return None
+    advice = " With --no-abort the server may count them." if any(g.aborted for g in unknown) else ""
+    return (
+        f"token counts are unknown: of {len(unknown)} of {total} certifying generations the server gave "
+        f"neither token ids, logprobs nor usage, and what was counted instead "
+        f"({', '.join(sorted({g.token_source for g in unknown}))}) is not max_tokens' scale.{advice}"
+    )
+
+
+def _lost(generation: Generation) -> bool:
+    return generation.failure is not None and generation.verdict.onset is None

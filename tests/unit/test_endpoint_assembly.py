@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from math import log
 from typing import Any
 
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from stresstest.endpoint.assembly import Assembler, cut, cut_evenly
 from stresstest.endpoint.wire import Chunk, EventReader, decode_chunk
+from stresstest.information import entropy_bound
 from stresstest.model import Token
 from tests.fake_vllm import chunk, entry, sse
 
@@ -104,3 +106,10 @@ def test_a_sure_token_has_no_entropy() -> None:
     bare = chunk("a", entries=[{"token": "a", "logprob": 0.0}])
     assert Assembler().take(decoded(value), 1.0)[0].entropy == 0.0
     assert Assembler().take(decoded(bare), 1.0)[0].entropy is None
+
+
+@given(st.lists(st.floats(), max_size=25))
+def test_entropy_survives_any_number(logprobs: list[float]) -> None:
+    """A hostile or broken server's logprobs give a number that can be an entropy, never an exception."""
+    assert 0.0 <= entropy_bound(logprobs) <= log(26)
+    assert entropy_bound([1000.0, -1.0]) == entropy_bound([0.0, -1.0])

@@ -197,3 +197,17 @@ async def test_tiktoken_without_its_tables_is_a_sentence(monkeypatch: pytest.Mon
     assert number is None
     assert note is not None
     assert "TIKTOKEN_CACHE_DIR" in note
+
+
+@pytest.mark.parametrize("digits", [30, 5000])
+async def test_absurd_numbers_of_a_server_are_left_out(digits: int) -> None:
+    """A cache of 5,000 digits or a context of 2^70 tokens is no fact, and no traceback either."""
+    line = b'vllm:cache_config_info{block_size="' + b"9" * digits + b'",num_gpu_blocks="8"} 1.0\n'
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/metrics"] = Page(line, content_type="text/plain")
+        server.pages["/v1/models"] = page({"data": [{"id": "lab", "max_model_len": 2**70}]})
+        server.pages["/tokenize"] = page({"count": 2**70})
+        found = await profile(endpoint, None)
+        assert await count_tokens(endpoint, [Message("user", "Ciao")]) is None
+    assert found.metrics
+    assert (found.kv_cache_tokens, found.max_model_len) == (None, None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from stresstest.endpoint import assembly
 from stresstest.endpoint.client import Endpoint, StreamOutcome, Timeouts
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, Token
 from tests.fake_vllm import (
@@ -151,10 +152,75 @@ async def test_chunks_are_named_as_the_last_resort() -> None:
 
 
 async def test_a_final_total_that_contradicts_the_chunks_is_told() -> None:
-    """A total that does not match the positions gives the total, marked as positions in chunks."""
+    """A total that does not match the positions gives the total, and says that positions are chunks."""
     parts = sse(chunk("uno due tre"), chunk(" q", finish="stop"), usage_only(4, 9))
     got = await stream(Events([*parts, DONE]))
-    assert (got.outcome.output_tokens, got.outcome.token_source) == (9, "chunks")
+    assert (got.outcome.output_tokens, got.outcome.token_source) == (9, "server (positions in chunks)")
+
+
+async def test_a_total_from_the_middle_is_no_total() -> None:
+    """Usage that stops coming while text goes on counts only what it saw: the end stays unknown."""
+    async with fake_vllm(
+        Events([*sse(chunk("uno", usage=(4, 1)), chunk(" due"), chunk(" tre", finish="stop")), DONE])
+    ) as server:
+        del server.pages["/tokenize"]
+        async with Endpoint(server.url, timeouts=QUICK) as endpoint:
+            endpoint.can_estimate = False
+            outcome = await endpoint.generate(REQUEST, lambda tokens: False)
+    assert (outcome.output_tokens, outcome.token_source) == (3, "chunks")
+
+
+async def test_a_usage_that_no_text_can_hold_is_not_believed() -> None:
+    """Three hundred million tokens in one character: neither memory nor positions follow the number."""
+    parts = sse(chunk("uno", usage=(4, 1)), chunk("x", usage=(4, 3 * 10**8), finish="stop"))
+    async with fake_vllm(Events([*parts, DONE])) as server:
+        del server.pages["/tokenize"]
+        async with Endpoint(server.url, timeouts=QUICK) as endpoint:
+            endpoint.can_estimate = False
+            texts: list[str] = []
+
+            def sink(arrived: list[Token]) -> bool:
+                texts.extend(token.text for token in arrived)
+                return False
+
+            outcome = await endpoint.generate(REQUEST, sink)
+    assert texts == ["uno", "x"]
+    assert (outcome.output_tokens, outcome.token_source) == (2, "chunks")
+
+
+@pytest.mark.parametrize("hostile", [-1, 2**31, 2**63, 2**64, 2**70])
+async def test_impossible_numbers_are_not_measurements(hostile: int) -> None:
+    """Ids, usages and logprobs beyond any meaning are dropped; the text and its tokens are kept."""
+    odd = entry(" due")
+    odd["logprob"] = odd["top_logprobs"][0]["logprob"] = 1000.0
+    parts = sse(
+        chunk("uno", ids=[1], entries=[entry("uno")], usage=(7, 1)),
+        chunk(" due", ids=[hostile], entries=[odd], usage=(hostile, hostile), finish="stop"),
+    )
+    got = await stream(Events([*parts, DONE]))
+    assert got.outcome.failure is None
+    assert (got.text, got.outcome.output_tokens, got.outcome.prompt_tokens) == ("uno due", 2, 7)
+    assert (got.tokens[1].id, got.tokens[1].logprob) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"object":"\xff\xfe"}', b'{"error":' + b"[" * 100_000, b'{"usage":' + b"9" * 5000 + b"}"]
+)
+async def test_what_cannot_be_read_is_a_malformed_stream(payload: bytes) -> None:
+    """Broken UTF-8, endless nesting and endless numbers lose one generation and raise nothing."""
+    got = await stream(Events([*sse(chunk("uno", ids=[1])), b"data: " + payload + b"\n\n", DONE]))
+    assert (got.kind, got.text) == (FailureKind.MALFORMED, "uno")
+
+
+async def test_an_error_over_a_chunk_is_a_malformed_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number our own arithmetic stumbles over costs that generation alone, never the campaign."""
+
+    def stumble(logprobs: object) -> float:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr(assembly, "entropy_bound", stumble)
+    got = await stream(Events(answer(["uno", " due"])))
+    assert got.kind is FailureKind.MALFORMED
 
 
 async def test_held_back_text_is_never_lost() -> None:

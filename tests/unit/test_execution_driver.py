@@ -7,16 +7,22 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stresstest.detectors import PanelSpec
+from stresstest.endpoint.body import Features
 from stresstest.endpoint.client import Endpoint, Timeouts
 from stresstest.errors import EndpointError
 from stresstest.execution.driver import RetryPolicy, Work, drive
 from stresstest.execution.events import Advanced, Alarmed, Event, Finished, Retried, Started
+from stresstest.execution.scale import Scale
 from stresstest.model import (
+    RIGORS,
     Decoding,
     FailureKind,
     Generation,
@@ -26,8 +32,22 @@ from stresstest.model import (
     Phase,
     ServiceFailure,
     SymptomKind,
+    Token,
 )
-from tests.fake_vllm import Answer, Asked, Events, Hang, answer, fake_vllm, page
+from stresstest.threshold import certified_threshold
+from tests.fake_vllm import (
+    DONE,
+    Answer,
+    Asked,
+    Events,
+    Hang,
+    answer,
+    chunk,
+    fake_vllm,
+    page,
+    sse,
+    usage_only,
+)
 
 FAST = RetryPolicy(base=0.01, cap=0.02)
 STORY = [
@@ -155,6 +175,74 @@ async def test_retries_are_visible_and_counted() -> None:
     ]
 
 
+def by_character(words: list[str], finish: str = "length") -> Events:
+    """A plain server: a character a chunk, no ids, no logprobs, no running usage; a total at the end."""
+    text = "".join(words)
+    events = [chunk(c, finish=finish if i == len(text) else None) for i, c in enumerate(text, 1)]
+    return Events([b"".join(sse(*events, usage_only(7, len(words)))), DONE])
+
+
+async def uncounted(reply: Answer, max_tokens: int) -> Generation:
+    """One generation on a server without /tokenize that counts at the end alone."""
+    async with fake_vllm(reply) as server, Endpoint(server.url) as endpoint:
+        del server.pages["/tokenize"]
+        endpoint.can_tokenize = endpoint.can_estimate = False
+        endpoint.features = Features(top_logprobs=0, token_ids=False, running_usage=False)
+        (made,) = await collect(endpoint, [work(0, max_tokens)], keep_after=0)
+    return made
+
+
+async def test_positions_in_characters_never_exceed_tokens() -> None:
+    """A character a chunk: the loop's onset lies at or before its true token, however short the loop's own
+    tokens are, and the stream is not closed, because then nobody would have counted it."""
+    healthy = [w if i == 0 else f" {w}" for i, w in enumerate(STORY * 3)]
+    healthy = [f"{w}{'aeiou'[i % 5] * (i // 5)}" for i, w in enumerate(healthy)]
+    words = healthy + [" a", " b", ",", " c", ";"] * 70
+    made = await uncounted(by_character(words), len(words))
+    assert not made.aborted
+    assert made.output_tokens == made.verdict.tokens == len(made.tokens) == len(words)
+    assert made.text == "".join(words)
+    assert made.verdict.onset is not None
+    assert len(healthy) // 2 < made.verdict.onset <= len(healthy) + 6
+    assert made.verdict.alarm is not None
+    assert made.verdict.onset <= made.verdict.alarm <= len(words)
+    assert [z.start for z in made.verdict.zones][1:] == [z.end + 1 for z in made.verdict.zones][:-1]
+    assert made.verdict.zones[-1].end == len(words)
+
+
+async def test_an_uncounted_stream_certifies_nothing() -> None:
+    """No ids, logprobs, usage, /tokenize or estimate: the positions are chunks, and nothing rests on them."""
+    events = [chunk(c, finish="stop" if i == 600 else None) for i, c in enumerate("Una barca. " * 55, 1)]
+    made = await uncounted(Events([b"".join(sse(*events[:600])), DONE]), 100)
+    assert made.token_source == "chunks"
+    threshold = certified_threshold([replace(made, prompt_id=f"p{i}") for i in range(40)], RIGORS["quick"])
+    assert not threshold.certified
+    assert threshold.lacking is not None
+    assert threshold.lacking.startswith("token counts are unknown")
+
+
+@given(
+    pieces=st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=40),
+    thoughts=st.integers(0, 40),
+    data=st.data(),
+)
+def test_scaled_positions_hold_together(pieces: list[str], thoughts: int, data: st.DataObject) -> None:
+    """Whatever the chunks: no text is lost, thoughts stay thoughts, positions rise within 1..total."""
+    chunks = [Token(piece, reasoning=i < thoughts) for i, piece in enumerate(pieces)]
+    total = data.draw(st.integers(1, 80))
+    scale = Scale(chunks, total)
+    tokens = scale.tokens()
+    for reasoning in (True, False):
+        before, after = ("".join(t.text for t in c if t.reasoning == reasoning) for c in (chunks, tokens))
+        assert before == after
+    assert len(tokens) <= total + 1
+    seen = [scale.seen(k) for k in range(len(chunks) + 1)]
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (0, total)
+    assert all(1 <= scale.first(k) <= total for k in range(1, len(chunks) + 1))
+    assert all(scale.seen(k) <= k * total // len(chunks) for k in range(len(chunks) + 1))
+
+
 async def test_a_stream_lost_after_tokens_is_data() -> None:
     """What arrived before the cut is kept, marked, and not asked for again."""
     parts = answer(STORY, finish=None, done=False)[:6]
@@ -181,7 +269,7 @@ async def test_a_work_that_never_gets_an_answer_is_data_while_others_do() -> Non
     assert (lost["certify/0/1"].attempts, lost["certify/0/1"].tokens) == (4, ())
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [401, 403, 404])
 async def test_what_no_retry_mends_ends_at_once(status: int) -> None:
     """The answer to the first such request ends the drive; what had finished was yielded before."""
 
@@ -196,6 +284,48 @@ async def test_what_no_retry_mends_ends_at_once(status: int) -> None:
             await keep(generations, made.append)
         assert len(server.generations) == 3
     assert [g.key for g in made] == ["certify/0/0", "certify/0/1"]
+
+
+async def test_one_refused_prompt_is_lost_alone() -> None:
+    """A prompt that is too long for the server (400) is recorded as lost, even when its answer is the first
+    to come; otherwise every resume would end at it again."""
+    slow = Events(answer(STORY), pause=0.01)
+
+    def script(asked: Asked) -> Answer:
+        return page({"error": {"message": "too long"}}, 400) if index_of(asked) in (0, 3) else slow
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        made = await collect(endpoint, [work(i) for i in range(6)])
+        assert len(server.generations) == 6
+    lost = {g.key: g.failure for g in made if g.failure is not None}
+    assert len(made) == 6
+    assert sorted(lost) == ["certify/0/0", "certify/0/3"]
+    assert {failure.kind for failure in lost.values()} == {FailureKind.BAD_REQUEST}
+
+
+@pytest.mark.parametrize("works", [1, 20])
+async def test_a_server_that_refuses_everything_ends_the_drive(works: int) -> None:
+    """Nothing but 400: the request is wrong, not a prompt; its reason is told, nothing is recorded."""
+    made: list[Generation] = []
+    refused = page({"error": {"message": "no such parameter"}}, 400)
+    async with fake_vllm(refused) as server, Endpoint(server.url) as endpoint:
+        generations = drive(endpoint, [work(i) for i in range(works)], concurrency=1, abort=True, retry=FAST)
+        with pytest.raises(EndpointError, match="no such parameter"):
+            await keep(generations, made.append)
+        assert len(server.generations) == min(works, FAST.give_up_after)
+    assert made == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_drive_without_any_answer_is_an_error(status: int) -> None:
+    """Few works, all answered with 503: nothing is recorded, so that a resume asks them again."""
+    made: list[Generation] = []
+    async with fake_vllm(page({}, status)) as server, Endpoint(server.url) as endpoint:
+        generations = drive(endpoint, [work(0), work(1)], concurrency=2, abort=True, retry=FAST)
+        with pytest.raises(EndpointError, match=str(status)) as caught:
+            await keep(generations, made.append)
+    assert made == []
+    assert caught.value.hint == "What was measured is kept; resume when the server is back."
 
 
 async def test_a_fatal_answer_cancels_the_others() -> None:

@@ -47,6 +47,13 @@ def test_tokens_round_trip(tokens: list[Token]) -> None:
     assert unpack_tokens(pack_tokens(tokens)) == tuple(tokens)
 
 
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63), -(2**64)])
+def test_an_id_that_no_column_holds_is_no_id(number: int) -> None:
+    """A generation with a hostile token id is stored all the same."""
+    (token,) = unpack_tokens(pack_tokens([Token("x", id=number)]))
+    assert (token.text, token.id) == ("x", None)
+
+
 def test_float32_is_all_that_is_lost() -> None:
     """Logprobs and entropies are rounded to float32 and nothing else is; NaN becomes "not measured"."""
     token = Token("a", 7, -0.1, 1.0 / 3.0, 1_790_000_000.123456)

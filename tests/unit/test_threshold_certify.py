@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -204,6 +205,44 @@ def test_looks_follow_the_rungs_of_the_jobs() -> None:
         QUICK,
     )
     assert certified_threshold(made, QUICK).looks == 1
+
+
+def test_losses_may_not_choose_the_sample() -> None:
+    """A gateway cuts every stream at 352 while a quarter loop from 288 on: nothing is certified, and why is
+    said; when only some are cut, those with an open candidate are taken for failures."""
+    cut = [make(make_job(index=i), 352, observed=288 if i % 4 == 0 else 340, lost=True) for i in range(38)]
+    all_lost = certified_threshold(cut, QUICK)
+    assert (all_lost.certified, all_lost.tokens) == (False, None)
+    assert all_lost.lacking is not None
+    assert all_lost.lacking.startswith("38 of 38 certifying generations were lost to service failures")
+    some = [*cut[:10], *(make(make_job(index=i), 900) for i in range(10, 130))]
+    assert certified_threshold(some, RIGORS["standard"]).tokens == 288
+    assert not certified_threshold(cut, QUICK, tighten=True).certified
+
+
+@pytest.mark.parametrize("source", ["chunks", "tiktoken (estimate)"])
+def test_uncounted_tokens_certify_nothing(source: str) -> None:
+    """One generation whose tokens nobody counted, healthy or failing: no T, and the reason in words."""
+    counted = [make(make_job(index=i), 600, timed=True, word=f"w{i}") for i in range(40)]
+    for onset in (None, 500):
+        odd = replace(make(make_job(index=40), 600, onset, timed=True), token_source=source)
+        threshold = certified_threshold([*counted, odd], QUICK)
+        assert (threshold.certified, threshold.tokens, threshold.upper) == (False, None, None)
+        assert threshold.lacking is not None
+        assert threshold.lacking.startswith("token counts are unknown: of 1 of 41")
+    lost = replace(make(make_job(index=40), 600, timed=True, lost=True), token_source=source)
+    assert certified_threshold([*counted, lost], QUICK).tokens == 600
+    many = [
+        replace(make(make_job(index=40 + i), 600, lost=True, timed=True), token_source=source)
+        for i in range(9)
+    ]
+    assert not certified_threshold([*counted, *many], QUICK).certified
+
+
+def test_no_threshold_beyond_what_was_asked_for() -> None:
+    """A server that counts 780 tokens where 400 were allowed does not make 780 safe."""
+    made = [make(make_job(index=i, max_tokens=400), 1100, 781, timed=True) for i in range(40)]
+    assert (certified_threshold(made, QUICK).tokens or 0) <= 400
 
 
 @given(st.integers(1, 200_000), st.integers(0, 99))
