@@ -65,13 +65,13 @@ def test_the_bound_lies_below_the_true_quantile(narrative: dict[str, Score]) -> 
 
 
 def test_the_undertrained_sibling_shows_other_symptoms() -> None:
-    """Loops and drift: what the well-trained model hardly shows."""
+    """Loops and flooding at temperature 0: what the well-trained model does not show."""
+    greedy = [r for r in UNDERTRAINED if r.decoding.temperature == 0]
     kinds = {
         s.kind
-        for r in UNDERTRAINED
+        for r in greedy
         for c in judge(read(path_of(r))).cases
         for s in c.verdict.symptoms
         if s.confirmed
     }
-    assert SymptomKind.LOOP in kinds
-    assert SymptomKind.LANGUAGE_DRIFT in kinds
+    assert {SymptomKind.LOOP, SymptomKind.FLOODING} <= kinds

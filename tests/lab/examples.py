@@ -97,7 +97,8 @@ def chat(user: str, system: str | None = None) -> str:
 class ExampleSource:
     """Draws training examples; everything random comes from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, fresh: bool = True) -> None:
+        self.fresh = fresh
         self.rng = random.Random(seed)
         self.prompts = {(lang, task): load_prompts(lang, task) for lang in LANGUAGES for task in TASKS}
 
@@ -109,7 +110,7 @@ class ExampleSource:
         prompts = self.prompts[language, task]
         topic = rng.choice(prompts.topics)
         system = rng.choice(prompts.systems) if rng.random() < 0.25 else None
-        writer = StoryWriter(language, task, rng)
+        writer = StoryWriter(language, task, rng, fresh=self.fresh)
         if rng.random() < 0.10:
             user = prompts.open_instruction.format(topic=topic.text)
             count = rng.randint(8, 14) if task == "narrative" else rng.randint(5, 7)

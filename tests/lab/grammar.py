@@ -76,7 +76,9 @@ class StoryWriter:
     """Samples one text. A phrase used lately is not used again: real prose does not, and a model
     that learns it has no reason to repeat itself, not even at temperature 0."""
 
-    def __init__(self, language: str, task: str, rng: random.Random) -> None:
+    def __init__(self, language: str, task: str, rng: random.Random, *, fresh: bool = True) -> None:
+        """fresh: avoid what was used lately; without it a model has nothing to keep it from looping."""
+        self.fresh = fresh
         self.grammar = load(language)
         self.task = task
         self.rng = rng
@@ -86,7 +88,7 @@ class StoryWriter:
     def _draw(self, key: str, size: int) -> int:
         recent = self._recent.get(key)
         if recent is None:
-            recent = self._recent[key] = deque(maxlen=size // 2)
+            recent = self._recent[key] = deque(maxlen=size // 2 if self.fresh else 0)
         while True:
             index = int(self.rng.random() * size)
             if index not in recent:
@@ -112,7 +114,7 @@ class StoryWriter:
         while True:
             index = 0 if forced else self._draw("", len(templates))
             text = capitalised(self._expand(templates[index], forced or {}))
-            if len(text) >= MIN_SENTENCE_CHARS and text not in self._written:
+            if len(text) >= MIN_SENTENCE_CHARS and not (self.fresh and text in self._written):
                 self._written.add(text)
                 return text
 

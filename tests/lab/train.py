@@ -128,7 +128,8 @@ def train(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     tokenizer = train_tokenizer(args.seed)
     end = tokenizer.token_to_id(END)
-    buckets = bucketed(encode(tokenizer, ExampleSource(args.seed + 1), args.examples), end)
+    source = ExampleSource(args.seed + 1, fresh=not args.repetitive)
+    buckets = bucketed(encode(tokenizer, source, args.examples), end)
     print("examples by bucket", [(len(b.tokens), b.tokens.shape[1]) for b in buckets], flush=True)
     model = Gpt(Shape(tokenizer.get_vocab_size(), args.width, args.layers, args.heads, CONTEXT))
     with torch.no_grad():
@@ -194,6 +195,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--repetitive", action="store_true", help="stories that repeat: the looping sibling")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--bf16", action="store_true", help="bfloat16 autocast (needs avx512_bf16 to pay)")
     args = parser.parse_args()
