@@ -242,7 +242,8 @@ class Job:
 class Generation:
     """One streamed response, whole: tokens, finish reason, failure, verdict.
 
-    tokens: as they arrived. token_source: "server" | "tokenize" | "tiktoken (estimate)" | "chunks".
+    tokens: as they arrived. token_source: "server" | "server (positions in chunks)" | "tokenize" |
+    "tiktoken (estimate)" | "chunks".
     finish_reason: the server's word; None when the stream did not end properly.
     aborted: we closed it after a certain onset. output_tokens: as counted by `token_source`.
     started/ended: clock seconds; first_token: clock seconds of the first output token.

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 from stresstest.execution.events import Alarmed, Event, Finished, Retried
 from stresstest.ladder import Certify, Climb, PlanSummary
 from stresstest.model import EndpointProfile, Generation, RunSettings, ServerSample
-from stresstest.report.text import clean, count, generation_line
+from stresstest.report.text import clean, count, duration, generation_line
 
 
 class Progress(Protocol):
@@ -72,7 +72,17 @@ class PlainProgress(SilentProgress):
         self._done = 0
         self._stage_size = 0
         self._tokens = 0
+        self._onsets = 0
+        self._stage_began = self._started
         self._kv: float | None = None
+
+    def _pace(self) -> str:
+        """Where the stage stands: KV, onsets so far, throughput, time left."""
+        elapsed = max(time.monotonic() - self._stage_began, 1e-3)
+        left = elapsed / self._done * (self._stage_size - self._done)
+        kv = f" · KV {self._kv:.0%}" if self._kv is not None else ""
+        onsets = f" · onsets {self._onsets}"
+        return f"{kv}{onsets} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
 
     def _say(self, text: str) -> None:
         elapsed = int(time.monotonic() - self._started)
@@ -90,7 +100,8 @@ class PlainProgress(SilentProgress):
         self._say(f"resuming: {len(finished)} generations are already stored and are not repeated")
 
     def stage(self, step: Climb | Certify) -> None:
-        self._done = 0
+        self._done, self._tokens = 0, 0
+        self._stage_began = time.monotonic()
         self._stage_size = len(step.jobs)
         self._say(stage_line(step))
 
@@ -98,8 +109,8 @@ class PlainProgress(SilentProgress):
         if isinstance(event, Finished):
             self._done += 1
             self._tokens += event.generation.output_tokens
-            kv = f" · KV {self._kv:.0%}" if self._kv is not None else ""
-            self._say(f"{self._done}/{self._stage_size} {generation_line(event.generation)}{kv}")
+            self._onsets += event.generation.verdict.degenerate
+            self._say(f"{self._done}/{self._stage_size} {generation_line(event.generation)}{self._pace()}")
         elif isinstance(event, Alarmed):
             self._say(f"{event.key}: {event.symptom} from token {event.onset} (known at {event.at_token})")
         elif isinstance(event, Retried):

@@ -95,7 +95,7 @@ def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[Server
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
     sources = {g.token_source for g in generations if g.tokens} - {"server"}
     if sources:
-        notes.append(f"Token counts are not the server's own: {', '.join(sorted(sources))}.")
+        notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
     lags = [g.loop_lag for g in generations if g.loop_lag is not None]
     if lags and max(lags) > 0.25:
         notes.append(f"This client lagged up to {max(lags):.2f} s: timings are unreliable, texts are not.")

@@ -158,7 +158,20 @@ def analyse() -> str:
         f"generations) {below:.1%} certify a T at or below it; the median T is {ratio:.1%} of it; {none} "
         "certify nothing."
     )
+    parts.append(unseen_words(truth))
     return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def unseen_words(truth: dict[str, list[int | None]]) -> str:
+    """How the panel did on the separate recording, on which nothing was developed."""
+    pairs = list(zip(truth["true_onset"], truth["panel_onset"], strict=True))
+    healthy = [panel for true, panel in pairs if true is None]
+    failing = [panel for true, panel in pairs if true is not None]
+    return (
+        "The detectors were developed on the first recordings above. On the separate one they call "
+        f"{sum(p is not None for p in healthy)} of {len(healthy)} healthy generations degenerate and find "
+        f"{sum(p is not None for p in failing)} of {len(failing)} degenerate ones."
+    )
 
 
 def decoding_words(recording: Recording) -> str:
