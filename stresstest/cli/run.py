@@ -51,6 +51,7 @@ def command(
 
 
 def _play(options: dict[str, Any], resume: str | None) -> Ending:
+    from stresstest.execution.eventloop import run as run_loop
     from stresstest.store import open_store
     from stresstest.workflows.run import resume_campaign, run_campaign
 
@@ -75,7 +76,7 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
         return await run_campaign(settings, store, progress, api_key=options["api_key"], stop=stop)
 
     try:
-        return asyncio.run(until_interrupted(play))
+        return run_loop(until_interrupted(play))
     finally:
         progress.close()
         store.close()

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from stresstest.detectors.function_words import plainly
+
 _CODES = (
     "ar bg ca cs da de el en es et eu fa fi fr gl he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sq"
     " sr sv sw th tl tr uk ur vi zh"
@@ -87,6 +89,8 @@ def warm_up(wanted: str) -> None:
 def judge(text: str, wanted: str) -> Opinion:
     """Whether `text` (prose, 60 or more characters) is in another language than `wanted` (normalised)."""
     text = text[:_SAMPLE]
+    if plainly(text, wanted):
+        return NATIVE
     by_script = _judge_script(text, wanted)
     if by_script is not None:
         return by_script
