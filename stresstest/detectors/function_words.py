@@ -30,14 +30,15 @@ _OWN = {
     ),
     "de": (
         "der das und ist nicht ein eine einen einem mit von auf für sich auch wurde dem sie ich zu im wie "
-        "aber nach bei oder wenn dass noch nur über durch werden hat haben zum zur"
+        "aber nach bei oder wenn dass noch nur über durch werden hat haben zum zur ihm ihn er den weil "
+        "wir uns sein seine"
     ),
     "es": (
         "el los las y por pero más fue había muy cuando sin sobre hasta desde su sus al donde ya otro "
         "entonces ni hay era él también ese esos"
     ),
     "pt": (
-        "não os da do das dos em um uma ao aos na mais foi são pelo pela até muito já ele ela isso você "
+        "não os do das dos em uma ao aos na mais foi são pelo pela até muito já ele ela isso você "
         "eu nas seu dele dela também à"
     ),
 }
@@ -45,7 +46,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS = 8
 _LEAST_OWN = 3
 _OWN_SHARE = 0.12
-_FOREIGN_SHARE = 0.25
+_FOREIGN_SHARE = 0.15
 """Of the wanted language's own words: more of another language's, and the passage is not plain."""
 
 
