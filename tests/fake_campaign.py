@@ -97,7 +97,9 @@ def _stream(words: list[str], finish: str) -> list[bytes]:
         ending = finish if i == len(words) else None
         entries = [entry(word, top=2)]
         events.append(
-            chunk(word, ids=[zlib.crc32(word.encode())], entries=entries, usage=(7, i), finish=ending)
+            chunk(
+                word, ids=[zlib.crc32(word.encode()) & 0xFFFFFF], entries=entries, usage=(7, i), finish=ending
+            )
         )
     parts = [*sse(*events, usage_only(7, len(words))), DONE]
     return [b"".join(parts[i : i + 16]) for i in range(0, len(parts), 16)]

@@ -119,7 +119,7 @@ def answer(words: Sequence[str], *, finish: str | None = "stop", done: bool = Tr
     events: list[object] = [chunk("", role="assistant", usage=(7, 0))]
     for i, word in enumerate(words, start=1):
         ending = finish if i == len(words) else None
-        number = zlib.crc32(word.encode())
+        number = zlib.crc32(word.encode()) & 0xFFFFFF
         events.append(chunk(word, ids=[number], entries=[entry(word)], usage=(7, i), finish=ending))
     events.append(usage_only(7, len(words)))
     return sse(*events) + ([DONE] if done else [])

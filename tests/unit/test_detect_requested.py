@@ -197,7 +197,9 @@ def test_lines_alike_with_numbers_of_their_own_are_no_loop() -> None:
 def test_words_split_by_the_tokenizer_do_not_matter() -> None:
     """The period may begin within a word."""
     pieces = [" pre", "sume", " I", " will", " not", " con", "sume", " I", " will", " not", " con", "sume"]
-    tokens = [Token(piece, id=zlib.crc32(piece.encode())) for piece in pieces[:1] + pieces[1:6] * 40]
+    tokens = [
+        Token(piece, id=zlib.crc32(piece.encode()) & 0xFFFFFF) for piece in pieces[:1] + pieces[1:6] * 40
+    ]
     for prompt, loops in (('Write "I will not consume" always.', 0), ("I will not consume more.", 1)):
         detector = LoopDetector(PanelSpec(prompt_text=prompt))
         for token in tokens:
