@@ -82,7 +82,7 @@ def can_judge(language: str) -> bool:
 
 def warm_up(wanted: str) -> None:
     """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
-    _screen(wanted)
+    _screen(normalised(wanted))
     _langdetect("This sentence is only here to load the profiles of every language once.")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from stresstest.detectors import Panel, PanelSpec, judge_text
+from stresstest.detectors import Panel, PanelSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import CHUNKS, SERVER
 from stresstest.endpoint.outcome import StreamOutcome
@@ -27,14 +26,6 @@ class Work:
     prompt_id: str
     prompt_text: str
     spec: PanelSpec
-
-
-@lru_cache
-def warm_up(language: str | None) -> None:
-    """Have the detectors load their language tables: a second of work that must not fall into a stream."""
-    judge_text(
-        "The old fisherman walked slowly along the empty harbour at dawn. ", PanelSpec(language=language)
-    )
 
 
 class Attempt:

@@ -11,10 +11,11 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stresstest import clock
+from stresstest.detectors import warm_up
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.failures import FATAL, endpoint_error
 from stresstest.errors import EndpointError
-from stresstest.execution.attempt import Attempt, Work, warm_up
+from stresstest.execution.attempt import Attempt, Work
 from stresstest.execution.events import Event, Finished, Retried, Started
 from stresstest.execution.lag import LagSampler, LagWindow
 from stresstest.model import FailureKind, Generation, ServiceFailure
@@ -72,7 +73,7 @@ async def drive(
     EndpointError, after yielding everything that finished, for what no retry mends (401, 403, 404), when
     no work of the drive got an answer, and when the server is gone.
     """
-    for language in {work.spec.language for work in works}:
+    for language in {work.spec.language for work in works if work.spec.language}:
         await asyncio.to_thread(warm_up, language)
     async with LagSampler() as lag:
         pool = _Pool(endpoint, works, keep_after if abort else None, retry, on_event, should_stop, lag)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from stresstest import __version__, clock
-from stresstest.detectors import warm_up
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.execution.driver import drive
@@ -169,7 +168,6 @@ class _Campaign:
         return self._finish(error)
 
     async def _climb_and_certify(self) -> None:
-        await asyncio.to_thread(warm_up, self.run.settings.subject.language or "en")
         works = WorkFactory(self.endpoint, self.run.profile, self.prompts, self.run.settings, {})
         while not self.stop.is_set():
             step = next_step(self.setup, self.done)

@@ -479,7 +479,7 @@ def test_the_wait_doubles_up_to_its_cap() -> None:
 def test_language_tables_load_before_the_first_request() -> None:
     """Loading them blocks for a second; inside a stream that would be a lag of our own making."""
     program = (
-        "import sys; from stresstest.execution.attempt import warm_up; loaded = 'langdetect' in sys.modules;"
+        "import sys; from stresstest.detectors import warm_up; loaded = 'langdetect' in sys.modules;"
         "warm_up('it'); print(loaded, 'langdetect' in sys.modules, 'py3langid' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
