@@ -1,0 +1,82 @@
+"""The plain data that every room shares: frozen dataclasses, no library.
+
+Token positions are 1-based output tokens throughout. Times are seconds on the
+process's anchored monotonic clock (:mod:`stresstest.clock`). ``None`` means
+"not measured", never zero.
+"""
+
+from stresstest.model.generation import (
+    Evidence,
+    Generation,
+    ServiceFailure,
+    Symptom,
+    Token,
+    Verdict,
+    Zone,
+)
+from stresstest.model.request import (
+    Decoding,
+    GenerationRequest,
+    Job,
+    Message,
+    RunSettings,
+)
+from stresstest.model.result import (
+    RIGORS,
+    Observation,
+    PlaneVerdict,
+    Rigor,
+    Run,
+    RunResult,
+    Threshold,
+)
+from stresstest.model.server import (
+    EndpointProfile,
+    Missing,
+    ServerSample,
+    ServerSummary,
+)
+from stresstest.model.words import (
+    Basis,
+    FailureKind,
+    Phase,
+    Plane,
+    RunStatus,
+    Subject,
+    SymptomKind,
+    ZoneKind,
+)
+
+__all__ = [
+    "RIGORS",
+    "Basis",
+    "Decoding",
+    "EndpointProfile",
+    "Evidence",
+    "FailureKind",
+    "Generation",
+    "GenerationRequest",
+    "Job",
+    "Message",
+    "Missing",
+    "Observation",
+    "Phase",
+    "Plane",
+    "PlaneVerdict",
+    "Rigor",
+    "Run",
+    "RunResult",
+    "RunSettings",
+    "RunStatus",
+    "ServerSample",
+    "ServerSummary",
+    "ServiceFailure",
+    "Subject",
+    "Symptom",
+    "SymptomKind",
+    "Threshold",
+    "Token",
+    "Verdict",
+    "Zone",
+    "ZoneKind",
+]

@@ -1,0 +1,1 @@
+"""Outputs that already exist: foreign log and result formats, read as records."""

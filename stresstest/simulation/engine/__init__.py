@@ -1,0 +1,1 @@
+"""The simulated engine: hazards, text, and a scheduler in virtual time."""

@@ -1,0 +1,1 @@
+"""The simulator over HTTP, as vLLM answers."""
