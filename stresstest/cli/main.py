@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stresstest import __version__
-from stresstest.cli import plan, recommend, report, run, runs
+from stresstest.cli import doctor, plan, recommend, report, run, runs
 from stresstest.cli.options import GlobalOptions, show_error
 from stresstest.errors import ExitCode, StresstestError
 
@@ -60,6 +60,7 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.command)
 app.command("recommend", epilog=recommend.EXAMPLES)(recommend.command)
 app.command("report", epilog=report.EXAMPLES)(report.command)
 app.add_typer(runs.app, name="runs")
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.command)
 
 
 def main() -> None:

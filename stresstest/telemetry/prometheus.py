@@ -46,6 +46,45 @@ _NAMES = frozenset(
 )
 
 
+class Recognised(NamedTuple):
+    """Metric families of a page. known: that we read; absent: that we read and miss; old: in use under
+    an older name; other: how many vLLM families there are besides."""
+
+    known: tuple[str, ...]
+    absent: tuple[str, ...]
+    old: tuple[str, ...]
+    other: int
+
+
+_OPTIONAL_OLD = frozenset(_OLD_NAMES.values())
+
+
+def recognise(text: str) -> Recognised:
+    """Which of a page's vLLM metrics we know by name."""
+    found = {
+        line.partition("{")[0].partition(" ")[0].removeprefix(_PREFIX)
+        for line in text.replace("\r", "").split("\n")
+        if line.startswith(_PREFIX)
+    }
+    wanted = {name.removeprefix(_PREFIX) for name in _NAMES} - _OPTIONAL_OLD
+    replaced = {name for name, old in _OLD_NAMES.items() if name not in found and old in found}
+    families = {
+        name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count").removesuffix("_created")
+        for name in found - wanted - _OPTIONAL_OLD
+    }
+    known = {name.removesuffix("_sum").removesuffix("_count") for name in wanted & found}
+    return Recognised(
+        known=tuple(sorted(known)),
+        absent=tuple(
+            sorted({n.removesuffix("_sum").removesuffix("_count") for n in wanted - found - replaced})
+        ),
+        old=tuple(
+            sorted({_OLD_NAMES[name].removesuffix("_sum").removesuffix("_count") for name in replaced})
+        ),
+        other=len(families - known - {n.removesuffix("_total") for n in known}),
+    )
+
+
 class _Series(NamedTuple):
     labels: Mapping[str, str]
     value: float
