@@ -2,7 +2,8 @@
 
 None of this proves a plane: it ranks two suspicions. An intervention (other decoding, shorter context)
 is what confirms one. Weights are small integers on purpose: 2 for what one plane predicts and the other
-does not, 1 for what one plane makes more likely.
+does not, 1 for what one plane makes more likely. Repetition that nothing holds back weighs 3: a loop may well
+have its place in the text, and one that some decoding clears is decoding by definition.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _repetition(case: Case) -> list[Weighed]:
         fact = f"{what} although penalties are in force ({_penalty_words(decoding)})"
         return [(1, _fact(Plane.DECODING, False, case.source, fact, decoding.repetition_penalty))]
     words = f"{what} with {_penalty_words(decoding)}: nothing in the decoding holds repetition back"
-    found = [(1, _fact(Plane.DECODING, True, case.source, words, decoding.repetition_penalty))]
+    found = [(3, _fact(Plane.DECODING, True, case.source, words, decoding.repetition_penalty))]
     if decoding.temperature is not None and decoding.temperature <= COOL:
         cool = f"temperature {decoding.temperature:g}: near-greedy decoding follows a loop once it is likely"
         found.append((1, _fact(Plane.DECODING, True, "request", cool, decoding.temperature)))
