@@ -126,6 +126,8 @@ class StructureDetector:
         match = pattern.search(head.text)
         if match is None or not match.groups() or not (match.group(1) or "").isdecimal():
             return
+        if head.end >= self._feed.chars and match.end(1) == len(head.text):
+            return  # the output was cut inside the number: "Paragraph 4" of 430
         self._heading_at = head.start
         numbering = self._numbering
         if numbering.units:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stresstest.detectors import judge_text
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.segment import TextFeed
 from stresstest.detectors.structure import StructureDetector
@@ -270,3 +271,19 @@ def test_a_reported_onset_never_moves(numbers: list[int]) -> None:
         now = [s.onset for s in detector.symptoms()]
         assert all(now.count(onset) >= seen.count(onset) for onset in seen)
         seen = now
+
+
+def test_a_number_cut_by_the_cap_is_no_step_back() -> None:
+    """An output that its cap cuts inside "Paragraph 430" ends in "Paragraph 4": no numbering went back."""
+    bodies = (
+        "The old keeper lit the lamp.",
+        "Rain came over the hills.",
+        "Nobody answered the door that night.",
+    )
+    units = [f"Paragraph {i}. {body}" for i, body in enumerate(bodies, start=427)]
+    text = "\n\n".join(units) + "\n\nParagraph 4"
+    spec = PanelSpec(language="en", unit_pattern=r"^Paragraph (\d+)")
+    events = [s.detail.get("event") for s in judge_text(text, spec, "length").symptoms]
+    assert "back" not in events
+    went_on = [s.detail.get("event") for s in judge_text(text + ". Nobody spoke.\n\n", spec, "stop").symptoms]
+    assert "back" in went_on
