@@ -103,6 +103,8 @@ def _settings_class() -> type[BaseSettings]:
         tighten: bool = False
         no_abort: bool = False
         seed: int = Field(default=1, ge=0)
+        gpus: str = "auto"
+        gpu_exporter: str | None = None
         store: str | None = None
         api_key: str | None = Field(default=None, repr=False)
         display: str | None = None

@@ -106,6 +106,20 @@ def _prototype(  # the options of `run`, in the order of `--help`
     seed: Annotated[
         int | None, typer.Option(help="Seed of the campaign; each request has its own. [default: 1]")
     ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            help="GPUs to watch by NVML: auto (all, if the server is on this machine), all, none, or a list "
+            "of indices and UUIDs. [default: auto]"
+        ),
+    ] = None,
+    gpu_exporter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Watch the GPUs of another machine by its dcgm-exporter or nvidia_gpu_exporter.",
+        ),
+    ] = None,
 ) -> None:
     """Carries the parameters; never called."""
 
@@ -170,6 +184,9 @@ def _wrapped(
 
 def run_settings(values: Mapping[str, Any]) -> RunSettings:
     """The campaign that the options describe. Raises UsageError when the language is missing."""
+    from stresstest.telemetry.gpus import parse_gpus
+
+    parse_gpus(values["gpus"])
     if not values["lang"] and not values["prompts"]:
         raise UsageError(
             "--lang is missing: the language that the answers are wanted in.", hint="For example: --lang it"
@@ -193,6 +210,8 @@ def run_settings(values: Mapping[str, Any]) -> RunSettings:
         tighten=values["tighten"],
         abort=not values["no_abort"],
         seed=values["seed"],
+        gpus=values["gpus"],
+        gpu_exporter=values["gpu_exporter"],
     )
 
 

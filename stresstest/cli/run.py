@@ -70,6 +70,8 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
                 base_url=options["base_url"] if "base_url" in options["given"] else None,
                 budget_tokens=options["budget_tokens"],
                 budget_seconds=options["budget_time"],
+                gpus=options["gpus"] if "gpus" in options["given"] else None,
+                gpu_exporter=options["gpu_exporter"] if "gpu_exporter" in options["given"] else None,
                 api_key=options["api_key"],
                 stop=stop,
             )
@@ -110,7 +112,8 @@ def _refuse_other_options(resume: str, given: set[str]) -> None:
     """A resumed run is the run that was begun: only where it is asked, and how long, may be new."""
     if not resume.strip():
         raise UsageError("--resume needs a run: its id, the beginning of it, or latest.")
-    other = sorted(given - {"base_url", "budget_tokens", "budget_time", "store", "api_key", "display"})
+    where = {"base_url", "gpus", "gpu_exporter"}
+    other = sorted(given - where - {"budget_tokens", "budget_time", "store", "api_key", "display"})
     if other:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in other)
         raise UsageError(

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from stresstest.diagnosis.gpu import gpu_evidence
+from stresstest.diagnosis.gpu import invalid_from as gpu_trouble_from
+from stresstest.diagnosis.gpu_series import GpuSeries
 from stresstest.diagnosis.planes import suspect
 from stresstest.model import (
     Decoding,
     EndpointProfile,
     Evidence,
     Generation,
+    GpuSample,
     Plane,
     ServerSample,
     ServiceFailure,
@@ -36,16 +40,20 @@ def annotate(
     samples: Sequence[ServerSample],
     profile: EndpointProfile,
     decoding: Decoding | None = None,
+    *,
+    gpus: Sequence[GpuSample] | None = None,
 ) -> list[Generation]:
     """The generations with `plane`, `evidence` and `invalid_from` filled in, in the order given.
 
     plane: system for service failures (by fact) and for onsets with system evidence before them (a
     suspicion); with `decoding` given, the other failing ones get the plane that symptom, onset and
     decoding suggest. Healthy ones have none. invalid_from: first token that arrived after the first
-    preemption, for failing and healthy ones alike (the one before an onset; later ones change nothing).
+    preemption or GPU trouble, for failing and healthy ones alike (the one before an onset; later ones
+    change nothing). gpus: readings of GPUs; None leaves them out of the question, () is "not measured".
     """
     ordered = sorted(samples, key=lambda s: s.at)
-    found = [_annotate(g, ordered, profile) for g in generations]
+    series = None if gpus is None else GpuSeries.of(gpus)
+    found = [_annotate(g, ordered, series, profile) for g in generations]
     return found if decoding is None else suspect(found, decoding, profile)
 
 
@@ -57,26 +65,35 @@ def lost(generation: Generation) -> bool:
 
 
 def _annotate(
-    generation: Generation, samples: Sequence[ServerSample], profile: EndpointProfile
+    generation: Generation,
+    samples: Sequence[ServerSample],
+    gpus: GpuSeries | None,
+    profile: EndpointProfile,
 ) -> Generation:
     end = _end(generation)
     cut = [s for s in window(samples, generation.started, end) if generation.started - STALE <= s.at <= end]
-    invalid_from = _first_preempted(generation, cut)
+    spoilt = [_first_preempted(generation, cut), _first_on_troubled_gpu(generation, gpus, end)]
+    invalid_from = min((token for token in spoilt if token is not None), default=None)
+
+    def system(when: str) -> list[Evidence]:
+        found = _system(generation, cut, profile, when)
+        return found if gpus is None else [*found, *gpu_evidence(gpus, generation.started, end, when)]
+
     evidence: list[Evidence] = []
     plane: Plane | None = None
     failure = generation.failure
     if failure is not None and lost(generation):
         plane = Plane.SYSTEM
-        evidence = [_failure(generation, failure), *_system(generation, cut, profile, "before the loss")]
+        evidence = [_failure(generation, failure), *system("before the loss")]
     elif generation.verdict.onset is not None:
-        evidence = _system(generation, cut, profile, "before the onset")
+        evidence = system("before the onset")
         if any(e.supports for e in evidence):
             plane = Plane.SYSTEM
         if failure is not None:
             fact = f"the {failure.kind} failure came after the onset at token {generation.verdict.onset}"
             evidence.append(replace(_failure(generation, failure), supports=False, fact=fact))
     elif invalid_from is not None:
-        evidence = [e for e in _system(generation, cut, profile, "while it ran") if e.supports]
+        evidence = [e for e in system("while it ran") if e.supports]
     return replace(generation, plane=plane, evidence=tuple(evidence), invalid_from=invalid_from)
 
 
@@ -96,6 +113,14 @@ def _first_preempted(generation: Generation, cut: Sequence[ServerSample]) -> int
             later = (i for i, t in enumerate(generation.tokens, 1) if t.arrived > before.at)
             return next(later, None)
     return None
+
+
+def _first_on_troubled_gpu(generation: Generation, gpus: GpuSeries | None, end: float) -> int | None:
+    """First token that can have been written by a slowed, failing or lost GPU."""
+    since = None if gpus is None else gpu_trouble_from(gpus, generation.started, end)
+    if since is None:
+        return None
+    return next((i for i, t in enumerate(generation.tokens, 1) if t.arrived > since), None)
 
 
 def _failure(generation: Generation, failure: ServiceFailure) -> Evidence:

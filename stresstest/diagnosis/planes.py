@@ -111,8 +111,8 @@ def _system(
         parts.append(f"{len(lost)} of {total} generations were lost to service failures ({kinds}), a fact")
     if shaken:
         parts.append(
-            f"{len(shaken)} of {len(shaken) + len(calm)} onsets had preemptions, a full KV cache or "
-            f"a growing queue before them, a suspicion"
+            f"{len(shaken)} of {len(shaken) + len(calm)} onsets had preemptions, a full KV cache, "
+            f"a growing queue or GPU trouble before them, a suspicion"
         )
     sentence = f"System plane: {'; '.join(parts)}."
     if calm:
@@ -136,11 +136,8 @@ def _system(
 
 
 def _distinct(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """One of each source and fact, at most twelve: a verdict is read by a person."""
-    seen: dict[tuple[str, str], Evidence] = {}
-    for item in evidence:
-        seen.setdefault((item.source, item.fact), item)
-    return list(seen.values())[:12]
+    """The worst of each kind of fact, at most twelve: a verdict is read by a person."""
+    return list(_highest(evidence).values())[:12]
 
 
 def _system_facts(
@@ -153,8 +150,9 @@ def _system_facts(
     blind = len(calm) - len(measured)
     if measured:
         worst = _worst(measured)
+        sources = sorted({e.source for g in measured for e in g.evidence if _against(e)})
         fact = f"{len(measured)} of {total} onsets had no system evidence before them ({worst})"
-        facts.append(Evidence(Plane.SYSTEM, False, "vllm /metrics", fact, value=float(len(measured))))
+        facts.append(Evidence(Plane.SYSTEM, False, ", ".join(sources), fact, value=float(len(measured))))
     if blind:
         fact = f"for {blind} of {total} onsets the server's state was not measured: system is not excluded"
         facts.append(Evidence(Plane.SYSTEM, False, "vllm /metrics", fact, value=float(blind)))
@@ -173,13 +171,19 @@ def _against(evidence: Evidence) -> bool:
 
 def _worst(measured: Sequence[Generation]) -> str:
     """The highest value of each kind of fact that was measured, in the facts' own words."""
-    highest: dict[str, Evidence] = {}
-    for item in (e for g in measured for e in g.evidence if _against(e)):
-        words = "".join(c for c in item.fact if c.isalpha())
-        best = highest.get(words)
-        if best is None or (item.value or 0.0) > (best.value or 0.0):
-            highest[words] = item
+    highest = _highest(e for g in measured for e in g.evidence if _against(e))
     return "; ".join(sorted(e.fact for e in highest.values()))
+
+
+def _highest(evidence: Iterable[Evidence]) -> dict[tuple[str, str], Evidence]:
+    """Of facts that differ in their numbers only, the one with the highest value; in order of appearance."""
+    highest: dict[tuple[str, str], Evidence] = {}
+    for item in evidence:
+        kind = (item.source, "".join(c for c in item.fact if c.isalpha()))
+        best = highest.get(kind)
+        if best is None or (item.value or 0.0) > (best.value or 0.0):
+            highest[kind] = item
+    return highest
 
 
 def _sentence(plane: Plane, margin: int, failing: Sequence[Generation], total: int) -> str:

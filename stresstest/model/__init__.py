@@ -14,6 +14,13 @@ from stresstest.model.generation import (
     Verdict,
     Zone,
 )
+from stresstest.model.gpu import (
+    CLOCK_EVENTS,
+    GpuDevice,
+    GpuSample,
+    GpuSummary,
+    clock_events,
+)
 from stresstest.model.request import (
     Decoding,
     GenerationRequest,
@@ -48,6 +55,7 @@ from stresstest.model.words import (
 )
 
 __all__ = [
+    "CLOCK_EVENTS",
     "RIGORS",
     "Basis",
     "Decoding",
@@ -56,6 +64,9 @@ __all__ = [
     "FailureKind",
     "Generation",
     "GenerationRequest",
+    "GpuDevice",
+    "GpuSample",
+    "GpuSummary",
     "Job",
     "Message",
     "Missing",
@@ -79,4 +90,5 @@ __all__ = [
     "Verdict",
     "Zone",
     "ZoneKind",
+    "clock_events",
 ]

@@ -78,3 +78,5 @@ class RunSettings:
     tighten: bool = False
     abort: bool = True
     seed: int = 1
+    gpus: str = "auto"
+    gpu_exporter: str | None = None

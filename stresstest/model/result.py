@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from stresstest.model.generation import Evidence, Generation
+from stresstest.model.gpu import GpuSummary
 from stresstest.model.request import RunSettings
 from stresstest.model.server import EndpointProfile, ServerSample, ServerSummary
 from stresstest.model.words import Basis, Phase, Plane, RunStatus
@@ -116,6 +117,7 @@ class RunResult:
     seconds: float = 0.0
     survival: tuple[tuple[float, float, float, float], ...] = ()
     server: ServerSummary | None = None
+    gpus: tuple[GpuSummary, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import Any
 
-from stresstest.model import Evidence, Generation, Plane, RunResult, ServerSummary, Symptom
+from stresstest.model import Evidence, Generation, GpuSummary, Plane, RunResult, ServerSummary, Symptom
 from stresstest.report.text import excerpt
 
 
@@ -82,6 +82,7 @@ def full_document(result: RunResult) -> dict[str, Any]:
             {"tokens": t, "coherent": s, "low": low, "high": high} for t, s, low, high in result.survival
         ],
         "server": _server(result.server),
+        "gpus": [_gpu(gpu) for gpu in result.gpus],
         "notes": list(result.notes),
         "generation_list": [_generation(g) for g in result.generations],
     }
@@ -113,6 +114,11 @@ def _server(server: ServerSummary | None) -> dict[str, Any] | None:
         return None
     found = {f.name: getattr(server, f.name) for f in fields(server)}
     return {**found, "means": dict(server.means), "finished": dict(server.finished)}
+
+
+def _gpu(gpu: GpuSummary) -> dict[str, Any]:
+    found = {f.name: getattr(gpu, f.name) for f in fields(gpu)}
+    return {**found, "throttled": gpu.throttled and dict(gpu.throttled), "missing": dict(gpu.missing)}
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from stresstest.model import Evidence, RunResult, ServerSummary
+from stresstest.model import Evidence, GpuSummary, RunResult, ServerSummary
 from stresstest.report.sentences import (
     NOT_SEEN,
     decoding_words,
@@ -32,7 +32,7 @@ def run_markdown(result: RunResult) -> str:
     sections += ["## The number", _number_table(result)]
     sections += ["## What was seen", _symptom_section(result)]
     sections += ["## Evidence", _evidence_section(result.verdict.evidence)]
-    sections += ["## The server meanwhile", _server_section(result.server)]
+    sections += ["## The server meanwhile", _server_section(result.server), _gpu_section(result.gpus)]
     text = _excerpt_section(result)
     if text:
         sections += ["## The text around an onset", text]
@@ -105,6 +105,58 @@ def _server_section(server: ServerSummary | None) -> str:
         words = name.removesuffix("_seconds").replace("_", " ")
         rows.append((f"{words}, mean", f"{1000 * seconds:,.1f} ms"))
     return _table(("", ""), rows)
+
+
+def _gpu_section(gpus: Sequence[GpuSummary]) -> str:
+    if not gpus:
+        return "The GPUs' state was not measured."
+    header = ("GPU", "utilisation", "memory, peak", "power", "temperature", "slowed", "errors")
+    rows = [
+        (
+            _inline(f"{g.gpu} {g.name or ''} ({g.source}, {g.samples} readings over {duration(g.seconds)})"),
+            percent(g.utilisation),
+            percent(g.memory_peak),
+            _of(g.power, g.power_limit, "W"),
+            _range(g.temperature_min, g.temperature_max, "°C"),
+            _slowed(g),
+            _inline(_errors(g)),
+        )
+        for g in gpus
+    ]
+    gaps = []
+    for g in gpus:
+        reasons: dict[str, list[str]] = {}
+        for what, why in g.missing.items():
+            reasons.setdefault(why, []).append(what.replace("_", " "))
+        gaps += [f"GPU {g.gpu}, not measured: {', '.join(what)} ({why})" for why, what in reasons.items()]
+    return "\n\n".join(part for part in (_table(header, rows), _bullets(gaps)) if part)
+
+
+def _of(value: float | None, limit: float | None, unit: str) -> str:
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:.0f} {unit}" if limit is None else f"{value:.0f} of {limit:.0f} {unit}"
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None or high is None:
+        return NOT_MEASURED
+    return f"{low:.0f} {unit}" if round(low) == round(high) else f"{low:.0f} to {high:.0f} {unit}"
+
+
+def _slowed(gpu: GpuSummary) -> str:
+    if gpu.throttled is None:
+        return NOT_MEASURED
+    return _inline("; ".join(f"{why} {s:.1f} s" for why, s in gpu.throttled.items())) or "never"
+
+
+def _errors(gpu: GpuSummary) -> str:
+    parts = [] if gpu.lost is None else [f"lost: {gpu.lost}"]
+    if gpu.xids is not None:
+        parts.append(f"XIDs {', '.join(map(str, gpu.xids))}" if gpu.xids else "no XID")
+    if gpu.ecc_uncorrected is not None:
+        parts.append(f"{gpu.ecc_uncorrected} uncorrected")
+    return "; ".join(parts) or NOT_MEASURED
 
 
 def _excerpt_section(result: RunResult) -> str:

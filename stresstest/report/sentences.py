@@ -73,10 +73,7 @@ def representative(generations: tuple[Generation, ...]) -> Generation | None:
     return failing[len(failing) // 2] if failing else None
 
 
-NOT_SEEN = (
-    "Not looked for by this version: near-loops with edits or counters, gibberish of invented words, "
-    "the GPU's own state (NVML)."
-)
+NOT_SEEN = "Not looked for by this version: near-loops with edits or counters, gibberish of invented words."
 
 
 def reproduce_command(result: RunResult) -> str:
@@ -98,6 +95,10 @@ def reproduce_command(result: RunResult) -> str:
     parts += [f"--concurrency {settings.concurrency}", f"--seed {settings.seed}"]
     if settings.margin != 0.10:
         parts.append(f"--margin {settings.margin:g}")
+    if settings.gpus != "auto":
+        parts.append(f"--gpus {_quoted(settings.gpus)}")
+    if settings.gpu_exporter:
+        parts.append(f"--gpu-exporter {_quoted(settings.gpu_exporter)}")
     parts += [
         flag for flag, on in (("--tighten", settings.tighten), ("--no-abort", not settings.abort)) if on
     ]

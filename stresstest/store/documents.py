@@ -55,8 +55,9 @@ def clean_url(url: str) -> str:
 
 
 def clean_settings(settings: RunSettings) -> RunSettings:
-    """Settings fit for the store: no credentials in the address."""
-    return replace(settings, base_url=clean_url(settings.base_url))
+    """Settings fit for the store: no credentials in the addresses."""
+    exporter = settings.gpu_exporter and clean_url(settings.gpu_exporter)
+    return replace(settings, base_url=clean_url(settings.base_url), gpu_exporter=exporter)
 
 
 def clean_profile(profile: EndpointProfile) -> EndpointProfile:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stresstest.clock import now
 from stresstest.model import (
     Generation,
+    GpuSample,
     PlaneVerdict,
     Run,
     RunSettings,
@@ -22,7 +23,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.store import generations, results, runs
+from stresstest.store import generations, gpus, results, runs
 from stresstest.store.engine import reading, writing
 from stresstest.store.faults import translated
 from stresstest.store.location import Address
@@ -150,6 +151,15 @@ class Store:
     def samples(self, run_id: str) -> list[ServerSample]:
         """The readings of a run in the order of time."""
         return self._read("reading samples", lambda c: generations.read_samples(c, run_id))
+
+    def add_gpu_samples(self, run_id: str, samples: Sequence[GpuSample]) -> None:
+        """Store readings of GPUs, all or none; write them in batches, not one by one."""
+        with self._write("storing GPU samples") as connection:
+            gpus.add(connection, run_id, samples)
+
+    def gpu_samples(self, run_id: str) -> list[GpuSample]:
+        """The GPU readings of a run in the order of time."""
+        return self._read("reading GPU samples", lambda c: gpus.read(c, run_id))
 
     # Thresholds
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """Head of alembic/versions; lets an up-to-date store open without loading alembic (0.4 s)."""
 
 VERSION_TABLE = "stresstest_schema"
@@ -105,6 +105,17 @@ sample = Table(
     Column("id", Integer, primary_key=True),
     _run_id(),
     Column("at", Float(53), nullable=False),
+    Column("body", Text, nullable=False),
+    Index(None, "run_id", "at"),
+)
+
+gpu_sample = Table(
+    "gpu_sample",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("at", Float(53), nullable=False),
+    Column("gpu", String(96), nullable=False),
     Column("body", Text, nullable=False),
     Index(None, "run_id", "at"),
 )

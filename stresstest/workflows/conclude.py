@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 
 from stresstest.detectors import can_judge
 from stresstest.diagnosis import annotate, plane_verdict
+from stresstest.diagnosis.gpu_series import GpuSeries, summarise_gpus
 from stresstest.errors import UsageError
-from stresstest.model import RIGORS, Generation, Phase, Run, RunResult, RunStatus, ServerSample, Threshold
+from stresstest.model import (
+    RIGORS,
+    Generation,
+    GpuSample,
+    Phase,
+    Run,
+    RunResult,
+    RunStatus,
+    ServerSample,
+    Threshold,
+)
 from stresstest.series import summarise
 from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve
 
@@ -36,7 +47,8 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     if status is not None:
         run = replace(run, status=status)
     samples = store.samples(run.id)
-    generations = annotate(store.generations(run.id), samples, run.profile, run.settings.decoding)
+    gpus = store.gpu_samples(run.id)
+    generations = annotate(store.generations(run.id), samples, run.profile, run.settings.decoding, gpus=gpus)
     certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
     settings = run.settings
     threshold = certified_threshold(
@@ -60,7 +72,8 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         seconds=store.wall_seconds(run.id),
         survival=survival_curve(certifying),
         server=summarise(samples),
-        notes=tuple(_notes(run, generations, samples)),
+        gpus=summarise_gpus(gpus),
+        notes=(*_notes(run, generations, samples), *_gpu_notes(gpus)),
     )
 
 
@@ -93,6 +106,13 @@ def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[Server
         notes.append(f"Language drift was not looked for: no identifier here knows {language!r}.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
+    certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    spoilt = sum(1 for g in certifying if g.invalid_from is not None)
+    if spoilt:
+        notes.append(
+            f"{spoilt} of {len(certifying)} certifying generations count only up to their first preemption "
+            "or GPU trouble: what followed was not the model alone."
+        )
     sources = {g.token_source for g in generations if g.tokens} - {"server"}
     if sources:
         notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
@@ -101,4 +121,15 @@ def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[Server
         notes.append(f"This client lagged up to {max(lags):.2f} s: timings are unreliable, texts are not.")
     if any(g.verdict.tokens and all(t.entropy is None for t in g.tokens) for g in generations):
         notes.append("Entropy was not measured: the server gave no logprobs.")
+    return notes
+
+
+def _gpu_notes(samples: Sequence[GpuSample]) -> list[str]:
+    series = GpuSeries.of(samples)
+    notes = []
+    if series.idle:
+        which = ", ".join(series.idle)
+        notes.append(f"GPU {which} stayed idle during the run: what it shows is not held for or against it.")
+    lost = {gpu: r.lost for gpu, readings in series.gpus.items() for r in readings if r.lost}
+    notes += [f"GPU {gpu} was lost during the run: {why}." for gpu, why in lost.items()]
     return notes

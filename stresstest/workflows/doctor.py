@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from stresstest.endpoint.defaults import generation_config
 from stresstest.errors import EndpointError, StoreError, UsageError
 from stresstest.model import EndpointProfile
 from stresstest.model.health import Check, State
+from stresstest.telemetry.gpus import COST, is_local
+from stresstest.telemetry.nvml import look
 from stresstest.telemetry.prometheus import recognise
 
 _KNOWN_VERSIONS = ((0, 15), (0, 33))
@@ -39,7 +42,8 @@ async def examine(
     telling(f"asking {Endpoint(base_url, api_key=api_key).base_url}")
     checks = await _endpoint(base_url, model, api_key)
     telling("looking at this machine")
-    return [*checks, _clock(), _store(store)]
+    gpus = await asyncio.to_thread(_gpus, base_url)
+    return [*checks, gpus, _clock(), _store(store)]
 
 
 async def _endpoint(base_url: str, model: str | None, api_key: str | None) -> list[Check]:
@@ -177,6 +181,25 @@ def _defaults(found: EndpointProfile) -> Check:
             "vllm serve … --generation-config vllm",
         )
     return Check("sampling defaults", State.OK, f"generation_config.json: {said}")
+
+
+def _gpus(base_url: str) -> Check:
+    found = look()
+    if found.trouble is not None:
+        return Check("NVML", State.MISSING, found.trouble.rstrip("."), COST, found.mend)
+    names = ", ".join(f"GPU {d.gpu} {d.name or ''}".rstrip() for d in found.devices)
+    if not is_local(base_url):
+        why = f"driver {found.driver}, {names}; but the server is on another machine"
+        return Check("NVML", State.MISSING, why, COST, "run with --gpu-exporter URL (dcgm-exporter)")
+    reasons: dict[str, dict[str, None]] = {}
+    for device in found.devices:
+        for what, why in device.missing.items():
+            reasons.setdefault(why, {})[what.replace("_", " ")] = None
+    if reasons:
+        gaps = "; ".join(f"{', '.join(what)} {why}" for why, what in reasons.items())
+        cost = "what is not told is shown as not measured"
+        return Check("NVML", State.DEGRADED, f"driver {found.driver}, {names}; {gaps}", cost)
+    return Check("NVML", State.OK, f"driver {found.driver}, {names}")
 
 
 def _clock() -> Check:

@@ -18,6 +18,7 @@ from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, wors
 from stresstest.model import EndpointProfile, Phase, Run, RunResult, RunSettings, RunStatus, ServerSample
 from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
+from stresstest.telemetry.gpus import GpuWatch
 from stresstest.telemetry.sampler import MetricsSampler, metrics_url
 from stresstest.workflows.conclude import conclude, find_run
 from stresstest.workflows.setting import (
@@ -60,6 +61,8 @@ async def run_campaign(
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model or None) as endpoint:
         profile, settings = await _unless(stop, ask_endpoint(endpoint, settings))
         horizon = await _unless(stop, horizon_for(endpoint, profile, prompts, settings))
+        gpus = await _watch_gpus(settings, stop)
+        profile = replace(profile, missing=(*profile.missing, *gpus.missing))
         run = Run(
             id=_new_id(),
             settings=replace(settings, horizon=horizon),
@@ -70,7 +73,7 @@ async def run_campaign(
             prompts_digest=prompts.digest(),
         )
         store.create_run(run)
-        return await _Campaign(run, store, progress, endpoint, prompts, api_key, stop).play()
+        return await _Campaign(run, store, progress, endpoint, prompts, gpus, api_key, stop).play()
 
 
 async def resume_campaign(
@@ -81,12 +84,14 @@ async def resume_campaign(
     base_url: str | None = None,
     budget_tokens: int | None = None,
     budget_seconds: float | None = None,
+    gpus: str | None = None,
+    gpu_exporter: str | None = None,
     api_key: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> Ending:
     """Go on with a stored run: what finished is not repeated; a run that is done is only concluded again.
 
-    Budgets, when given, replace the stored ones. Raises UsageError when the served model or the
+    Budgets and GPUs, when given, replace the stored ones. Raises UsageError when the served model or the
     prompts are no longer those that the run began with.
     """
     run = find_run(store, run_id)
@@ -95,6 +100,8 @@ async def resume_campaign(
         base_url=base_url or run.settings.base_url,
         budget_tokens=budget_tokens or run.settings.budget_tokens,
         budget_seconds=budget_seconds or run.settings.budget_seconds,
+        gpus=gpus or run.settings.gpus,
+        gpu_exporter=gpu_exporter or run.settings.gpu_exporter,
     )
     if run.status is RunStatus.DONE:
         progress.note(f"run {run.id} is already complete; nothing is sent")
@@ -111,8 +118,9 @@ async def resume_campaign(
         profile, _ = await _unless(stop, ask_endpoint(endpoint, settings))
         _refuse_another_model(run, profile)
         run = replace(run, settings=_with_declared_budget(store, run, settings))
+        watch = await _watch_gpus(settings, stop)
         store.update_run(run.id, status=RunStatus.RUNNING, ended=None, note=None, settings=run.settings)
-        return await _Campaign(run, store, progress, endpoint, prompts, api_key, stop).play()
+        return await _Campaign(run, store, progress, endpoint, prompts, watch, api_key, stop).play()
 
 
 class _Campaign:
@@ -125,6 +133,7 @@ class _Campaign:
         progress: Progress,
         endpoint: Endpoint,
         prompts: Prompts,
+        gpus: GpuWatch,
         api_key: str | None,
         stop: asyncio.Event | None,
     ) -> None:
@@ -133,12 +142,14 @@ class _Campaign:
         self.progress = progress
         self.endpoint = endpoint
         self.prompts = prompts
+        self.gpus = gpus
         self.api_key = api_key
         self.stop = stop or asyncio.Event()
         self.setup: LadderSetup = ladder_setup(run.settings, prompts, run.settings.horizon or 0)
         self.done = store.generations(run.id)
         self.samples: list[ServerSample] = store.samples(run.id)
         self.samples_stored = len(self.samples)
+        self.gpu_samples_stored = 0
         self.spent = sum(g.output_tokens for g in self.done)
         self.session_started = clock.now()
         self.seconds_before = store.wall_seconds(run.id)
@@ -155,6 +166,7 @@ class _Campaign:
         error: EndpointError | None = None
         try:
             async with AsyncExitStack() as stack:
+                stack.push_async_callback(self.gpus.stop)
                 await self._watch_metrics(stack)
                 await self._climb_and_certify()
         except EndpointError as caught:
@@ -221,6 +233,10 @@ class _Campaign:
         if fresh:
             await asyncio.to_thread(self.store.add_samples, self.run.id, fresh)
             self.samples_stored += len(fresh)
+        readings = self.gpus.samples[self.gpu_samples_stored :]
+        if readings:
+            await asyncio.to_thread(self.store.add_gpu_samples, self.run.id, readings)
+            self.gpu_samples_stored += len(readings)
 
     def _budget_spent(self) -> bool:
         settings = self.run.settings
@@ -257,6 +273,13 @@ def _save(store: Store, result: RunResult) -> None:
         result.verdict,
         distinct_prompts=result.distinct_prompts,
     )
+
+
+async def _watch_gpus(settings: RunSettings, stop: asyncio.Event | None) -> GpuWatch:
+    """The endpoint's GPUs, being sampled from now on where that is possible."""
+    gpus = GpuWatch(settings.gpus, settings.gpu_exporter, settings.base_url)
+    await _unless(stop, gpus.start())
+    return gpus
 
 
 async def _unless(stop: asyncio.Event | None, work: Coroutine[Any, Any, T]) -> T:

@@ -126,13 +126,15 @@ def test_several_processes_open_a_fresh_store_at_once(tmp_path: Path) -> None:
 
 def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     """A schema from the future is refused with a sentence, and nothing in it changes."""
+    from stresstest.store.tables import SCHEMA_REVISION
+
     path = tmp_path / "s.db"
     with open_store(str(path)) as store:
         store.create_run(make_run())
     _execute(path, "UPDATE stresstest_schema SET version_num = '9999'")
     with pytest.raises(StoreError, match=r"newer stresstest \(schema 9999"):
         open_store(str(path))
-    _execute(path, "UPDATE stresstest_schema SET version_num = '0001'")
+    _execute(path, f"UPDATE stresstest_schema SET version_num = '{SCHEMA_REVISION}'")
     with open_store(str(path)) as store:
         assert store.run("r1") == make_run()
 

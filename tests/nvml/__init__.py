@@ -1,0 +1,1 @@
+"""A stand-in for NVIDIA's library, compiled by the tests."""
