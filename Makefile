@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup test check format docs e2e e2e-full bench calibrate wheel clean
+.PHONY: help setup demo test check format docs e2e e2e-full bench calibrate wheel clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -16,6 +16,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $(STAMP)
+
+demo: $(STAMP)  ## the main job on the embedded simulator: verdict, evidence, report
+	$(BIN)/stresstest demo
 
 test: $(STAMP)  ## fast tests (under three minutes)
 	$(BIN)/python -m pytest
@@ -45,8 +48,10 @@ e2e-full: $(STAMP)  ## the statistical end to end: 700+ generations on real vLLM
 bench: $(STAMP)  ## client cost against the openai SDK's plain loop
 	$(BIN)/python benchmarks/client_cost.py
 
-calibrate: $(STAMP)  ## coverage of the certified bound over campaigns with a known truth
-	$(BIN)/python benchmarks/calibrate_bound.py
+calibrate: $(STAMP)  ## coverage over campaigns with a known truth, into docs/calibration.md (hours; CORES=4)
+	$(BIN)/python -m benchmarks.calibrate_campaigns --write
+	$(BIN)/python -m benchmarks.calibrate_service --write
+	$(BIN)/python -m benchmarks.calibrate_text --campaigns 1000 --processes $(or $(CORES),2) --write
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel
