@@ -13,11 +13,15 @@ COMMANDS = (
     ("run",),
     ("plan",),
     ("recommend",),
+    ("scan",),
     ("report",),
     ("runs",),
     ("runs", "list"),
     ("runs", "show"),
     ("runs", "delete"),
+    ("doctor",),
+    ("sim",),
+    ("demo",),
 )
 
 

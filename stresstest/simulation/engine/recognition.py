@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stresstest.tasks import LanguageTask, load_task, shipped_tasks
+from stresstest.tasks import LanguageTask, Task, load_task, shipped_tasks
 
 _SLOT = re.compile(r"\{(units|topic)\}")
 _UNIT_WORDS = {
@@ -86,11 +86,16 @@ class _Template:
     regex: re.Pattern[str]
 
 
+@lru_cache
+def _shipped(name: str) -> Task:
+    return load_task(name)
+
+
 @lru_cache(maxsize=1)
 def _templates() -> tuple[_Template, ...]:
     found = []
     for name in shipped_tasks():
-        for language in load_task(name).languages.values():
+        for language in _shipped(name).languages.values():
             found.append(_Template(name, language, "rigid", _regex(language.instruction)))
             if language.open_instruction is not None:
                 found.append(_Template(name, language, "open", _regex(language.open_instruction)))
@@ -153,7 +158,7 @@ def rephrased(text: str) -> Asked:
         return Asked(None, None, "open", "", None, PLAIN_TOKENS_PER_UNIT)
     _, task, units = min(hits)
     language = guess_language(text)
-    known = load_task(task).languages.get(language)
+    known = _shipped(task).languages.get(language)
     per_unit = PLAIN_TOKENS_PER_UNIT if known is None else known.tokens_per_unit
     return Asked(task, language, "rigid", "", units, per_unit, pattern=known.unit_regex if known else None)
 
