@@ -68,7 +68,7 @@ class FloodingDetector:
         self._position = 0
         self._figures = 0
         self._tokens = 0
-        self._window: deque[_Word] = deque()
+        self._window: deque[tuple[str, int, int, int]] = deque()  # the fields of `_Word`: plain is quicker
         self._counts: dict[str, int] = {}
         self._kinds: dict[str, tuple[int, str]] = {}
         self._floods: list[_Flood] = []
@@ -92,10 +92,10 @@ class FloodingDetector:
             self._figures += 1
             return
         counts, window = self._counts, self._window
-        window.append(_Word(word, self._position, self._figures, self._tokens))
+        window.append((word, self._position, self._figures, self._tokens))
         counts[word] = counts.get(word, 0) + 1
         if len(window) > WINDOW:
-            old = window.popleft().text
+            old = window.popleft()[0]
             if counts[old] == 1:
                 del counts[old]
             else:
@@ -115,7 +115,7 @@ class FloodingDetector:
             return self._current.onset if self._current.due else None
         if len(self._window) < OPEN_WORDS:
             return None
-        words = list(self._window)
+        words = list(map(_Word._make, self._window))
         few = _owners(words[-OPEN_WORDS:])
         if not few:
             return None
@@ -126,10 +126,10 @@ class FloodingDetector:
 
     def symptoms(self) -> list[Symptom]:
         """Every flooded stretch, in order of onset."""
-        return [_symptom(flood) for flood in self._floods]
+        return [_symptom(flood) for flood in self._floods] if self._floods else []
 
     def _judge(self) -> None:
-        words = list(self._window)
+        words = list(map(_Word._make, self._window))
         few = _owners(words)
         if not few or self._typographic(words):
             return

@@ -1,19 +1,31 @@
-"""Is this passage in the wanted language? A fast screen, and a second opinion only on a "no".
+"""Is this passage in the wanted language? Cheap screens first, and two opinions before a "no".
 
-Three sources, cheapest first: the script of the letters (`unicodedata`); py3langid, about 30 µs
-a passage; and, only when the screen names another language, langdetect (seeded), about 1–6 ms. Both
-must call a passage foreign. Close relatives (Italian and Spanish, Danish and Norwegian) are told
-apart only when both are sure and agree. Both libraries are loaded at the first passage judged.
+Cheapest first: function words (`function_words`) and the script of the letters (`scripts`), a few
+microseconds; py3langid, about 40 µs a passage; and, only when it names another language, langdetect
+(seeded), about 1 ms. Both must call a passage foreign, or one of them and its function words. Close
+relatives (Italian and Spanish, Danish and Norwegian) are told apart only when the votes are sure and
+agree. Both libraries are loaded at the first passage judged.
 """
 
 from __future__ import annotations
 
-import unicodedata
+import copy
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stresstest.detectors.function_words import plainly
+from stresstest.detectors.function_words import LISTED, Count, count
+from stresstest.detectors.scripts import (
+    SCRIPTS_OF,
+    beyond_latin,
+    is_latin,
+    latin_part,
+    latin_runs,
+    plainly_in_script,
+    size,
+    weights,
+)
 
 _CODES = (
     "ar bg ca cs da de el en es et eu fa fi fr gl he hi hr hu id it ja ko lt lv ms nl no pl pt ro ru sk sl sq"
@@ -34,35 +46,39 @@ _RELATIVES = (
     frozenset({"hi", "ne", "mr"}),
     frozenset({"ar", "fa", "ur"}),
 )
-_SCRIPTS = {
-    **dict.fromkeys(("ru", "uk", "bg", "be", "mk"), ("CYRILLIC",)),
-    "sr": ("CYRILLIC", "LATIN"),
-    "el": ("GREEK",),
-    **dict.fromkeys(("ar", "fa", "ur"), ("ARABIC",)),
-    "he": ("HEBREW",),
-    **dict.fromkeys(("hi", "mr", "ne"), ("DEVANAGARI",)),
-    "th": ("THAI",),
-    "zh": ("CJK",),
-    "ja": ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"),
-    "ko": ("HANGUL", "CJK"),
-    **{"bn": ("BENGALI",), "ta": ("TAMIL",), "te": ("TELUGU",), "ka": ("GEORGIAN",), "hy": ("ARMENIAN",)},
+_TWINS = (frozenset({"id", "ms"}), frozenset({"pt", "gl"}), frozenset({"no", "da"}))
+"""Not told apart at all: the votes between them are coin tosses."""
+_STRANGERS = {
+    "ru": re.compile("[іїєґўјљњђћ]"),
+    "ar": re.compile("[پچژگکیٹڈںے]"),
+    "fa": re.compile("[ٹڈںے]"),
+    "hi": re.compile("[ळ]"),
 }
-_DENSE = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})
+"""Letters of the same script that the language itself does not use: the identifier must decide."""
 _SAMPLE = 300
 """Characters of a passage that are looked at: more cannot change the answer."""
+_SCREENED, _VOTE = 0.5, 0.9
+_NEAR_SCREENED, _NEAR_VOTE = 0.9, 0.98
+"""Least probabilities by py3langid and against the wanted language by langdetect; for relatives, both
+for the other language."""
+_ROMANISED_WORDS = 8
+_RUN_GRAMMAR = 2
+_KANA_IN_CHINESE = 0.3
+_KANA_IN_JAPANESE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """foreign: both votes say so. language: what it is instead. score: the weaker vote, 0-1.
 
-    script: the letters alone decided.
+    script: the letters alone decided. share: of the passage, what is foreign.
     """
 
     foreign: bool
     language: str | None = None
     score: float = 0.0
     script: bool = False
+    share: float = 1.0
 
 
 NATIVE = Opinion(foreign=False)
@@ -77,100 +93,160 @@ def normalised(language: str) -> str:
 def can_judge(language: str) -> bool:
     """Whether drift away from this language can be told: by its script or by the identifier."""
     code = normalised(language)
-    return code in _SCRIPTS or code in _screen(code).labels
+    return code in SCRIPTS_OF or code in screen(code).labels
 
 
 def warm_up(wanted: str) -> None:
     """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
-    _screen(normalised(wanted))
-    _langdetect("This sentence is only here to load the profiles of every language once.")
+    screen(normalised(wanted))
+    langdetect_votes("This sentence is only here to load the profiles of every language once.")
 
 
-def judge(text: str, wanted: str) -> Opinion:
-    """Whether `text` (prose, 60 or more characters) is in another language than `wanted` (normalised)."""
+def glance(text: str, wanted: str) -> bool:
+    """Whether the cheap screens alone leave no doubt that `text` is in the wanted language."""
+    if is_latin(wanted):
+        return wanted in LISTED and count(text[:_SAMPLE]).plainly(wanted)
     text = text[:_SAMPLE]
-    if plainly(text, wanted):
+    if not plainly_in_script(text, wanted):
+        return False
+    if wanted in ("zh", "ja", "ko"):
+        return _judge_kana(weights(text), wanted) is NATIVE and not latin_runs(text)
+    strangers = _STRANGERS.get(wanted)
+    return strangers is not None and not strangers.search(text) and not latin_runs(text)
+
+
+def judge(text: str, wanted: str, *, sure: bool = True) -> Opinion:
+    """Whether `text` (prose) is in another language than `wanted` (normalised).
+
+    sure: ask for the second vote. Without it, for text known to be foreign already, the first suffices.
+    """
+    text = text[:_SAMPLE]
+    counted = count(text)
+    if is_latin(wanted) and counted.plainly(wanted):
         return NATIVE
-    by_script = _judge_script(text, wanted)
+    by_script = _judge_script(text, wanted, sure=sure)
     if by_script is not None:
         return by_script
-    language, screened = _screen(wanted).classify(text)
-    if language == wanted:
-        return NATIVE
-    if wanted not in _screen(wanted).labels:
-        return NATIVE
-    return _confirm(text, wanted, language, screened)
+    return _vote(text, wanted, counted, sure=sure)
 
 
-def _judge_script(text: str, wanted: str) -> Opinion | None:
+def _vote(text: str, wanted: str, counted: Count, *, sure: bool) -> Opinion:
+    language, screened = screen(wanted).classify(text)
+    if language == wanted or wanted not in screen(wanted).labels:
+        return NATIVE
+    if any({wanted, language} <= twins for twins in _TWINS):
+        return NATIVE
+    if _grammatical(counted, wanted, language):
+        return Opinion(True, language, max(screened, 0.9))
+    return _confirm(text, wanted, language, screened) if sure else Opinion(True, language, screened)
+
+
+def _grammatical(counted: Count, wanted: str, language: str) -> bool:
+    """Whether the function words, too, are those of `language` and hardly any of `wanted`."""
+    if language not in LISTED or wanted not in LISTED:
+        return False
+    own, theirs = counted.uses.get(wanted, 0), counted.uses.get(language, 0)
+    only = counted.only.get(language, 0)
+    return only >= 2 and theirs >= 3 and own <= 0.5 * theirs and not counted.only.get(wanted, 0)
+
+
+def _judge_script(text: str, wanted: str, *, sure: bool) -> Opinion | None:
     """A verdict from the letters alone, None when the script fits or decides nothing."""
-    scripts = _SCRIPTS.get(wanted, ("LATIN",))
-    if scripts == ("LATIN",) and max(text, default="") < "\u0250":
+    scripts = SCRIPTS_OF.get(wanted, ("LATIN",))
+    if scripts == ("LATIN",) and not beyond_latin(text):
         return None
-    weights: dict[str, int] = {}
-    for char in text:
-        if char.isalpha():
-            script = _script(char)
-            weights[script] = weights.get(script, 0) + (3 if script in _DENSE else 1)
-    total = sum(weights.values())
+    found = weights(text)
+    total = sum(found.values())
     if not total:
         return NATIVE
-    fitting = sum(weights.get(s, 0) for s in scripts)
-    main = max(weights, key=lambda s: (weights[s], s))
+    if (kana := _judge_kana(found, wanted)) is not None and kana.foreign:
+        return kana
+    fitting = sum(found.get(s, 0) for s in scripts)
+    main = max(found, key=lambda s: (found[s], s))
     if main in scripts:
-        return _judge_kana(weights, wanted, total)
-    if fitting / total > (0.5 if scripts == ("LATIN",) else 0.2):
-        return NATIVE
-    # Names, formulas and terms in Latin letters are common everywhere: that needs the votes' word.
+        if found.get("LATIN", 0) and not is_latin(wanted) and (run := _foreign_run(text)):
+            return run
+        return None if is_latin(wanted) or wanted in _STRANGERS else NATIVE
+    if fitting / total > (0.4 if scripts == ("LATIN",) else 0.2):
+        return (None if is_latin(wanted) else _foreign_run(text)) or NATIVE
+    # Names, formulas and terms in Latin letters are common everywhere: that needs more.
     if main == "LATIN":
-        language, screened = _screen(wanted).classify(text)
-        return NATIVE if language == wanted else _confirm(text, wanted, language, screened)
-    return Opinion(True, _screen(wanted).classify(text)[0], 1.0 - fitting / total, script=True)
+        return _judge_latin(text, wanted, sure=sure)
+    return Opinion(True, screen(wanted).classify(text)[0], 1.0 - fitting / total, script=True)
 
 
-def _judge_kana(weights: dict[str, int], wanted: str, total: int) -> Opinion | None:
+def _judge_latin(text: str, wanted: str, *, sure: bool) -> Opinion:
+    """A passage in Latin letters where another script is wanted: prose, not a list of names or terms."""
+    text = latin_part(text)
+    words = text.split()
+    plain = sum(word[:1].islower() for word in words)
+    language, screened = screen("en").classify(text)
+    counted = count(text)
+    romanised = language not in LISTED or not counted.uses
+    if romanised and language != "en" and plain >= _ROMANISED_WORDS and plain >= 0.6 * len(words):
+        return Opinion(True, language, 1.0, script=True)
+    if sum(counted.only.values()) >= _RUN_GRAMMAR and plain >= 0.4 * len(words):
+        return Opinion(True, language, max(screened, 0.9))
+    if language == wanted:
+        return NATIVE
+    return _confirm(text, wanted, language, screened) if sure else Opinion(True, language, screened)
+
+
+def _foreign_run(text: str) -> Opinion | None:
+    """A sentence's worth of Latin words inside text of another script, with grammar in it."""
+    for run in latin_runs(text):
+        counted = count(run)
+        lower = sum(word[:1].islower() for word in run.split())
+        if counted.only and sum(counted.only.values()) >= _RUN_GRAMMAR and 2 * lower >= counted.words:
+            language = max(counted.only, key=lambda code: (counted.only[code], code))
+            return Opinion(True, language, 0.9, share=len(run) / size(text))
+    return None
+
+
+def _judge_kana(found: dict[str, int], wanted: str) -> Opinion | None:
     """Chinese wanted and kana in it: Japanese; Japanese or Korean wanted and only Han: Chinese."""
-    han = weights.get("CJK", 0) / total
-    kana = (weights.get("HIRAGANA", 0) + weights.get("KATAKANA", 0)) / total
-    if wanted == "zh" and kana > 0.3:
+    if wanted not in ("zh", "ja", "ko"):
+        return None
+    total = sum(found.values())
+    han, kana = found.get("HAN", 0) / total, found.get("KANA", 0) / total
+    if wanted == "zh" and kana > _KANA_IN_CHINESE:
         return Opinion(True, "ja", kana, script=True)
-    if wanted == "ja" and kana < 0.05 and han > 0.8:
+    if wanted == "ja" and kana < _KANA_IN_JAPANESE and han > 0.8:
         return Opinion(True, "zh", han, script=True)
-    if wanted == "ko" and weights.get("HANGUL", 0) / total < 0.1 and han > 0.8:
-        return Opinion(True, "zh", han, script=True)
-    return None if wanted not in ("zh", "ja", "ko") else NATIVE
-
-
-@lru_cache(maxsize=4096)
-def _script(char: str) -> str:
-    return unicodedata.name(char, "UNKNOWN").split(" ")[0]
+    if wanted == "ko" and found.get("HANGUL", 0) / total < 0.1 and han + kana > 0.8:
+        return Opinion(True, "ja" if kana > _KANA_IN_CHINESE else "zh", han + kana, script=True)
+    return NATIVE
 
 
 def _confirm(text: str, wanted: str, language: str, screened: float) -> Opinion:
     """The second vote. A relative of the wanted language must be named by both, with near certainty."""
-    votes = _langdetect(text)
     near = any(wanted in family and language in family for family in _RELATIVES)
+    if screened < (_NEAR_SCREENED if near else _SCREENED):
+        return NATIVE
+    votes = langdetect_votes(text)
     if near:
         vote = votes.get(language, 0.0)
-        sure = vote >= 0.98 and screened >= 0.9
-        return Opinion(True, language, min(vote, screened)) if sure else NATIVE
+        return Opinion(True, language, min(vote, screened)) if vote >= _NEAR_VOTE else NATIVE
     against = 1.0 - votes.get(wanted, 0.0) if votes else 0.0
-    if against < 0.9 or screened < 0.5:
-        return NATIVE
-    return Opinion(True, language, min(against, screened))
+    return Opinion(True, language, min(against, screened)) if against >= _VOTE else NATIVE
 
 
-@lru_cache(maxsize=8)
-def _screen(wanted: str) -> Any:
-    """py3langid over `SCREENED` and the wanted language: our own instance, its global one is shared."""
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@lru_cache(maxsize=16)
+def screen(wanted: str) -> Any:
+    """py3langid over `SCREENED` and the wanted language: our own instance, its global one is shared."""
+    identifier = copy.copy(_identifier())
     identifier.set_languages((SCREENED | {wanted}) & set(identifier.labels))
     return identifier
 
 
-def _langdetect(text: str) -> dict[str, float]:
+def langdetect_votes(text: str) -> dict[str, float]:
     """Language → probability; empty when langdetect finds nothing to go by."""
     from langdetect import DetectorFactory, LangDetectException, detect_langs
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stresstest.detectors.base import Detector, PanelSpec
 from stresstest.detectors.entropy import EntropyDetector
 from stresstest.detectors.flooding import FloodingDetector
+from stresstest.detectors.gibberish import GibberishDetector
 from stresstest.detectors.language import LanguageDetector
 from stresstest.detectors.loop import LoopDetector
+from stresstest.detectors.marks import ALONE
+from stresstest.detectors.near_loop import NearLoopDetector
 from stresstest.detectors.segment import TextFeed
 from stresstest.detectors.structure import StructureDetector
 from stresstest.detectors.truncation import TruncationDetector
@@ -28,11 +32,7 @@ _LOOPS = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
 _EXACT = (*_LOOPS, SymptomKind.TRUNCATION)
 """Their onset is exact by definition; nothing dates it back."""
 
-_SILENT = Token("", reasoning=True)
-
-_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
-"""Scripts without spaces between words: every character is a token of its own."""
-_PIECE = re.compile(rf"[^\S\n]*(?:[{_ALONE}]|[^\W{_ALONE}]{{1,32}}|[^\w\s]|\n)|[^\S\n]+")
+_PIECE = re.compile(rf"[^\S\n]*(?:[{ALONE}]|[^\W{ALONE}]{{1,32}}|[^\w\s]|\n)|[^\S\n]+")
 
 
 class Panel:
@@ -47,17 +47,21 @@ class Panel:
         self._loop = LoopDetector(spec)
         self._structure = StructureDetector(spec, self._feed)
         self._entropy = EntropyDetector()
+        self._numbered = spec.unit_pattern is not None
         self._shifted = False
-        on_text: tuple[Detector, ...] = (
-            self._entropy,
-            LanguageDetector(spec, self._feed),
-            self._structure,
-            TruncationDetector(spec, self._feed),
-        )
-        on_tokens: tuple[Detector, ...] = (self._loop, FloodingDetector(spec))
-        self._detectors = on_tokens + on_text
+        language = LanguageDetector(spec, self._feed)
+        gibberish = GibberishDetector(spec, self._feed)
+        truncation = TruncationDetector(spec, self._feed)
+        near_loop, flooding = NearLoopDetector(spec), FloodingDetector(spec)
+        on_tokens: tuple[Detector, ...] = (self._loop, near_loop, flooding, self._entropy, gibberish)
+        on_spans: tuple[Detector, ...] = (language, self._structure)
+        self._detectors: tuple[Detector, ...] = (*on_tokens, *on_spans, truncation)
         self._on_tokens = tuple(detector.update for detector in on_tokens)
-        self._on_text = tuple(detector.update for detector in on_text)
+        # These act only where a sentence or a line's head is complete, and truncation at the end.
+        self._on_spans = tuple(detector.update for detector in on_spans)
+        # Only these can find something between two spans; entropy proves nothing alone.
+        self._quick: tuple[Detector, ...] = (self._loop, near_loop, flooding, gibberish)
+        self._spans = self._spans_looked = 0
         self._tokens = 0
         self._looked = 0
         self._alarm: int | None = None
@@ -69,10 +73,11 @@ class Panel:
         self._feed.update(token)
         for update in self._on_tokens:
             update(token)
-        if token.reasoning:
-            token = _SILENT
-        for update in self._on_text:
-            update(token)
+        spans = len(self._feed.sentences) + len(self._feed.heads)
+        if spans != self._spans:
+            self._spans = spans
+            for update in self._on_spans:
+                update(token)
         if not self._shifted and (rise := self._entropy.rise) is not None:
             self._shifted = True
             self._structure.corroborate(rise)
@@ -82,11 +87,19 @@ class Panel:
         """The token at which a degeneration became certain, or None. Never changes once set."""
         if self._alarm is None and self._looked != self._tokens:
             self._looked = self._tokens
-            for detector in self._detectors:
-                for symptom in detector.symptoms():
-                    if symptom.confirmed and (self._alarm is None or symptom.alarm < self._alarm):
-                        self._alarm = symptom.alarm
+            for detector in self._quick:
+                if detector.symptoms():
+                    self._look(detector)
+            if self._spans != self._spans_looked or self._finished:
+                self._spans_looked = self._spans
+                for detector in self._detectors:
+                    self._look(detector)
         return self._alarm
+
+    def _look(self, detector: Detector) -> None:
+        for symptom in detector.symptoms():
+            if symptom.confirmed and (self._alarm is None or symptom.alarm < self._alarm):
+                self._alarm = symptom.alarm
 
     def finish(self, finish_reason: str | None) -> Verdict:
         """The output has ended ("stop", "length", None when lost or unknown). Later calls only answer."""
@@ -100,7 +113,7 @@ class Panel:
 
     def verdict(self) -> Verdict:
         """What is known so far; after `finish`, of the whole output."""
-        symptoms = _settled([symptom for detector in self._detectors for symptom in detector.symptoms()])
+        symptoms = settled([symptom for detector in self._detectors for symptom in detector.symptoms()])
         confirmed = [symptom for symptom in symptoms if symptom.confirmed]
         first = min(confirmed, key=_precedence, default=None)
         onset = self._dated(first, symptoms) if first else None
@@ -108,7 +121,7 @@ class Panel:
         standing = any(loop.end is None for loop in loops)
         return Verdict(
             tokens=self._tokens,
-            observed=self._observed() if onset is None else onset - 1,
+            observed=self._observed(symptoms) if onset is None else onset - 1,
             onset=onset,
             alarm=first.alarm if first else None,
             symptom=first.kind if first else None,
@@ -120,9 +133,17 @@ class Panel:
             score=max((s.score if s.confirmed else s.score / 2 for s in symptoms), default=0.0),
         )
 
-    def _observed(self) -> int:
+    def _observed(self, symptoms: list[Symptom]) -> int:
+        """Up to the oldest open candidate, and up to a warning that still stands where the output ends."""
         opened = [d.open_from for d in self._detectors]
+        opened += [s.onset for s in symptoms if s.end is None and self._may_be_confirmed(s)]
         return min((start - 1 for start in opened if start is not None), default=self._tokens)
+
+    def _may_be_confirmed(self, warning: Symptom) -> bool:
+        """A change of entropy never is, nor are odd sentences in a text without units."""
+        if warning.kind is SymptomKind.STRUCTURE_BREAK:
+            return self._numbered
+        return warning.kind is not SymptomKind.ENTROPY_SHIFT
 
     def _dated(self, first: Symptom, symptoms: list[Symptom]) -> int:
         """The onset of the first symptom, dated back by the warnings that belong to it.
@@ -175,18 +196,38 @@ def _precedence(symptom: Symptom) -> tuple[int, int, str]:
     return symptom.onset, symptom.alarm, symptom.kind
 
 
-def _settled(symptoms: list[Symptom]) -> list[Symptom]:
-    """All symptoms by onset, without the floods that are nothing but an exact loop's own words.
+def settled(symptoms: list[Symptom]) -> list[Symptom]:
+    """All symptoms by onset, each failure once.
 
-    A loop of few words floods its window from its first copy on, which is legitimate text.
+    A loop of few words floods its window from its first copy on, which is legitimate text, and an exact
+    loop is a near-loop too. A near-loop that leads into an exact loop, and was not proven before that
+    loop's second copy, is how the loop began: a warning. The exact onset is better known.
     """
-    loops = [s for s in symptoms if s.kind in _LOOPS and s.confirmed]
+    exact = [s for s in symptoms if s.kind is SymptomKind.LOOP and s.confirmed]
+    near = [_yielding(s, exact) for s in symptoms if s.kind is SymptomKind.NEAR_LOOP]
+    near = [s for s in near if not any(_covers(loop, s.onset) for loop in exact)]
     kept = [
         symptom
         for symptom in symptoms
-        if symptom.kind is not SymptomKind.FLOODING or not any(_covers(loop, symptom.onset) for loop in loops)
+        if symptom.kind is not SymptomKind.NEAR_LOOP
+        and (symptom.kind is not SymptomKind.FLOODING or not any(_covers(s, symptom.onset) for s in exact))
+        and (symptom.kind is not SymptomKind.TRUNCATION or not any(_within(s, symptom) for s in exact))
     ]
-    return sorted(kept, key=_precedence)
+    return sorted([*kept, *near], key=_precedence)
+
+
+def _yielding(near: Symptom, exact: list[Symptom]) -> Symptom:
+    """The near-loop, as a warning if it stands into an exact loop and was proven only by it."""
+    leads = any(
+        near.onset < loop.onset <= near.alarm and (near.end is None or near.end >= loop.onset)
+        for loop in exact
+    )
+    return replace(near, confirmed=False) if leads else near
+
+
+def _within(loop: Symptom, truncation: Symptom) -> bool:
+    """A loop that ends the output ends it in mid-sentence: the sentence that is cut is the loop's own."""
+    return loop.end is None and (loop.onset if loop.start is None else loop.start) <= truncation.alarm
 
 
 def _covers(loop: Symptom, position: int) -> bool:

@@ -25,9 +25,13 @@ _INLINE = re.compile(
     r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
 )
 _HEADING = re.compile(r"[\W_]*(?:[^\W\d]+[^\w\n]{1,4}){0,2}\(?\d{1,6}(?:[\W_]+|$)|[#>*\-+•–—\s]+")
+_MARKED = re.compile(r"[`~>|\"«“„「『‹$@</\\*_#]|www\.|  ")
+"""Without any of these nothing can be taken out."""
 _MARKS = re.compile(r"[*_#>|]+")
-_CLOSING = {"«": "»", "“": "”", "„": "“”", "「": "」", "『": "』", '"': '"', "‹": "›"}
-_OPENING = re.compile(r'[«“„「『‹]|(?<![\w.,;:!?…])"(?=\S)')
+_CLOSING = {"«": "»", "“": "”", "„": "“”", "「": "」", "『": "』", '"': '"', "‹": "›", "`": "`"}
+_OF_ONE_LINE = ('"', "`")
+"""Marks that open and close alike: one that is not closed in its line was a slip."""
+_OPENING = re.compile(r'[«“„「『‹`]|(?<![\w.,;:!?…])"(?=\S)')
 _SQUEEZE = re.compile(r"\s{2,}")
 
 
@@ -37,22 +41,51 @@ def strip_heading(text: str) -> str:
     return text[match.end() :] if match else text
 
 
-class ProseFilter:
-    """Call it with each sentence in order; it returns the prose of the sentence, possibly empty."""
+def _without_heading(text: str) -> str:
+    """`strip_heading`, but a quotation that opens before a number ("“1. …") stays open."""
+    prose = strip_heading(text)
+    head = text[: len(text) - len(prose)]
+    return next((mark for mark in reversed(head) if mark in _CLOSING), "") + prose
 
-    def __init__(self) -> None:
+
+class ProseFilter:
+    """Call it with each sentence in order; it returns the prose of the sentence, possibly empty.
+
+    quotations: take them out (the default), or keep what they say.
+    """
+
+    def __init__(self, *, quotations: bool = True) -> None:
+        self._quotations = quotations
         self._fenced = False
+        self._line = -1
+        self._cited = False
         self._until = ""
         self._quoted = 0
 
-    def __call__(self, text: str) -> str:
+    def passes(self, text: str, line: int) -> bool:
+        """Whether a sentence is all prose; then it need not be filtered."""
+        if self._fenced or self._until or (self._cited and line == self._line):
+            return False
+        return not text.startswith((">", "|")) and _MARKED.search(text) is None
+
+    def __call__(self, text: str, line: int = -1) -> str:
+        """The prose of a sentence of the given line; every sentence of a quoted line or table row is out."""
+        if line != self._line:
+            self._line = line
+            self._cited = text.startswith((">", "|"))
+            if self._until in _OF_ONE_LINE:
+                self._until = ""
+        if not (self._fenced or self._until or self._cited or _MARKED.search(text)):
+            return strip_heading(text)
         if _FENCE.match(text):
             self._fenced = not (self._fenced or text.rstrip("`~ ").find("```") > 0)
             return ""
-        if self._fenced or text.startswith((">", "|")):
+        if self._fenced or self._cited or text.startswith((">", "|")):
             return ""
-        text = strip_heading(text)
-        text = self._without_quotations(_INLINE.sub(" ", text))
+        text = _without_heading(text)
+        text = _INLINE.sub(" ", text)
+        if self._quotations:
+            text = self._without_quotations(text)
         return _SQUEEZE.sub(" ", _MARKS.sub("", text)).strip()
 
     def _without_quotations(self, text: str) -> str:

@@ -90,6 +90,16 @@ class TextFeed:
         return self._pending
 
     @property
+    def pending_at(self) -> int:
+        """The character at which the unfinished sentence begins."""
+        return self._pending_at
+
+    @property
+    def pending_line(self) -> int:
+        """The index of the line that the unfinished sentence begins in."""
+        return self._sentence_line
+
+    @property
     def pending_from(self) -> int | None:
         """First token of the unfinished sentence, also after `close`; None when there is none."""
         if self.closed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stresstest.detectors.function_words import plainly
+from stresstest.detectors.function_words import plainly, quickly
 
 NATIVE = {
     "it": "Il guardiano del faro non sapeva che la nave era già partita, perché nessuno glielo aveva detto "
@@ -35,7 +35,16 @@ def test_a_half_foreign_passage_goes_to_the_identifier(wanted: str, other: str) 
     """Drift begins in the middle of sentences: a mixture is never plain."""
     if wanted != other:
         half = len(NATIVE[other]) // 2
-        assert not plainly(NATIVE[wanted][: len(NATIVE[wanted]) // 2] + " " + NATIVE[other][half:], wanted)
+        mixture = NATIVE[wanted][: len(NATIVE[wanted]) // 2] + " " + NATIVE[other][half:]
+        assert not plainly(mixture, wanted)
+        assert not quickly(mixture, wanted)
+        assert not quickly(NATIVE[other], wanted)
+
+
+@pytest.mark.parametrize("language", ["it", "en", "fr", "de"])
+def test_the_fast_path_passes_plain_prose(language: str) -> None:
+    """Or every sentence of a healthy answer would be looked at twice."""
+    assert quickly(NATIVE[language], language)
 
 
 def test_what_it_cannot_judge_it_does_not_pass() -> None:

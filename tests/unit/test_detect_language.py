@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.infer import infer_group, infer_language
 from stresstest.detectors.language import LanguageDetector
 from stresstest.detectors.segment import TextFeed
 from stresstest.model import SymptomKind, Token
@@ -106,16 +107,20 @@ HEALTHY_IT = [
     " Docker e GitLab, mentre il load balancer distribuisce le richieste HTTP ai server di backend.",
     "Vicino a loro sedevano John Smith, Sarah Connor, William Shakespeare e Jean-Baptiste de La Fontaine,"
     " e nessuno di loro conosceva ancora la storia del mulino.",
-    "Come disse il poeta: «The woods are lovely, dark and deep, but I have promises to keep, and miles to go"
+    "Come disse il poeta: «The woods are lovely, dark and deep, but I have promises to keep, and "
+    "miles to go"
     " before I sleep». Poi chiuse il libro e tornò a casa sotto la pioggia.",
     "Le disse: “I have always loved you and I will never leave this town again, whatever happens”. Lei non"
     " rispose e guardò il mare per molto tempo.",
     "Per maggiori dettagli si veda https://www.example.com/the/quick/brown/fox/jumps/over/the/lazy/dog.html"
     " oppure si scriva all'indirizzo the.quick.brown.fox@example.com entro la fine del mese.",
-    "Il comando da eseguire è `git commit --amend --no-edit && git push --force-with-lease origin main` e va"
+    "Il comando da eseguire è `git commit --amend --no-edit && git push --force-with-lease origin "
+    "main` e va"
     " lanciato dalla cartella del progetto.",
-    "```python\nfor item in the_list_of_all_items:\n    print('this is the item that we want to see', item)\n"
-    "    # if the item is not what we expected we should stop here and stop\n```\nIl ciclo stampa ogni cosa.",
+    "```python\nfor item in the_list_of_all_items:\n    print('this is the item that we want to "
+    "see', item)\n"
+    "    # if the item is not what we expected we should stop here and stop\n```\nIl ciclo stampa "
+    "ogni cosa.",
     '{"customer name and address": "Mario Rossi, via Garibaldi dodici, Torino", "delivery instructions":'
     ' "lasciare il pacco al portiere se nessuno risponde al citofono"}',
 ]
@@ -152,7 +157,8 @@ def test_a_drift_that_returns_for_good_has_an_end_and_a_second_drift_is_another(
 @pytest.mark.parametrize(
     "foreign",
     [
-        "老渔夫在天黑之后才回到港口，那时已经没有人在等他了。村子的广场上，孩子们追着一只狗跑。老师打开窗户，听了很久雨声。"
+        "老渔夫在天黑之后才回到港口，那时已经没有人在等他了。村子的广场上，孩子们追着一只狗跑。老师"
+        "打开窗户，听了很久雨声。"
         "那天早上面包很早就卖完了，面包店门口的队伍一动不动。",
         "Старый рыбак вернулся в гавань, когда уже стемнело и никто его не ждал. На площади дети бегали за"
         " собакой, которая потеряла хозяина.",
@@ -184,7 +190,7 @@ def test_what_is_not_yet_judged_is_open() -> None:
     text = " ".join(PROSE["it"][:3])
     cut = text + " Poi, uscendo"
     assert watch(cut, "it", "length")[0].open_from == token_of(cut, "Poi")
-    drifting = text + " " + PROSE["en"][0]
+    drifting = text + " " + " ".join(PROSE["it"][3:]) + " " + PROSE["en"][0]
     assert watch(drifting, "it", None)[0].open_from == token_of(drifting, PROSE["en"][0])
 
 
@@ -204,3 +210,142 @@ def test_the_cut_into_tokens_does_not_move_the_onset(sizes: list[int]) -> None:
     detector.finish("stop")
     (symptom,) = detector.symptoms()
     assert symptom.onset == feed.token_at(text.index(PROSE["fr"][0]))
+
+
+FIFTEEN = {
+    **{code: " ".join(lines[:2]) for code, lines in PROSE.items()},
+    "de": "Der alte Fischer kam erst in den Hafen zurück, als es schon dunkel war. Die Lehrerin "
+    "öffnete das Fenster und"
+    " hörte lange dem Regen auf den Dächern zu.",
+    "es": "El viejo pescador volvió al puerto cuando ya era de noche y nadie lo esperaba. La "
+    "maestra abrió la ventana"
+    " y escuchó durante mucho tiempo el ruido de la lluvia sobre los tejados.",
+    "pt": "O velho pescador voltou ao porto quando já era noite e ninguém o esperava mais. A "
+    "professora abriu a janela"
+    " e ouviu durante muito tempo o barulho da chuva nos telhados das casas.",
+    "id": "Nelayan tua itu kembali ke pelabuhan ketika hari sudah gelap dan tidak ada lagi yang "
+    "menunggunya. Ibu guru"
+    " membuka jendela dan mendengarkan suara hujan di atas atap rumah.",
+    "tr": "Yaşlı balıkçı limana döndüğünde hava çoktan kararmıştı ve onu bekleyen kimse kalmamıştı. "
+    "Öğretmen pencereyi"
+    " açtı ve uzun süre çatılara yağan yağmurun sesini dinledi.",
+    "vi": "Ông lão đánh cá trở về bến cảng khi trời đã tối và không còn ai đợi ông nữa. Cô giáo mở "
+    "cửa sổ và lắng nghe"
+    " rất lâu tiếng mưa rơi trên những mái nhà.",
+    "ru": "Старый рыбак вернулся в гавань, когда уже стемнело и никто его больше не ждал. "
+    "Учительница открыла окно и"
+    " долго слушала, как дождь стучит по крышам.",
+    "ar": "عاد الصياد العجوز إلى الميناء بعد أن حل الظلام ولم يكن هناك أحد في انتظاره. فتحت المعلمة "
+    "النافذة واستمعت"
+    " طويلا إلى صوت المطر على أسطح المنازل.",
+    "hi": "बूढ़ा मछुआरा अंधेरा होने के बाद बंदरगाह पर लौटा और वहाँ कोई उसका इंतज़ार नहीं कर रहा था। "
+    "शिक्षिका ने खिड़की खोली और देर तक"
+    " छतों पर गिरती बारिश की आवाज़ सुनी।",
+    "ko": "늙은 어부는 날이 어두워진 뒤에야 항구로 돌아왔고 그를 기다리는 사람은 아무도 없었다. 선생"
+    "님은 창문을 열고 지붕 위에 떨어지는 빗소리를 오랫동안 들었다.",
+    "ja": "年老いた漁師は暗くなってからようやく港に戻ったが、もう誰も彼を待っていなかった。先生は窓"
+    "を開けて、屋根に降る雨の音を長い間聞いていた。",
+    "zh": "老渔夫在天黑之后才回到港口，那时已经没有人在等他了。老师打开窗户，听了很久雨点落在屋顶上"
+    "的声音，孩子们追着一只狗跑。",
+}
+
+
+@pytest.mark.parametrize("wanted", FIFTEEN)
+def test_all_fifteen_languages_are_told_apart(wanted: str) -> None:
+    """Each language is silent as itself and found, from its first sentence, as an answer in any other."""
+    assert watch(FIFTEEN[wanted] * 2, wanted)[0].symptoms() == []
+    for other, text in FIFTEEN.items():
+        if other != wanted:
+            symptoms = watch(text, wanted)[0].symptoms()
+            assert [(s.onset, s.confirmed) for s in symptoms[:1]] == [(1, True)], other
+
+
+@pytest.mark.parametrize("wanted", [code for code in FIFTEEN if code != "en"])
+def test_an_english_opening_is_drift(wanted: str) -> None:
+    """ "Sure, here is …": the answer began in another language, whatever follows."""
+    text = f"Sure, here's a short story that you could use for the class:\n\n{FIFTEEN[wanted]}"
+    (symptom,) = watch(text, wanted)[0].symptoms()
+    assert (symptom.onset, symptom.confirmed) == (1, True)
+    assert symptom.detail["language"] == "en"
+
+
+def test_an_answer_that_is_one_quotation_is_judged() -> None:
+    """Quotation marks around the whole answer excuse nothing; around a part of it they do."""
+    assert watch(f'"{" ".join(PROSE["en"])}"', "it")[0].symptoms()[0].confirmed
+    quoting = f'{PROSE["it"][0]} Disse: "{PROSE["en"][0]} {PROSE["en"][1]}" {PROSE["it"][1]}'
+    assert watch(quoting, "it")[0].symptoms() == []
+
+
+def test_foreign_sentences_here_and_there_make_a_drift_when_the_answer_ends() -> None:
+    """No majority anywhere, and yet a quarter of the answer is in another language."""
+    native, foreign = PROSE["it"], PROSE["en"]
+    mixed = " ".join([*native[:3], foreign[0], *native[3:6], foreign[1], native[0]])
+    first, *_ = watch(mixed, "it")[0].symptoms()
+    assert first.confirmed
+    assert first.onset == token_of(mixed, foreign[0])
+
+
+LISTS_IT = [
+    "1. The Lord of the Rings: The Return of the King\n2. Gone with the Wind\n3. One Flew over the "
+    "Cuckoo's Nest\n"
+    "4. The Good, the Bad and the Ugly\n5. Les Enfants du paradis\n6. Der Himmel über Berlin\n",
+    "- the house: la casa, la maison, das Haus\n- the dog: il cane, le chien, der Hund\n"
+    "- the book: il libro, le livre, das Buch\n- the tree: l'albero, l'arbre, der Baum\n",
+    "- machine learning\n- natural language processing\n- cloud computing\n- load balancer\n- "
+    "feature engineering\n"
+    "- continuous integration\n- test driven development\n",
+    "a) The book is read by everyone in the class.\nb) The book was being read by the whole class.\n"
+    "c) The book has been read by someone in the class.\nd) The book will be read by the class tomorrow.\n",
+    "| term | meaning in the text of the law |\n| --- | --- |\n| due process | what the court owes "
+    "to each party |\n",
+    "> The woods are lovely, dark and deep, but I have promises to keep. And miles to go before I "
+    "sleep, he said.\n",
+]
+
+
+@pytest.mark.parametrize("listed", LISTS_IT)
+def test_titles_glossaries_terms_exercises_tables_and_citations_are_no_drift(listed: str) -> None:
+    """Foreign words that stand in an answer for their own sake say nothing about its language."""
+    text = "\n\n".join([PROSE["it"][0], listed, PROSE["it"][1], listed, PROSE["it"][2]])
+    assert [s for s in watch(text, "it")[0].symptoms() if s.confirmed] == []
+
+
+def test_sentences_of_the_prompt_are_no_drift() -> None:
+    """A text to translate comes back in its own language first."""
+    spec = PanelSpec(language="it", prompt_text="Traduci:\n" + "\n".join(PROSE["en"][:3]))
+    feed = TextFeed()
+    detector = LanguageDetector(spec, feed)
+    for piece in tokens(" ".join([*PROSE["it"][:2], *PROSE["en"][:3], *PROSE["it"]])):
+        feed.update(Token(piece))
+        detector.update(Token(piece))
+    detector.finish("stop")
+    assert detector.symptoms() == []
+
+
+@pytest.mark.parametrize("language", FIFTEEN)
+def test_the_language_is_inferred_from_the_start(language: str) -> None:
+    """What nobody said is told by the answer's start, and a later drift does not change it."""
+    other = "en" if language != "en" else "it"
+    assert infer_language(FIFTEEN[language]) == language
+    assert infer_language(FIFTEEN[language] * 4 + " " + FIFTEEN[other] * 20) == language
+
+
+def test_what_is_not_plain_is_not_inferred() -> None:
+    """Numbers, code, a word or two, half one language and half another: no language."""
+    for text in (
+        "",
+        "42",
+        "OK.",
+        "```python\nprint('the answer is in the code')\n```",
+        "- 1985\n- 1990\n" * 9,
+    ):
+        assert infer_language(text) is None
+    assert infer_language(" ".join([*PROSE["it"][:3], *PROSE["en"][:3]])) is None
+
+
+def test_a_group_speaks_for_the_answers_that_are_not_plain() -> None:
+    """The majority of a group's settled answers; none without a clear one."""
+    assert infer_group([FIFTEEN["fr"]] * 3 + [FIFTEEN["en"], "42"]) == "fr"
+    assert infer_group([FIFTEEN["fr"], "1, 2, 3"]) == "fr"
+    assert infer_group([FIFTEEN["fr"], FIFTEEN["en"]]) is None
+    assert infer_group(["42", ""]) is None

@@ -285,3 +285,60 @@ def test_reasoning_is_judged_for_loops_only() -> None:
 def test_an_empty_output_has_an_empty_verdict() -> None:
     """Nothing was said, nothing is claimed."""
     assert judge_text("", PanelSpec(), None) == Verdict(tokens=0, observed=0)
+
+
+BODY = (
+    "The keeper of the old light wrote down the hour and the wind, and counted the boats that had come home"
+)
+
+
+def counted(first: int, last: int, body: str = BODY) -> str:
+    return "".join(f"\n\nParagraph {n}. {body}." for n in range(first, last))
+
+
+def test_a_near_loop_is_a_degeneration() -> None:
+    """Counters between otherwise equal units: the onset is the second copy, it stands to the end."""
+    healthy = story(4)
+    verdict = judge_text(healthy + counted(5, 14), SPEC, "length")
+    assert_coherent(verdict)
+    assert verdict.symptom is SymptomKind.NEAR_LOOP
+    assert verdict.onset is not None
+    assert abs(verdict.onset - len(text_tokens(healthy + counted(5, 6))) - 1) <= 3
+    assert verdict.loops_to_end
+    assert not verdict.recovered
+
+
+def test_a_near_loop_that_ends_is_recovered() -> None:
+    """The model counted up one body, and then went on telling: degenerate, and marked."""
+    verdict = judge_text(story(4) + counted(5, 14) + "\n\n" + story(8, seed=5, first=14), SPEC, "stop")
+    assert_coherent(verdict)
+    assert verdict.symptom is SymptomKind.NEAR_LOOP
+    assert verdict.recovered
+    assert not verdict.loops_to_end
+
+
+def test_an_exact_loop_is_not_told_twice() -> None:
+    """An exact loop is a near-loop too: the panel tells it once, with the exact onset."""
+    verdict = judge_text(f"{story(4)}\n\n" + f"{BODY}. " * 30, SPEC, "length")
+    assert [s.kind for s in verdict.symptoms if s.confirmed] == [SymptomKind.LOOP]
+
+
+def test_a_near_loop_leads_into_an_exact_loop_as_a_warning() -> None:
+    """The first copies differ by a word, then the text repeats exactly: where the near-loop was proven by
+    the loop alone, its beginning is the drifting zone and the exact second copy the onset."""
+    head = f"{story(4)}\n\n{BODY.replace('wind', 'tide')}. {BODY.replace('boats', 'ships')}. "
+    verdict = judge_text(head + f"{BODY}. " * 30, SPEC, "length")
+    assert_coherent(verdict)
+    assert verdict.symptom is SymptomKind.LOOP
+    warned = [s for s in verdict.symptoms if s.kind is SymptomKind.NEAR_LOOP]
+    assert [s.confirmed for s in warned] == [False]
+    assert verdict.onset is not None
+    assert warned[0].onset < verdict.onset
+    assert verdict.zones[1].kind is ZoneKind.DRIFTING
+
+
+def test_a_near_loop_proven_before_keeps_its_onset() -> None:
+    """Half a page of near-copies before the text begins to repeat exactly: degenerate from there on."""
+    verdict = judge_text(story(4) + counted(5, 20) + f"{BODY}. " * 30, SPEC, "length")
+    assert verdict.symptom is SymptomKind.NEAR_LOOP
+    assert SymptomKind.LOOP in {s.kind for s in verdict.symptoms}

@@ -1,0 +1,40 @@
+"""Detectors asked on their own, without the panel: the second step of every screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from stresstest.detectors.base import Detector, PanelSpec
+from stresstest.detectors.segment import TextFeed
+from stresstest.model import Symptom, Token
+
+Makers = Callable[[PanelSpec, TextFeed], Iterable[Detector]]
+"""Makes the detectors that listen to one text."""
+
+
+def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | None = None) -> int | None:
+    """0 when one of the detectors says anything of the text, given line by line; else None.
+
+    Where sentences are cut depends on the text alone, so lines do as well as tokens and cost less.
+    """
+    feed = TextFeed()
+    detectors = tuple(makers(spec, feed))
+    for line in text.splitlines(keepends=True):
+        token = Token(line)
+        feed.update(token)
+        for detector in detectors:
+            detector.update(token)
+    feed.close()
+    for detector in detectors:
+        detector.finish(finish_reason)
+    return 0 if any(detector.symptoms() for detector in detectors) else None
+
+
+def asked(detectors: Sequence[Detector], finish_reason: str | None) -> int | None:
+    """After the last token: 0 for any symptom, else the oldest open candidate."""
+    for detector in detectors:
+        detector.finish(finish_reason)
+    found: list[Symptom] = [symptom for detector in detectors for symptom in detector.symptoms()]
+    if found:
+        return 0
+    return min((at for detector in detectors if (at := detector.open_from) is not None), default=None)

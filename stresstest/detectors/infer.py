@@ -1,0 +1,108 @@
+"""Which language an answer is in, where nobody says which one was wanted.
+
+Only the start is read: an answer that drifts later began in its language. Where the start does not
+settle it, the answer's group does: the other outputs of one model and task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from stresstest.detectors.function_words import count
+from stresstest.detectors.langid import SCREENED, langdetect_votes, screen
+from stresstest.detectors.prose import ProseFilter
+from stresstest.detectors.scripts import DENSE, SCRIPTS_OF, letters, size, weights
+from stresstest.detectors.segment import TextFeed
+from stresstest.model import Token
+
+START = 1500
+"""Characters of an answer that are read."""
+ENOUGH = 600
+"""Characters of prose that settle it; an alphabet's worth, see `scripts.size`."""
+LEAST = 40
+"""Less prose than this settles nothing."""
+MAJORITY = 0.6
+"""Share of the prose, or of a group's settled answers, that one language must have."""
+GROUP_LEAST = 3
+"""Settled answers that speak for a group; a smaller group needs all of its own."""
+_PROBABILITY = 0.8
+_OWN_SCRIPT = {
+    "HANGUL": "ko",
+    "KANA": "ja",
+    "GREEK": "el",
+    "HEBREW": "he",
+    "THAI": "th",
+    "BENGALI": "bn",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "GEORGIAN": "ka",
+    "ARMENIAN": "hy",
+}
+"""Scripts of one language alone."""
+
+
+def infer_language(text: str) -> str | None:
+    """ISO 639-1 code of the language that an answer starts in, None when that is not plain."""
+    votes: Counter[str] = Counter()
+    total = 0
+    for passage in _passages(text[:START]):
+        total += size(passage)
+        language = _language_of(passage)
+        if language is not None:
+            votes[language] += size(passage)
+        if total >= ENOUGH:
+            break
+    if total < LEAST or not votes:
+        return None
+    language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
+    return language if chars >= MAJORITY * total else None
+
+
+def infer_group(texts: Iterable[str]) -> str | None:
+    """The language most answers of a group start in, None without a clear majority."""
+    found = Counter(language for text in texts if (language := infer_language(text)) is not None)
+    if not found:
+        return None
+    language, number = max(found.items(), key=lambda vote: (vote[1], vote[0]))
+    settled = found.total()
+    if number < MAJORITY * settled or (settled < GROUP_LEAST and len(found) > 1):
+        return None
+    return language
+
+
+def _passages(text: str) -> list[str]:
+    """Prose in sentences of `LEAST` characters or more, shorter ones joined."""
+    feed = TextFeed()
+    feed.update(Token(text))
+    feed.close()
+    prose = ProseFilter()
+    passages, held = [], ""
+    for span in feed.sentences:
+        part = prose(span.text, span.line)
+        if 2 * letters(part) < len(part):
+            continue
+        held = f"{held} {part}".strip()
+        if size(held) >= LEAST:
+            passages.append(held)
+            held = ""
+    return [*passages, held] if held else passages
+
+
+def _language_of(passage: str) -> str | None:
+    found = weights(passage)
+    script = max(found, key=lambda name: (found[name], name), default="")
+    counted = count(passage)
+    best = max(counted.uses, key=lambda code: (counted.uses[code], code), default=None)
+    if best is not None and counted.plainly(best) and script in SCRIPTS_OF.get(best, ("LATIN",)):
+        return best
+    if found.get("KANA", 0) > 0.1 * sum(found.values()) and script in DENSE - {"HANGUL"}:
+        return "ja"
+    if script in _OWN_SCRIPT:
+        return _OWN_SCRIPT[script]
+    language, probability = screen("en").classify(passage)
+    if language not in SCREENED or script not in SCRIPTS_OF.get(language, ("LATIN",)):
+        return None
+    if probability >= _PROBABILITY or langdetect_votes(passage).get(language, 0.0) >= _PROBABILITY:
+        return str(language)
+    return None

@@ -1,0 +1,368 @@
+"""Near-loops: text that says again what it has said, with counters, small edits and changed words.
+
+Three kinds of proof, over words with figures masked (`marks.py`), all online:
+
+*Steady*: the words repeat at one distance, and the figures among them stay or count. That is an exact
+loop but for its counter, and its bound is the exact loop's.
+
+*Copying*: each word is predicted to be the one that followed when the last four words stood before (a
+match model, as in Mahoney's PAQ compressors); a prediction that fails is kept for a while, so that a
+changed word costs one word and not five. Page's CUSUM (Biometrika 41, 1954) adds up what was predicted
+against what was not: it grows where more than five words of six are copies and falls where fewer are, so
+that alike items with words and figures of their own never add up. It is proof once it holds enough
+words that stand there for the *third* time: a passage that merely stands twice is a slip, a refrain, a
+text restated.
+
+*Circling*: nearly every four words stood a moment ago: phrases of the last line or two in ever new order
+("because the old mill, while the old mill, because the wood, because the old mill"). Nothing healthy
+comes near its bound: poems, chats and multiple choice reach half of it.
+
+The onset is where the sum last left zero, its maximum-likelihood estimate: the second copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
+from stresstest.detectors.marks import MarkReader, mark
+from stresstest.detectors.template import UNCOUNTED, Requests
+from stresstest.detectors.written import Written
+from stresstest.model import Symptom, SymptomKind, Token
+
+GRAM = 4
+"""Words that must match before a copy is followed."""
+
+MISS = 5
+"""What a new word costs, in copied words: text with one new word in six adds nothing up."""
+
+JUMP = 8
+"""What it costs to go on copying from elsewhere: known phrases in ever new order are a template."""
+
+SHIFT = 2
+"""A few words put in or left out move the distance by so many without being a jump."""
+
+THIRD = 96
+"""Copied words that stand for the third time, net of what was not copied, at which copying is proof."""
+
+MOST = 2 * THIRD
+"""The sum grows no further, so that the end of a near-loop is seen within 39 new words."""
+
+LOST = 8
+"""Failed predictions in a row after which the copy is no longer followed."""
+
+FIGURE_SHARE = 0.15
+WORD_SHARE = 0.4
+"""Figures among words and signs beyond which, and words below which, a stretch is a table, data or
+formulas; it needs `SEPARATOR_REPEATED` words."""
+
+DATA_FIGURES = 0.35
+DATA_WORDS = 0.3
+"""Beyond and below these, rows of data are never a near-loop: each says something in its figures."""
+
+NEARBY = 24
+"""Distance in words within which text circles. Below `GRAM` a word or two repeat, exactly or as a flood."""
+
+CIRCLES = 32
+"""Circling words that are proof: about the 48 tokens of an exact loop, at two words to three tokens."""
+
+STRAY = 2
+"""What a word costs that does not end four words of a moment ago (a new one costs four times so much)."""
+
+LOOK_AGAIN = 48
+"""Copied words after which a stretch that was no near-loop is looked at again."""
+
+_BITS = 20
+_MASK = (1 << (_BITS * GRAM)) - 1
+
+
+@dataclass(slots=True)
+class _Totals:
+    words: int = 0
+    figures: int = 0
+    signs: int = 0
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Copied text in one piece. first: its first mark; lag: from how far it was copied then; before: what
+    stood before it. third, steady: when it is to be judged. data: rows of data so far."""
+
+    first: int
+    lag: int
+    before: _Totals
+    third: int = THIRD
+    steady: int = MIN_REPEATED
+    data: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _NearLoop:
+    """first, last: indices of its first and last copied mark. need: copied words at which it was proof."""
+
+    first: int
+    start: int
+    period: int
+    alarm: int
+    need: int
+    steady: bool
+    text: str
+    last: int
+    circling: bool
+    standing: bool = True
+
+
+class NearLoopDetector:
+    """Online search for near-loops over token texts, whatever their tokenizer.
+
+    Cost: a word is three dictionary look-ups and one comparison. Memory: a code, a position and a byte a
+    word, and the index of four-grams.
+    """
+
+    def __init__(self, spec: PanelSpec) -> None:
+        self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
+        self._reader = MarkReader(self._take)
+        self._position = 0
+        self._reasoning = False
+        self._written = Written()
+        self._index: dict[int, int] = {}
+        self._gram = 0
+        self._lag = self._missed = 0
+        self._steady = 0
+        self._totals = _Totals()
+        self._stretch = _Stretch(0, 0, _Totals())
+        self._circle = _Stretch(0, 0, _Totals())
+        self._sum = self._third = self._circling = 0
+        self._current: _NearLoop | None = None
+        self._found: list[_NearLoop] = []
+
+    def update(self, token: Token) -> None:
+        """Take the next output token."""
+        self._position += 1
+        if token.reasoning is not self._reasoning:
+            self._barrier(token.reasoning)
+        self._reader.update(token.text, self._position)
+
+    def finish(self, finish_reason: str | None) -> None:
+        """A near-loop that the output left some words ago no longer stands. The last word, which may be
+        half a word, is not compared."""
+        del finish_reason
+        found = self._current
+        if found is not None and len(self._written.seq) - 1 - found.last >= LOST:
+            found.standing = False
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of the copied stretch that may yet become a near-loop, or None."""
+        if self._current is not None:
+            return None
+        sums = ((self._sum, self._stretch), (self._circling, self._circle))
+        opened = (self._dated(it) for total, it in sums if total >= OPEN_REPEATED and not it.data)
+        first = min(opened, default=None)
+        return None if first is None else self._written.at[first]
+
+    def symptoms(self) -> list[Symptom]:
+        """Every near-loop, in order of onset."""
+        return [self._symptom(found) for found in self._found] if self._found else []
+
+    def _take(self, word: str, position: int) -> None:
+        """The next whole word: does it go on with the copy, and what does that add up to?"""
+        written = self._written
+        seq = written.seq
+        n = len(seq)
+        code, counts, figure, value = written.add(word, position)
+        totals = self._totals
+        totals.words += counts
+        totals.figures += figure
+        self._gram = gram = ((self._gram << _BITS) | code) & _MASK
+        last = self._index.get(gram)
+        self._index[gram] = n
+        lag = self._lag
+        if lag and seq[n - lag] == code:
+            self._hit(n, counts)
+        else:
+            written.copied.append(0)
+            if lag or self._sum:
+                self._miss(counts)
+        if last is not None and n - last != self._lag and (self._missed > 1 or not self._lag):
+            self._follow(n, n - last)
+        if figure:
+            self._count(n, value)
+        if self._sum:
+            self._weigh(n)
+        if last is not None and GRAM <= n - last <= NEARBY:
+            self._turn(n, n - last, counts)
+        elif self._circling:
+            self._stray()
+
+    def _hit(self, n: int, counts: bool) -> None:
+        """The mark is the one that the copy predicted."""
+        self._steady += 1
+        self._missed = 0
+        copied = self._written.copied
+        again = copied[n - self._lag]
+        copied.append(2 if again else 1)
+        if counts:
+            if not self._sum:
+                self._begin(n, self._lag)
+            if self._sum < MOST:
+                self._sum += 1
+            if again:
+                self._third += 1
+
+    def _weigh(self, n: int) -> None:
+        """Judge what is copied, or go on with what was found."""
+        if self._current is not None:
+            if self._written.copied[n]:
+                self._current.last = n
+        elif self._third >= self._stretch.third or self._steady >= self._stretch.steady:
+            self._judge(n, self._stretch, self._lag)
+
+    def _turn(self, n: int, lag: int, counts: bool) -> None:
+        """The last four words stood a moment ago."""
+        if not self._circling:
+            self._circle = self._stretched(n - GRAM + 1, lag)
+            self._circle.third = CIRCLES
+        self._circling += counts
+        if self._current is not None:
+            self._current.last = n
+            self._circling = min(self._circling, 2 * CIRCLES)
+        elif self._circling >= self._circle.third:
+            self._judge(n, self._circle, lag)
+
+    def _stray(self) -> None:
+        self._circling = max(self._circling - STRAY, 0)
+        if self._current is not None and self._current.circling and not self._circling:
+            self._end(self._current)
+
+    def _end(self, found: _NearLoop) -> None:
+        found.standing = False
+        self._current = None
+
+    def _stretched(self, first: int, lag: int) -> _Stretch:
+        totals = self._totals
+        return _Stretch(first, lag, _Totals(totals.words, totals.figures, self._reader.signs))
+
+    def _begin(self, first: int, lag: int) -> None:
+        """A copied stretch begins: what was counted so far is before it."""
+        self._stretch = self._stretched(first, lag)
+        self._stretch.steady = bound(lag)
+        self._third = 0
+
+    def _miss(self, counts: bool) -> None:
+        """The mark is none that the copy predicted."""
+        self._steady = 0
+        self._missed += 1
+        if self._missed > LOST:
+            self._lag = 0
+        if counts and self._sum:
+            self._charge(MISS)
+
+    def _charge(self, cost: int) -> None:
+        self._third = max(self._third - cost, 0)
+        self._sum -= cost
+        if self._sum <= 0:
+            self._sum = 0
+            if self._current is not None and not self._current.circling:
+                self._end(self._current)
+
+    def _follow(self, n: int, lag: int) -> None:
+        """Copy from elsewhere: the last four words stood there. What was charged for them is paid back."""
+        if self._sum and self._lag and not _akin(lag, self._lag):
+            self._charge(JUMP)
+        paid = self._sum > 0
+        self._lag, self._missed = lag, 0
+        if not paid:
+            self._begin(n - GRAM + 1, lag)
+        self._steady = GRAM
+        self._stretch.steady = bound(lag)
+        written = self._written
+        copied = written.copied
+        for i in range(n - GRAM + 1, n + 1):
+            before, again = copied[i], copied[i - lag] > 0
+            if before == 2 or (before and not again):
+                continue
+            copied[i] = 2 if again else 1
+            if mark(written.mark_of(i)).word:
+                back = 1 + MISS if paid else 1
+                if not before:
+                    self._sum = min(self._sum + back, MOST)
+                if again:
+                    self._third += 1 if before else back
+
+    def _count(self, n: int, value: int | None) -> None:
+        """A figure that neither stays nor counts is a new word."""
+        written = self._written
+        if not written.counts(n, self._lag, value):
+            self._steady = written.copied[n] = 0
+            if self._sum:
+                self._charge(MISS)
+
+    def _judge(self, n: int, stretch: _Stretch, lag: int) -> None:
+        """Enough was copied: a near-loop, or something to be looked at again later."""
+        totals, before = self._totals, stretch.before
+        words, figures = totals.words - before.words, totals.figures - before.figures
+        every = words + figures + self._reader.signs - before.signs
+        text = self._written.text(n - lag + 1, n + 1)
+        need = 0
+        if figures > FIGURE_SHARE * every or words < WORD_SHARE * every:
+            need = SEPARATOR_REPEATED
+            stretch.data = figures > DATA_FIGURES * every or words < DATA_WORDS * every
+        asked = self._requests.copies(text)
+        if asked is not None:
+            need = max(need, asked * lag or UNCOUNTED)
+        if stretch.data or words < need:
+            stretch.third = max(self._third, self._circling, stretch.third) + LOOK_AGAIN
+            stretch.steady = max(self._steady, stretch.steady) + LOOK_AGAIN
+            return
+        circling = stretch is self._circle
+        if self._found and stretch.first <= self._found[-1].last:
+            self._current = found = self._found[-1]
+            found.standing, found.circling, found.last = True, circling, n
+            return
+        steady = not circling and self._steady >= stretch.steady
+        need = max(need, stretch.steady if steady else stretch.third)
+        first = self._dated(stretch)
+        start = max(first - lag, 0)
+        self._current = _NearLoop(first, start, lag, self._position, need, steady, text, n, circling)
+        self._found.append(self._current)
+
+    def _dated(self, stretch: _Stretch) -> int:
+        lowest = self._found[-1].last + 1 if self._found else 0
+        return self._written.dated(stretch.first, stretch.lag, lowest)
+
+    def _barrier(self, reasoning: bool) -> None:
+        """An answer may quote its own reasoning: no copy crosses from one into the other."""
+        self._reasoning = reasoning
+        self._reader.cut()
+        self._sum = self._third = self._circling = 0
+        if self._current is not None:
+            self._end(self._current)
+        self._index.clear()
+        self._gram = self._lag = self._steady = 0
+
+    def _symptom(self, found: _NearLoop) -> Symptom:
+        edits = self._written.copied.count(0, found.first, found.last + 1)
+        copied = found.last + 1 - found.first - edits
+        shown = found.text.rstrip() if len(found.text) <= 80 else f"{found.text[:77]}…"
+        return Symptom(
+            kind=SymptomKind.NEAR_LOOP,
+            onset=self._written.at[found.first],
+            alarm=found.alarm,
+            start=self._written.at[found.start],
+            end=None if found.standing else self._written.at[found.last],
+            score=1.0 - 0.5 * found.need / max(copied, found.need),
+            detail={"period_words": found.period, "copied": copied, "edits": edits, "steady": found.steady},
+            summary=f"{copied} words say again what was said, {edits} new ones among them: “{shown}”",
+        )
+
+
+def _akin(one: int, other: int) -> bool:
+    """Whether two distances differ by a few words put in or left out, or lead to another copy of the
+    same period."""
+    short, long = sorted((one, other))
+    if long - short <= SHIFT:
+        return True
+    rest = long % short
+    return min(rest, short - rest) <= min(2 * SHIFT, short // 8)

@@ -1,0 +1,81 @@
+"""What was written so far, word by word, and which of it is a copy: the memory of the near-loop detector."""
+
+from __future__ import annotations
+
+from array import array
+
+from stresstest.detectors.marks import is_alone, mark
+
+Entry = tuple[int, bool, bool, int | None]
+"""A word's code, whether it says something, whether it is a figure, and the figure's value."""
+
+FURTHEST = 192
+"""Words by which a second copy is dated back at most."""
+GIVEN_UP = 16
+"""Net new words at which the dating back ends."""
+
+
+class Written:
+    """Marks by index. seq: a code for each; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy."""
+
+    __slots__ = ("_codes", "_entries", "_stepped", "_texts", "_values", "at", "copied", "seq")
+
+    def __init__(self) -> None:
+        self.seq: list[int] = []
+        self.at = array("L")
+        self.copied = bytearray()
+        self._entries: dict[str, Entry] = {}
+        self._codes: dict[str, int] = {}
+        self._texts: list[str] = [""]
+        self._values: dict[int, tuple[int | None, int]] = {}
+        self._stepped = 0
+
+    def add(self, word: str, position: int) -> Entry:
+        """The next word and its token; returns what it is compared by."""
+        entry = self._entries.get(word)
+        if entry is None:
+            text, counts, figure, value = mark(word)
+            code = self._codes.get(text)
+            if code is None:
+                code = self._codes[text] = len(self._texts)
+                self._texts.append(text)
+            entry = self._entries[word] = (code, counts, figure, value)
+        self.seq.append(entry[0])
+        self.at.append(position)
+        return entry
+
+    def mark_of(self, index: int) -> str:
+        """The mark's text."""
+        return self._texts[self.seq[index]]
+
+    def text(self, first: int, end: int) -> str:
+        """The words of [first, end) without the figures, as they would be written."""
+        words = (self._texts[code] for code in self.seq[first:end])
+        return "".join(word if is_alone(word) else f"{word} " for word in words if word != "0")
+
+    def counts(self, index: int, lag: int, value: int | None) -> bool:
+        """Whether a copied figure stays, goes up or down by one, by its usual step or by that of the figure
+        before it (items of a list that begins anew). Else it says something new."""
+        step, counts = 0, True
+        if self.copied[index]:
+            before, usual = self._values.get(index - lag, (None, 0))
+            if value is not None and before is not None:
+                step = value - before
+                counts = abs(step) <= 1 or step in (usual, self._stepped)
+                self._stepped = step
+        self._values[index] = (value, step)
+        return counts
+
+    def dated(self, first: int, lag: int, lowest: int) -> int:
+        """Where a copied stretch that was noticed at `first` began: moved back over the edits of a second
+        copy as long as three words of four are copies, two periods at most, not below `lowest`."""
+        copied, seq = self.copied, self.seq
+        best = total = 0
+        begin = first
+        for i in range(first - 1, max(lag, lowest, first - min(2 * lag, FURTHEST)) - 1, -1):
+            total += 1 if copied[i] or seq[i] == seq[i - lag] else -3
+            if total > best:
+                best, begin = total, i
+            elif total < best - GIVEN_UP:
+                break
+        return begin
