@@ -73,7 +73,10 @@ def representative(generations: tuple[Generation, ...]) -> Generation | None:
     return failing[len(failing) // 2] if failing else None
 
 
-NOT_SEEN = "Not looked for by this version: near-loops with edits or counters, gibberish of invented words."
+NOT_SEEN = (
+    "Hardly seen by this version: near-loops of fewer than about 100 repeated words, invented words that look "
+    "like the language's own."
+)
 
 
 def reproduce_command(result: RunResult) -> str:

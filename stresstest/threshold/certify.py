@@ -10,9 +10,9 @@ T only turns successes into failures, takes successes away or adds failures. So 
 interval from 1, and choosing its upper end from the data costs no confidence: the choice goes wrong only
 when the bound at one fixed T*, the first with q(T*) > alpha, does.
 
-Generations that their cap or a service failure stopped while a candidate was open may have failed there.
-Leaving them out near that end would drop failures only, so T is chosen as if they had all failed right
-after their last healthy token; n, onsets and the bound reported are those of the estimand.
+Generations that stopped while a candidate was open (at their cap, by themselves, at a service failure) may
+have failed there. Leaving them out near that end would drop failures only, so T is chosen as if they had
+all failed right after their last healthy token; n, onsets and the bound reported are those of the estimand.
 """
 
 from __future__ import annotations

@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 
 from stresstest.model import Generation, Observation, SymptomKind
 
-# The cap stopped these, not the model: a candidate that was open then may have been a failure.
+# The cap stopped these, not the model: they did not end by themselves.
 _STOPPED = frozenset({"length", "repetition"})
+# A loss finds any text in the middle of a sentence. What is open no longer than this (about two sentences)
+# says nothing about the text; beyond it, it is a candidate that the loss left undecided.
+ORDINARY_TAIL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,11 @@ def observations(generations: Iterable[Generation]) -> list[Observation]:
     """One observation a generation, in the order given.
 
     A generation lost to a service failure is censored at its loss (a truncation seen only because the
-    stream was cut is the failure's doing, no onset); with a candidate open at the loss it is unresolved,
-    because leaving it out would drop failures only. No position lies beyond the max_tokens sent.
+    stream was cut is the failure's doing, no onset). With a candidate open where it stopped, whether by
+    itself, at its cap or at its loss, it is unresolved, because leaving it out would drop failures only:
+    an answer that drifts in its last sentences ends before any alarm. What a loss leaves open is a candidate
+    from `ORDINARY_TAIL` tokens on: losses strike healthy and failing text alike, and every text is in the
+    middle of some sentence. No position lies beyond the max_tokens sent.
     `invalid_from` is passed on and applied, whatever the outcome, by whoever counts. Positions are 1-based
     output tokens.
     """
@@ -53,11 +59,11 @@ def _observation(generation: Generation) -> Observation:
     unresolved = False
     if lost is not None and onset is None:
         observed = min(observed, lost.at_token)
-        unresolved = observed < max(lost.at_token, verdict.tokens) and observed < cap
+        unresolved = max(lost.at_token, verdict.tokens) - observed >= ORDINARY_TAIL and observed < cap
     healthy = onset is None and lost is None
     stopped = generation.finish_reason in _STOPPED
-    if healthy and stopped:
-        unresolved = observed < verdict.tokens or generation.finish_reason != "length"
+    if healthy and generation.finish_reason is not None:
+        unresolved = observed < verdict.tokens or generation.finish_reason == "repetition"
     return Observation(
         onset=onset,
         observed=observed,

@@ -1,0 +1,105 @@
+"""vLLM's own request log: what `--enable-log-requests --enable-log-outputs` writes, as text or JSON lines.
+
+An answer is one line, ``Generated response ID: output: '…', output_token_ids: […], finish_reason: stop``
+(`vllm/entrypoints/logger.py`, 0.10 and later; the token ids are missing in some). The cap stands in an
+earlier line, ``Received request ID: … max_tokens=…``. Streaming deltas repeat what the complete line says.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from stresstest.records.record import UnreadableError
+
+_REMEMBERED = 20_000
+"""Requests whose answer may still come; older ones have lost their cap, nothing else."""
+
+_ANSWER = re.compile(
+    r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: (?P<output>.*?)"
+    r"(?:, output_token_ids: (?P<ids>None|\[[^\]]*\]))?, finish_reason: (?P<reason>[\w.-]+)\s*$",
+    re.DOTALL,
+)
+_REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
+_DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
+_PROMPT = re.compile(r"prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+_CAP = re.compile(r"\bmax_tokens=(\d+)")
+_MESSAGES = ("message", "msg", "log", "event")
+
+
+class RequestLog:
+    """Joins the two lines of a request. `take` a line, get the answer it completes as a plain row."""
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self.requests = 0
+
+    def take(self, line: bytes) -> dict[str, Any] | None:
+        """The row of an answer; None for every other line of a log. Raises UnreadableError."""
+        answered = b"Generated response " in line
+        if not answered and b"Received request " not in line and b" details: prompt: " not in line:
+            return None
+        text = _message(line)
+        if not answered:
+            self._remember(text)
+            return None
+        row = answer_row(text)
+        return None if row is None else {**self._asked.get(row["id"], {}), **row}
+
+    def _remember(self, line: str) -> None:
+        received = _REQUEST.search(line)
+        match = received or _DETAILS.search(line)
+        if match is None:
+            return
+        self.requests += received is not None
+        known = self._asked.setdefault(match["id"], {})
+        cap = _CAP.search(line, match.end())
+        if cap:
+            known["max_tokens"] = int(cap[1])
+        prompt = _PROMPT.search(line, match.start())
+        if prompt:
+            known["prompt"] = _unquoted(prompt["prompt"])
+        while len(self._asked) > _REMEMBERED:
+            self._asked.popitem(last=False)
+
+
+def _message(line: bytes) -> str:
+    """The line's text, or the message in it where the log was configured to write JSON."""
+    if line.lstrip().startswith(b"{"):
+        try:
+            row = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            raise UnreadableError("a line of the log that is not JSON") from None
+        found = [row[key] for key in _MESSAGES if isinstance(row, dict) and isinstance(row.get(key), str)]
+        return found[0] if found else ""
+    return line.decode("utf-8", "replace")
+
+
+def answer_row(line: str) -> dict[str, Any] | None:
+    """A logged answer as a plain row; None for a streaming delta. Raises UnreadableError."""
+    match = _ANSWER.search(line)
+    if match is None:
+        raise UnreadableError("a logged response that is cut or of another format")
+    if match["stream"] and "delta" in match["stream"]:
+        return None
+    row: dict[str, Any] = {"id": match["id"], "response": _unquoted(match["output"])}
+    if match["reason"] not in ("None", "streaming_complete"):
+        row["finish_reason"] = match["reason"]
+    if match["ids"] and match["ids"] != "None":
+        row["completion_tokens"] = match["ids"].count(",") + 1 if match["ids"].strip("[] ") else 0
+    return row
+
+
+def _unquoted(literal: str) -> str:
+    """A Python string literal's value: what `%r` wrote. Raises UnreadableError."""
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise UnreadableError("the logged text is cut") from None
+    if not isinstance(value, str):
+        raise UnreadableError("no text in it")
+    return value

@@ -1,0 +1,182 @@
+"""`scan`: outputs that already exist to degeneration rates and limits, without sending one request."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from stresstest import records
+from stresstest.errors import UsageError
+from stresstest.model import RIGORS
+from stresstest.model.scanned import Judged, ScanResult
+from stresstest.records import Chunk, Damaged
+from stresstest.workflows.scan_judge import Batch, Group, Job, group_of, readable
+from stresstest.workflows.scan_pool import Work, judged, workers_by_default
+from stresstest.workflows.scan_scale import require_tokenizer
+from stresstest.workflows.scan_tally import Tallies
+
+NAMED = 5
+"""Damaged lines that are named; the others are counted."""
+_TEXTS = 40
+"""First answers of a group from which its language is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSettings:
+    """What was asked for. out: a file for every verdict. show: how many of the worst to keep."""
+
+    files: tuple[str, ...]
+    job: Job = field(default_factory=Job)
+    rigor: str = "standard"
+    margin: float = 0.10
+    out: str | None = None
+    show: int = 0
+    strict: bool = False
+    workers: int | None = None
+
+
+class Listener(Protocol):
+    """Who watches. done: bytes of all files judged so far, as stored."""
+
+    def advanced(self, done: int, requests: int, degenerate: int) -> None: ...
+
+    def damaged(self, damaged: Damaged) -> None: ...
+
+
+def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
+    """Judge every answer of the files. Ctrl-C keeps what was judged so far.
+
+    Raises UsageError for files, options or (with `strict`) lines that cannot be used.
+    """
+    records.check(list(settings.files))
+    if settings.job.tokenizer:
+        require_tokenizer(settings.job.tokenizer)
+    began = time.monotonic()
+    state = _State(Tallies(settings.job.keys, settings.show), settings.strict, listener)
+    workers = settings.workers or workers_by_default()
+    interrupted = False
+    with _verdicts(settings) as out:
+        batches = judged(_work(settings), settings.job, workers)
+        try:
+            for batch in batches:
+                state.take(batch, out)
+        except KeyboardInterrupt:
+            interrupted = True
+    by_length = settings.job.by_length is not None
+    return ScanResult(
+        requests=state.tallies.requests,
+        damaged=state.damaged,
+        groups=state.tallies.results(RIGORS[settings.rigor], settings.margin, by_length=by_length),
+        group_by=settings.job.keys,
+        damaged_examples=tuple(state.named),
+        worst=state.tallies.worst,
+        text_bytes=state.text_bytes,
+        seconds=time.monotonic() - began,
+        interrupted=interrupted,
+    )
+
+
+class _State:
+    """What the batches add up to."""
+
+    def __init__(self, tallies: Tallies, strict: bool, listener: Listener) -> None:
+        self.tallies = tallies
+        self.damaged = 0
+        self.named: list[str] = []
+        self.text_bytes = 0
+        self._degenerate = 0
+        self._strict = strict
+        self._listener = listener
+        self._finished = 0
+        self._source = ""
+        self._done = 0
+
+    def take(self, batch: Batch, out: IO[bytes] | None) -> None:
+        for damaged in batch.damaged:
+            self._lose(damaged)
+        for each in batch.judged:
+            self.tallies.add(each)
+            self._degenerate += each.degenerate
+        if out is not None:
+            out.write(b"".join(verdict_line(each) for each in batch.judged))
+        self.text_bytes += batch.text_bytes
+        if batch.source != self._source:
+            self._finished, self._source = self._finished + self._done, batch.source
+        self._done = batch.done
+        self._listener.advanced(self._finished + self._done, self.tallies.requests, self._degenerate)
+
+    def _lose(self, damaged: Damaged) -> None:
+        if self._strict:
+            raise UsageError(f"{damaged} (--strict)")
+        self.damaged += 1
+        if len(self.named) < NAMED:
+            self.named.append(str(damaged))
+            self._listener.damaged(damaged)
+
+
+def verdict_line(judged: Judged) -> bytes:
+    """A line of ``--out``: the contract's keys in its order."""
+    import msgspec
+
+    onset = judged.tokens.onset if judged.tokens is not None else None
+    document = {
+        "id": judged.id,
+        "degenerate": judged.degenerate,
+        "symptom": judged.symptom,
+        "onset_char": judged.onset_char,
+        "onset_token": onset,
+        "alarm_char": judged.alarm_char,
+        "loops_to_end": judged.loops_to_end,
+        "recovered": judged.recovered,
+        "score": judged.score,
+    }
+    return msgspec.json.encode(document) + b"\n"
+
+
+@contextlib.contextmanager
+def _verdicts(settings: ScanSettings) -> Iterator[IO[bytes] | None]:
+    if settings.out is None:
+        yield None
+        return
+    target = Path(settings.out)
+    if any(name != "-" and target.exists() and target.samefile(name) for name in settings.files):
+        raise UsageError(f"--out {settings.out} is one of the files to scan.")
+    try:
+        with target.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"--out {settings.out} cannot be written: {error.strerror or error}.") from None
+
+
+def _work(settings: ScanSettings) -> Iterator[Work]:
+    """Chunks of all files in order, each with what is known of its groups' languages by then.
+
+    A group's language is told from its first answers in the first chunk of each file, so that it does not
+    depend on how many workers there are.
+    """
+    languages: dict[Group, str] = {}
+    for name in settings.files:
+        for n, chunk in enumerate(records.chunks(name)):
+            if n == 0 and settings.job.language is None:
+                languages = {**languages, **_languages(chunk, settings.job, languages)}
+            yield chunk, languages
+
+
+def _languages(chunk: Chunk, job: Job, known: Iterable[Group]) -> dict[Group, str]:
+    """Group → the language of its first answers, for groups that are not known yet and agree."""
+    from stresstest.detectors.infer import infer_group
+
+    texts: dict[Group, list[str]] = {}
+    seen = set(known)
+    for record in readable(chunk, job, []):
+        group = group_of(record, job.keys)
+        if group not in seen and record.language is None:
+            there = texts.setdefault(group, [])
+            if len(there) < _TEXTS:
+                there.append(record.text)
+    found = {group: infer_group(each) for group, each in texts.items()}
+    return {group: language for group, language in found.items() if language is not None}

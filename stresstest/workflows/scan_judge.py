@@ -1,0 +1,238 @@
+"""One chunk of recorded lines to verdicts: what a worker of `scan` does, in its own process.
+
+Everything here is a function of the chunk and the job, so that any number of workers gives one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from stresstest.detectors import PanelSpec, can_judge
+from stresstest.detectors.panel import judge_tokens, text_tokens
+from stresstest.detectors.recorded import judge_recorded
+from stresstest.model import SymptomKind, Token, Verdict
+from stresstest.model.scanned import Judged, Shown
+from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
+from stresstest.workflows.scan_scale import Scale, length_class, needs_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHOWN_BEFORE, SHOWN_AFTER = 240, 480
+"""Characters around an onset that are kept of the worst outputs."""
+
+_STOPPED = frozenset({"length", "repetition"})
+_LOST = frozenset({"abort", "error", "content_filter"})
+_TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
+
+Group = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every worker needs to know. keys: to group by. tokenizer: a file. by_length: a key."""
+
+    mapped: Mapped = field(default_factory=Mapped)
+    keys: tuple[str, ...] = ()
+    language: str | None = None
+    tokenizer: str | None = None
+    by_length: str | None = None
+    show: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A chunk's verdicts in order, and its damage. text_bytes: of the answers' text, in UTF-8."""
+
+    judged: tuple[Judged, ...]
+    damaged: tuple[Damaged, ...]
+    text_bytes: int
+    done: int
+    source: str
+
+
+def judge_chunk(chunk: Chunk, job: Job, languages: Mapping[Group, str]) -> Batch:
+    """Judge every answer of a chunk. languages: what is wanted in a group, where its first answers tell."""
+    judged: list[Judged] = []
+    damaged = list(chunk.damaged)
+    size = 0
+    for record in readable(chunk, job, damaged):
+        judged.append(judge_record(record, job, languages))
+        size += len(record.text.encode("utf-8", "replace")) + len(record.reasoning.encode("utf-8", "replace"))
+    damaged.sort(key=lambda each: each.line)
+    return Batch(tuple(judged), tuple(damaged), size, chunk.done, chunk.source)
+
+
+def readable(chunk: Chunk, job: Job, damaged: list[Damaged]) -> Iterator[Record]:
+    """The records of a chunk; lines without one are added to `damaged`."""
+    for line, raw in chunk.items:
+        try:
+            yield from records(raw, chunk.source, line, job.mapped)
+        except UnreadableError as error:
+            damaged.append(Damaged(chunk.source, line, str(error)))
+
+
+def group_of(record: Record, keys: Sequence[str]) -> Group:
+    """The values of the keys to group by; None for a key that the record does not have."""
+    return tuple(_value(record, key) for key in keys)
+
+
+def _value(record: Record, key: str) -> str | None:
+    if key in ("id", "model", "task", "language", "finish_reason", "source"):
+        return record.extra.get(key) or getattr(record, key)
+    if key in ("max_tokens", "prompt_tokens", "completion_tokens"):
+        value = getattr(record, key)
+        return None if value is None else str(value)
+    return record.prompt_key if key == "prompt" else record.extra.get(key)
+
+
+def judge_record(record: Record, job: Job, languages: Mapping[Group, str]) -> Judged:
+    """The panel's verdict on one record, on the scales that it can be measured in."""
+    group = group_of(record, job.keys)
+    language, source = wanted_language(record, job, languages.get(group))
+    verdict = _verdict(record, language)
+    if source == "group" and verdict.symptom is SymptomKind.LANGUAGE_DRIFT:
+        asked = _language_asked(record)
+        if asked and asked != language:
+            language, source, verdict = asked, "prompt", _verdict(record, asked)
+    finish = record.finish_reason
+    plain = record.tokens is None and not record.reasoning
+    tokens = _tokens(record) if not plain or needs_tokens(record, verdict, job.tokenizer) else []
+    scale = Scale.of(record, tokens, job.tokenizer)
+    capped = _capped(record)
+    judged = Judged(
+        id=record.id,
+        group=group,
+        words=scale.words(verdict),
+        tokens=scale.tokens(verdict),
+        token_source=scale.source,
+        symptom=verdict.symptom,
+        onset_char=scale.char(verdict.onset),
+        alarm_char=scale.char(verdict.alarm),
+        recovered=verdict.recovered,
+        loops_to_end=verdict.loops_to_end,
+        score=round(_score(verdict), 4),
+        capped=capped,
+        tail_repeats=_tail_repeats(record.text),
+        ended=not verdict.degenerate and capped is not True and finish not in _STOPPED | _LOST,
+        unresolved=_unresolved(record, verdict, capped),
+        cluster=_name(record.prompt_key),
+        digest=_name(record.reasoning + record.text),
+        length_class=length_class(record, job.by_length),
+        language=language,
+        language_source=source,
+    )
+    return replace(judged, shown=_shown(record, judged, verdict)) if job.show else judged
+
+
+def _verdict(record: Record, language: str | None) -> Verdict:
+    spec = PanelSpec(language=language, prompt_text=record.prompt_text)
+    if record.tokens is None and not record.reasoning:
+        return judge_recorded(record.text, spec, record.finish_reason)
+    return judge_tokens(_tokens(record), spec, record.finish_reason)
+
+
+def _language_asked(record: Record) -> str | None:
+    """The language of the prompt, where the answer begins in it: a few foreign questions of a group."""
+    from stresstest.detectors.infer import infer_language
+
+    asked = infer_language(record.prompt_text) if record.prompt_text else None
+    return asked if asked and asked == infer_language(record.text) else None
+
+
+def _score(verdict: Verdict) -> float:
+    """The verdict's score, without warnings of structure: a recorded text was asked for none."""
+    if verdict.degenerate:
+        return verdict.score
+    warnings = (s for s in verdict.symptoms if s.kind is not SymptomKind.STRUCTURE_BREAK)
+    return max((s.score / 2 for s in warnings), default=0.0)
+
+
+def _tokens(record: Record) -> list[Token]:
+    """The record's own tokens, else its words; reasoning first."""
+    if record.tokens is not None:
+        return list(record.tokens)
+    thought = [replace(token, reasoning=True) for token in text_tokens(record.reasoning)]
+    return thought + text_tokens(record.text)
+
+
+def wanted_language(record: Record, job: Job, of_group: str | None) -> tuple[str | None, str | None]:
+    """The language that the answer is wanted in, and who says so: record, user, group, or its own start."""
+    if record.language and can_judge(record.language):
+        return record.language, "record"
+    if job.language:
+        return job.language, "given"
+    if of_group:
+        return of_group, "group"
+    from stresstest.detectors.infer import infer_language
+
+    found = infer_language(record.text)
+    return (found, "answer") if found else (None, None)
+
+
+def _capped(record: Record) -> bool | None:
+    """Whether max_tokens ended it: by the finish reason, else by the counts; None where nobody knows."""
+    if record.finish_reason is not None:
+        return record.finish_reason == "length"
+    if record.max_tokens is not None and record.completion_tokens is not None:
+        return record.completion_tokens >= record.max_tokens
+    return None
+
+
+def _unresolved(record: Record, verdict: Verdict, capped: bool | None) -> bool:
+    """Whether it was stopped with a candidate open, so that nobody knows whether it was failing there.
+
+    Without a finish reason a text that ends like a text ended by itself; one that breaks off may have
+    been stopped by a cap that nobody wrote down.
+    """
+    if verdict.degenerate:
+        return False
+    opened = verdict.observed < verdict.tokens
+    if record.finish_reason == "repetition":
+        return True
+    if capped or record.finish_reason in _LOST:
+        return opened
+    return opened and record.finish_reason is None and _breaks_off(record.text)
+
+
+def _breaks_off(text: str) -> bool:
+    """Whether a text stops in mid-sentence: no closing mark, and no closing words on a line of their own."""
+    text = text.rstrip()
+    last = text[text.rfind("\n") + 1 :]
+    signed = len(last.split()) <= 4 and not any(c.isdigit() for c in last) and last[:1].isalpha()
+    return bool(text) and not text.endswith(_TERMINAL) and not (signed and len(last) < len(text))
+
+
+def _tail_repeats(text: str) -> bool:
+    """DharmaOCR's rule for the text: its last 15 characters stand in it four times."""
+    return bool(text) and text.count(text[-15:]) >= 4
+
+
+def _name(value: str | None) -> int:
+    """A 64-bit name that is the same in every process; 0 for nothing."""
+    if not value:
+        return 0
+    raw = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(raw, "big") or 1
+
+
+def _shown(record: Record, judged: Judged, verdict: Verdict) -> Shown | None:
+    if judged.symptom is None:
+        return None
+    extent = judged.tokens or judged.words
+    at = judged.onset_char
+    text = record.text if at is not None else record.reasoning
+    at = at or 0
+    summary = next((s.summary for s in verdict.symptoms if s.confirmed and s.kind is judged.symptom), "")
+    return Shown(
+        id=judged.id,
+        symptom=judged.symptom,
+        score=judged.score,
+        wasted=extent.length - (extent.onset or extent.length) + 1,
+        before=text[max(0, at - SHOWN_BEFORE) : at],
+        after=text[at : at + SHOWN_AFTER],
+        summary=summary[:400],
+    )

@@ -1,0 +1,123 @@
+"""`stresstest scan` from the outside: stdout, stderr and exit codes as the contract has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_cli import stresstest
+from tests.unit.test_panel import story
+from tests.unit.test_scan import LOOPING, corpus, write
+
+
+def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) -> None:
+    """One document; every promised key is there; absent is null."""
+    path = write(tmp_path / "a.jsonl", corpus(80))
+    done = stresstest("scan", path, "--group-by", "model", "--json", tmp_path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["requests"], document["damaged"]) == (80, 0)
+    first, second = document["groups"]
+    promised = ["key", "requests", "degenerate", "rate", "rate_ci", "dharma_rate", "symptoms", "threshold"]
+    assert list(second)[: len(promised)] == promised
+    assert (first["key"], second["key"]) == ({"model": "a"}, {"model": "b"})
+    assert (second["degenerate"], second["rate"], second["symptoms"]) == (10, 0.25, {"loop": 10})
+    assert second["rate_ci"] == pytest.approx([0.1269, 0.4120], abs=1e-3)
+    tails = [row["response"] for row in corpus(80) if row["model"] == "b"]
+    assert second["dharma_rate"] == sum(text.count(text[-15:]) >= 4 for text in tails) / 40
+    threshold = second["threshold"]
+    assert (threshold["tokens"], threshold["unit"], threshold["certified"]) == (None, "words", False)
+    assert "59 requests at risk are needed" in threshold["lacking"]
+    assert first["languages"] == {"en": 40}
+    assert first["language_sources"] == {"group": 40}
+
+
+def test_the_table_fits_eighty_columns_and_shows_the_worst(tmp_path: Path) -> None:
+    """A table people paste: no line is broken by the terminal, hostile text stays text."""
+    rows = corpus(80)
+    evil = f"{story(1)}\x1b[31m[bold]\u202e {LOOPING}\x1b]0;owned\x07"
+    rows[0] = {"id": "\x1b[2Jevil", "model": "x/[red]y", "response": evil, "finish_reason": "length"}
+    path = write(tmp_path / "a.jsonl", rows)
+    command = ("scan", path, "--group-by", "model", "--show", "2")
+    done = stresstest(*command, tmp_path=tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "requests degenerate 95 % interval" in done.stdout.splitlines()[0]
+    assert "x/[red]y" in done.stdout
+    assert "▶ the end of the road and" in done.stdout.replace("\n", " ")
+    assert not any(sign in done.stdout for sign in ("\x1b", "\u202e", "\x07"))
+
+
+def test_damaged_lines_are_named_on_stderr(tmp_path: Path) -> None:
+    """Named where progress goes; the answers beside them are judged."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Good."}\nnonsense\n', encoding="utf-8")
+    done = stresstest("scan", str(path), "--json", tmp_path=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["damaged"]) == (0, 1)
+    assert f"damaged: {path}:2: not JSON" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "args", "code", "said"),
+    [
+        (None, (), 2, "cannot be read"),
+        ("", (), 4, "no answer to judge"),
+        ("nonsense\n", (), 4, "--field response=path.to.text"),
+        ("nonsense\n", ("--strict",), 2, "a.jsonl:1: not JSON"),
+        ('{"text": "x"}\n', ("--field", "respons=a"), 2, "Did you mean 'response'"),
+        ('{"text": "x"}\n', ("--lang", "klingon"), 2, "--lang 'klingon'"),
+        ('{"text": "x"}\n', ("--rigor", "fast"), 2, "quick, standard, strict"),
+        ('{"text": "x"}\n', ("--margin", "150%"), 2, "share"),
+        ('{"text": "x"}\n', ("--out", "absent/out.jsonl"), 2, "cannot be written"),
+        ('{"text": "x"}\n', ("--tokenizer", "absent.json"), 2, "--tokenizer"),
+        ('{"text": "x"}\n', ("-", "-"), 2, "only once"),
+    ],
+)
+def test_empty_states_and_mistakes(
+    tmp_path: Path, content: str | None, args: tuple[str, ...], code: int, said: str
+) -> None:
+    """Usage 2, nothing to judge 4; one sentence that names what was wrong; never a traceback."""
+    path = tmp_path / "a.jsonl"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    done = stresstest("scan", str(path), *args, tmp_path=tmp_path)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
+    """Exit 130 with one JSON document of the answers that were judged until then, from a pipe without end."""
+    command = [sys.executable, "-m", "stresstest", "scan", "-", "--lang", "en", "--json", "--workers", "2"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_")}
+    out = tmp_path / "verdicts.jsonl"
+    process = subprocess.Popen(
+        [*command, "--out", str(out)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    lines = "".join(json.dumps(row) + "\n" for row in corpus(400)).encode()
+    for _ in range(10):
+        process.stdin.write(lines)
+        process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (out.exists() and out.stat().st_size):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    document = json.loads(stdout)
+    assert document["interrupted"]
+    assert 0 < document["requests"] <= 4000
+    assert b"Traceback" not in stderr

@@ -1,0 +1,195 @@
+"""The fast path: what the panel would flag never passes, and folding a loop changes no verdict."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors import PanelSpec, judge_text
+from stresstest.detectors.features import climbs, densest, features, gaps, nearby, piece_count, repeated
+from stresstest.detectors.fold import folded
+from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.recorded import judge_recorded
+from stresstest.detectors.screen import healthy
+from tests.unit.test_panel import LOOP, story
+
+EN = PanelSpec(language="en")
+ITALIAN = (
+    "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano sul molo. "
+    "Nessuno ricordava un inverno così lungo, e il vecchio guardiano accendeva ogni sera la lampada. "
+    "Poi arrivò una lettera che nessuno sapeva leggere, e tutti rimasero in silenzio davanti alla porta. "
+)
+GERMAN = (
+    "Der alte Wärter stieg die Treppe hinauf und sah, dass das Licht nicht mehr brannte. "
+    "Niemand wusste, warum die Schiffe an diesem Abend nicht in den Hafen gekommen waren. "
+)
+RUSSIAN = "Старый смотритель поднялся по лестнице и увидел, что свет больше не горит. Никто не знал почему. "
+
+
+def counted(units: int, seed: int) -> str:
+    """One body under a counter: a near-loop."""
+    body = story(1, seed=seed).split(". ", 1)[1]
+    return "\n\n".join(f"Paragraph {n}. {body}" for n in range(1, units + 1))
+
+
+def edited(units: int, seed: int) -> str:
+    """One body with a word or two exchanged each time: a near-loop."""
+    rng = random.Random(seed)
+    words = story(1, seed=seed).split()
+    copies = []
+    for _ in range(units):
+        copy = list(words)
+        for _ in range(2):
+            copy[rng.randrange(len(copy))] = rng.choice(["stone", "river", "window", "morning"])
+        copies.append(" ".join(copy))
+    return "\n".join(copies)
+
+
+def noise(words: int, seed: int) -> str:
+    """Letters that make no words."""
+    rng = random.Random(seed)
+    return " ".join(
+        "".join(rng.choices("bcdfghjklmnpqrstvwxzaeiou", k=rng.randint(4, 9))) for _ in range(words)
+    )
+
+
+def flood(words: int, seed: int) -> str:
+    rng = random.Random(seed)
+    return " ".join(rng.choice(["no", "yes", "well"]) for _ in range(words))
+
+
+_BROKEN = st.one_of(
+    st.builds(lambda n, m: f" {LOOP}" * n + " " + story(m, seed=3), st.integers(6, 40), st.integers(0, 2)),
+    st.builds(lambda s, n: story(1, seed=s) * n, st.integers(20, 40), st.integers(2, 5)),
+    st.builds(counted, st.integers(2, 8), st.integers(0, 50)),
+    st.builds(edited, st.integers(3, 9), st.integers(0, 50)),
+    st.builds(flood, st.integers(20, 120), st.integers(0, 50)),
+    st.builds(noise, st.integers(4, 60), st.integers(0, 50)),
+    st.sampled_from(
+        [ITALIAN, GERMAN, RUSSIAN, ITALIAN[:97], GERMAN[:85], ITALIAN[:97] + story(1), "=" * 300]
+    ),
+    st.sampled_from(
+        ["| a | b |\n" * 30, "1. One\n2. Two\n3. Three\n" * 12, "```python\nx = [1, 2]\n", "\n- - -\n" * 60]
+    ),
+)
+_TEXTS = st.builds(
+    lambda before, broken, after, end: before + "\n\n" + broken + "\n\n" + after + end,
+    st.builds(story, st.integers(0, 6), st.integers(0, 30)),
+    st.lists(_BROKEN, max_size=2).map("\n".join),
+    st.builds(story, st.integers(0, 4), st.integers(0, 30)),
+    st.sampled_from(["", "", "\n\nAnd then the old keeper walked to the", "\n```\ncode"]),
+)
+
+
+@given(_TEXTS, st.sampled_from(["stop", "length", None]), st.sampled_from(["en", "it", None]))
+@settings(max_examples=40, deadline=None)
+def test_what_the_panel_flags_never_passes(text: str, reason: str | None, language: str | None) -> None:
+    """No miss: a text with any confirmed symptom fails the screen; one that passes has the panel's length,
+    and is observed no further than its end."""
+    spec = PanelSpec(language=language)
+    passed = healthy(text, spec, reason)
+    verdict = judge_text(text, spec, reason)
+    if passed is not None:
+        assert not verdict.degenerate, [s.summary for s in verdict.symptoms if s.confirmed]
+        assert passed.tokens == verdict.tokens
+        assert 0 <= passed.observed <= passed.tokens
+
+
+@given(_TEXTS, st.sampled_from(["stop", "length", None]))
+@settings(max_examples=12, deadline=None)
+def test_recorded_verdicts_are_the_panels(text: str, reason: str | None) -> None:
+    """With screen and folding in front, every degenerate verdict is the panel's to the last field."""
+    found, verdict = judge_recorded(text, EN, reason), judge_text(text, EN, reason)
+    assert found.degenerate == verdict.degenerate
+    if verdict.degenerate:
+        same = ("tokens", "onset", "alarm", "symptom", "recovered", "loops_to_end")
+        assert [getattr(found, name) for name in same] == [getattr(verdict, name) for name in same]
+
+
+def test_healthy_prose_passes() -> None:
+    """The screen is worth having: prose of nine in ten seeds needs no panel at all."""
+    passed = [healthy(story(8, seed=seed), EN, "stop") for seed in range(30)]
+    assert sum(each is not None for each in passed) >= 27
+    assert healthy("", EN, None) is not None
+    assert healthy(story(2), PanelSpec(language="en", unit_pattern=r"(\d+)"), "stop") is None
+
+
+@given(
+    st.sampled_from([" the end of the road and", " no", "ab ", f"\n{story(1, seed=4)}", "路的尽头", "x"]),
+    st.integers(18_000, 26_000),
+    st.integers(0, 60),
+    st.integers(0, 4),
+    st.sampled_from(["stop", "length", None]),
+)
+@settings(max_examples=14, deadline=None)
+def test_folding_a_loop_changes_nothing(
+    period: str, size: int, less: int, after: int, reason: str | None
+) -> None:
+    """A long loop judged without its middle has the panel's verdict, recovered or not: tokens, onset,
+    alarm, score, zones, and the loop's own numbers."""
+    text = story(2, seed=5) + period * (size // len(period))
+    text = text[: len(text) - less] + (f"\n\n{story(after, seed=8)}" if after else "")
+    assert folded(text) is not None
+    found, verdict = judge_recorded(text, EN, reason), judge_text(text, EN, reason)
+    same = ("tokens", "observed", "onset", "alarm", "symptom", "zones", "recovered", "loops_to_end")
+    assert [getattr(found, name) for name in same] == [getattr(verdict, name) for name in same]
+    assert found.score == pytest.approx(verdict.score, abs=0.01)
+    loops = [[s for s in v.symptoms if s.kind == "loop"] for v in (found, verdict)]
+    assert [(s.onset, s.alarm, s.end, s.detail, s.summary) for s in loops[0]] == [
+        (s.onset, s.alarm, s.end, s.detail, s.summary) for s in loops[1]
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "short", story(40), "a" * 4000, story(20) + f" {LOOP}" * 100])
+def test_what_has_no_long_loop_is_not_folded(text: str) -> None:
+    """Only a loop that stands at the end and is long enough to be worth it."""
+    assert folded(text) is None
+
+
+@given(st.text(max_size=200) | st.text("ab1 \n.,_'é中한ก🙂\u0301\x00", max_size=300))
+@settings(max_examples=300, deadline=None)
+def test_pieces_are_counted_as_the_panel_cuts_them(text: str) -> None:
+    """The count of the fast path and of the panel are one scale, in every script."""
+    assert piece_count(text) == len(text_tokens(text))
+
+
+@given(st.lists(st.sampled_from(["one", "Two", "due", "12", "7", "x1"]), min_size=1, max_size=60))
+@settings(deadline=None)
+def test_hashes_say_what_stood_before(words: list[str]) -> None:
+    """Repeated four-grams, with figures masked and case folded, and where they stood last."""
+    masked = ["0" if w.isdecimal() else w.lower() for w in words]
+    seen = features(" ".join(words))
+    again, source = repeated(seen.words, 4)
+    for i in range(max(len(words) - 3, 0)):
+        before = [j for j in range(i) if masked[j : j + 4] == masked[i : i + 4]]
+        assert again[i] == bool(before)
+        assert not before or source[i] == before[-1]
+    close = nearby(seen.words, 5)
+    for i, word in enumerate(masked):
+        assert close[i] == (word in masked[max(i - 5, 0) : i])
+
+
+def test_windows_sums_and_gaps() -> None:
+    """The small tools: densest window, highest climb of a sum that never falls below zero, gaps."""
+    flags = np.array([1, 0, 0, 1, 1, 1, 0, 1], np.bool_)
+    assert (densest(flags, 3), densest(flags, 100)) == (3, 5)
+    assert climbs(np.array([-5.0, 2.0, 2.0, -1.0, 2.0, -9.0, 3.0])) == 5.0
+    assert climbs(np.array([])) == 0.0
+    assert gaps(flags, 2) == [(1, 3)]
+    assert gaps(np.zeros(4, np.bool_), 2) == [(0, 4)]
+
+
+def test_a_foreign_opening_is_not_hidden_by_what_follows() -> None:
+    """Spanish shares most of its little words: many of them must not outvote an English sentence."""
+    text = (
+        "Aquí are five examples of questions and answers related to psychology:\n\n"
+        "1. ¿Qué es la ansiedad y cómo puede ser tratada?\n   La ansiedad es una sensación de preocupación, "
+        "miedo o terror que puede interferir con la vida cotidiana. Es tratada de manera efectiva."
+    )
+    spanish = PanelSpec(language="es")
+    assert judge_text(text, spec=spanish).degenerate
+    assert healthy(text, spanish, None) is None
