@@ -213,7 +213,19 @@ def settled(symptoms: list[Symptom]) -> list[Symptom]:
         and (symptom.kind is not SymptomKind.FLOODING or not any(_covers(s, symptom.onset) for s in exact))
         and (symptom.kind is not SymptomKind.TRUNCATION or not any(_within(s, symptom) for s in exact))
     ]
-    return sorted([*kept, *near], key=_precedence)
+    told = [_known(s, symptoms) if s in exact else s for s in kept]
+    return sorted([*told, *near], key=_precedence)
+
+
+def _known(loop: Symptom, symptoms: list[Symptom]) -> Symptom:
+    """The exact loop, with the alarm of the near-loop that it was known as before, if it was."""
+    alarms = [
+        s.alarm
+        for s in symptoms
+        if s.kind is SymptomKind.NEAR_LOOP and s.confirmed and loop.onset <= s.alarm < loop.alarm
+        if _covers(loop, s.onset) or (s.onset < loop.onset and (s.end is None or s.end >= loop.onset))
+    ]
+    return replace(loop, alarm=min(alarms)) if alarms else loop
 
 
 def _yielding(near: Symptom, exact: list[Symptom]) -> Symptom:

@@ -142,7 +142,11 @@ async def test_a_certain_onset_aborts_after_some_more_tokens() -> None:
     assert alarm is not None
     assert alarm + 32 <= len(made.tokens) <= alarm + 32 + 16
     (alarmed,) = [event for event in told if isinstance(event, Alarmed)]
-    assert (alarmed.symptom, alarmed.onset) == (SymptomKind.LOOP, made.verdict.onset)
+    # A short loop may be known as a near-loop some tokens before it is known to be exact.
+    assert alarmed.symptom in (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
+    assert alarmed.onset is not None
+    assert made.verdict.onset is not None
+    assert abs(alarmed.onset - made.verdict.onset) <= 1
     assert alarmed.at_token >= alarm
 
 
@@ -195,8 +199,9 @@ async def uncounted(reply: Answer, max_tokens: int) -> Generation:
 async def test_positions_in_characters_never_exceed_tokens() -> None:
     """A character a chunk: the loop's onset lies at or before its true token, however short the loop's own
     tokens are, and the stream is not closed, because then nobody would have counted it."""
-    healthy = [w if i == 0 else f" {w}" for i, w in enumerate(STORY * 3)]
-    healthy = [f"{w}{'aeiou'[i % 5] * (i // 5)}" for i, w in enumerate(healthy)]
+    told = "Il vecchio guardiano accese la lampada e rimase a guardare il mare. Nessuno saliva lì da anni. "
+    told += "Quella sera una barca senza nome entrò nel porto, e sul ponte non si vedeva anima viva."
+    healthy = [w if i == 0 else f" {w}" for i, w in enumerate(told.split())]
     words = healthy + [" a", " b", ",", " c", ";"] * 70
     made = await uncounted(by_character(words), len(words))
     assert not made.aborted
