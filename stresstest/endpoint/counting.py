@@ -27,6 +27,20 @@ async def count_tokens(endpoint: Endpoint, messages: Sequence[Message]) -> int |
     return await _tokenize(endpoint, {"messages": listed, "add_generation_prompt": True})
 
 
+async def prompt_ids(endpoint: Endpoint, prompt: Sequence[Message] | str) -> tuple[int, ...] | None:
+    """Token ids of a prompt up to where the answer begins, special tokens included; None where /tokenize
+    does not give them. A conversation goes through the chat template."""
+    if isinstance(prompt, str):
+        found = await _asked(endpoint, {"prompt": prompt, "add_special_tokens": True})
+    else:
+        listed = [{"role": m.role, "content": m.content} for m in prompt]
+        found = await _asked(endpoint, {"messages": listed, "add_generation_prompt": True})
+    ids = found.get("tokens") if found is not None else None
+    if not isinstance(ids, list) or not ids or not all(isinstance(i, int) and i >= 0 for i in ids):
+        return None
+    return tuple(ids)
+
+
 async def count_text(endpoint: Endpoint, text: str) -> int | None:
     """Tokens of a bare text by /tokenize, no special tokens added; None where it is not served."""
     return await _tokenize(endpoint, {"prompt": text, "add_special_tokens": False})
@@ -79,6 +93,12 @@ async def settle(endpoint: Endpoint, made: Assembler, *, limit: int, alive: bool
 
 
 async def _tokenize(endpoint: Endpoint, question: dict[str, Any]) -> int | None:
+    found = await _asked(endpoint, question)
+    count = found.get("count") if found is not None else None
+    return sane(count) if isinstance(count, int) else None
+
+
+async def _asked(endpoint: Endpoint, question: dict[str, Any]) -> dict[str, Any] | None:
     reply = await endpoint.ask("/tokenize", {"model": endpoint.model, **question}, at_root=True)
     if isinstance(reply, ServiceFailure) or reply.status != 200:
         return None
@@ -86,5 +106,4 @@ async def _tokenize(endpoint: Endpoint, question: dict[str, Any]) -> int | None:
         found = msgspec.json.decode(reply.body)
     except (ValueError, RecursionError):
         return None
-    count = found.get("count") if isinstance(found, dict) else None
-    return sane(count) if isinstance(count, int) else None
+    return found if isinstance(found, dict) else None

@@ -34,6 +34,7 @@ _HINTS: Mapping[FailureKind, str] = {
     FailureKind.NOT_FOUND: "Check --model and --base-url (it usually ends in /v1).",
     FailureKind.MALFORMED: "Check --base-url (it usually ends in /v1).",
 }
+_SOURCE_LINE = re.compile(r" ?\(_ssl\.c:\d+\)")
 _STATUS_KINDS: Mapping[int, FailureKind] = {
     401: FailureKind.UNAUTHORIZED,
     403: FailureKind.UNAUTHORIZED,
@@ -182,7 +183,10 @@ def _connect_sentence(error: Exception, address: Address) -> str:
     if any(word in text for word in ("name or service", "nodename", "getaddrinfo", "name resolution")):
         return f"The host of {where} is not known (name lookup failed)."
     if "certificate" in text or "ssl" in text or "tls" in text:
-        return f"No secure connection to {where}: {address.clean(str(error))}"
+        return f"No secure connection to {where}: {address.clean(_SOURCE_LINE.sub('', str(error)))}"
+    if any(word in text for word in ("reset", "eof", "broken pipe")):
+        tls = " Does it speak https?" if where.startswith("https:") else ""
+        return f"The server at {where} closed the connection while it was being made.{tls}"
     if "unreachable" in text or "no route" in text:
         return f"The host of {where} cannot be reached from here."
     return f"The server at {where} refused the connection. Is vLLM running there?"

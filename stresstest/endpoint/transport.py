@@ -54,7 +54,9 @@ def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
     except aiohttp.ClientConnectorCertificateError as error:
         raise httpx2.ConnectError(str(error.certificate_error), request=request) from error
     except aiohttp.ClientConnectorError as error:
-        raise httpx2.ConnectError(str(error.os_error), request=request) from error
+        # A handshake that was hung up on is an error without words.
+        said = str(error.os_error) or type(error.os_error).__name__
+        raise httpx2.ConnectError(said, request=request) from error
     except aiohttp.ServerDisconnectedError as error:
         raise httpx2.RemoteProtocolError("closed before an answer", request=request) from error
     except (aiohttp.ClientResponseError, aiohttp.ClientPayloadError) as error:

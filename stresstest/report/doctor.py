@@ -22,6 +22,22 @@ _STYLE = {
     State.UNKNOWN: "dim",
 }
 
+_MEANINGS: dict[tuple[str, str | None], str] = {
+    ("quantization, kernel", None): "how weights are stored and multiplied",
+    ("quantization, kernel", "none named"): "",
+    ("maximum length", None): "prompt and answer together",
+    ("weights", None): "memory that the KV cache cannot have",
+    ("torch.compile", None): "once; kept for the next start",
+    ("KV cache size", None): "shared by all requests that run",
+    ("maximum concurrency", None): "at once before vLLM must preempt",
+    ("CUDA graphs", None): "captured at the start; their memory is not the KV cache's",
+    ("chunked prefill", "on"): "long prompts are read in parts, beside other requests",
+    ("prefix caching", "on"): "equal beginnings of prompts are computed once",
+    ("eager mode", "on"): "no CUDA graphs: slower steps, the same text",
+    ("sampling defaults", None): "applied to all that a request does not say",
+}
+"""A few words on a row, by its name and value; None: any value."""
+
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
     """One check a row; under each that is not ok, what it costs and what mends it."""
@@ -36,16 +52,18 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
         said = Text(clean(check.found))
         if check.cost:
             said.append(f"\ncosts: {clean(check.cost)}", style="dim")
-        if check.mend:
+        if check.mend and check.mend not in check.found:
             said.append(f"\nmend:  {clean(check.mend)}", style="cyan")
         table.add_row(Text(str(check.state), style=_STYLE[check.state]), check.name, said)
     console.print(table)
     bad = [c for c in checks if c.state is State.FAILED]
     lost = [c for c in checks if c.state in (State.DEGRADED, State.MISSING, State.UNKNOWN)]
     if bad:
-        line = f"{len(bad)} of {len(checks)} checks stand in the way of a measurement."
+        stand = "stands" if len(bad) == 1 else "stand"
+        line = f"{len(bad)} of {len(checks)} checks {stand} in the way of a measurement."
     elif lost:
-        line = f"Ready to measure; {len(lost)} of {len(checks)} checks say what a measurement will lack."
+        say = "says" if len(lost) == 1 else "say"
+        line = f"Ready to measure; {len(lost)} of {len(checks)} checks {say} what a measurement will lack."
     else:
         line = "Ready to measure; nothing is missing."
     console.print(Text(line, style="bold"))
@@ -61,6 +79,7 @@ def print_startup(
     console: Console, facts: StartupFacts, chain: Chain | None, held: Sequence[tuple[str, Capacity]]
 ) -> None:
     """The startup table, then why it failed or what its KV cache holds."""
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -68,22 +87,31 @@ def print_startup(
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in startup_rows(facts):
-        style = "dim" if value == NOT_MEASURED else ""
-        table.add_row(name, Text(clean(value), style=style))
+        known = value != NOT_MEASURED
+        said = Text(clean(value), style="" if known else "dim")
+        if known and (meaning := _meaning(name, value)):
+            said.append(f"\n{meaning}", style="dim")
+        table.add_row(name, said)
     console.print(table)
     if chain is not None:
         console.print(Text("Why it did not start:", style="bold red"))
         for sentence in chain.sentences:
-            console.print(Text(f"  {sentence}"))
+            console.print(Padding(Text(sentence), (0, 0, 0, 2)))
         console.print(Text("What would make it start, any one of:", style="bold"))
         for option in chain.options:
-            line = Text(f"  {option.flag}", style="cyan")
-            line.append(f"  {option.because}", style="")
-            console.print(line)
+            line = Text(option.flag, style="cyan")
+            line.append(f"  {option.because}", style="not cyan")
+            console.print(Padding(line, (0, 0, 0, 2)))
     elif facts.error:
         console.print(Text(f"It ended with: {clean(facts.error)}", style="bold red"))
     for sentence in capacity_sentences(held):
         console.print(Text(sentence))
+
+
+def _meaning(name: str, value: str) -> str | None:
+    if name == "weights" and "GiB" not in value:
+        return None
+    return _MEANINGS.get((name, value.partition(",")[0]), _MEANINGS.get((name, None)))
 
 
 def startup_rows(facts: StartupFacts) -> list[tuple[str, str]]:
@@ -91,8 +119,9 @@ def startup_rows(facts: StartupFacts) -> list[tuple[str, str]]:
 
     def gib(size: float | None, seconds: float | None = None) -> str:
         words = [f"{size:g} GiB"] if size is not None else []
-        words += [f"{seconds:g} s"] if seconds is not None else []
-        return " in ".join(words) or NOT_MEASURED
+        words += [f"{seconds:.3g} s"] if seconds is not None else []
+        loaded = "loaded in " if size is None and words else ""
+        return loaded + " in ".join(words) or NOT_MEASURED
 
     def switch(on: bool | None, more: str = "") -> str:
         return NOT_MEASURED if on is None else ("on" + more if on else "off")
@@ -127,9 +156,14 @@ def startup_rows(facts: StartupFacts) -> list[tuple[str, str]]:
         ("chunked prefill", switch(facts.chunked_prefill, batch)),
         ("prefix caching", switch(facts.prefix_caching)),
         ("eager mode", switch(facts.eager)),
-        ("sampling defaults", facts.sampling_defaults or NOT_MEASURED),
+        ("sampling defaults", _bare(facts.sampling_defaults) or NOT_MEASURED),
         ("ready", "yes" if facts.ready else "not in this log"),
     ]
+
+
+def _bare(settings: str | None) -> str:
+    """A dictionary as Python prints it, for people: no braces, no quotes."""
+    return (settings or "").strip().strip("{}").replace("'", "").replace('"', "").replace(": ", " ")
 
 
 def capacity_sentences(held: Sequence[tuple[str, Capacity]]) -> list[str]:

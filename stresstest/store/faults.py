@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ _HINTS = (
     ("unable to open", "cannot be opened", "Check that the path exists and may be written."),
     ("disk i/o", "cannot be read or written", "The disk reports an error."),
 )
+
+_NO_SUCH_PART = re.compile(r"no such (?:table|column)|(?:relation|column) \S+ does not exist")
 
 
 @contextmanager
@@ -46,7 +49,13 @@ def translated(address: Address, doing: str) -> Iterator[None]:
 
 
 def _sentence(address: Address, doing: str, cause: BaseException) -> StoreError:
-    said = address.scrub(" ".join(str(cause).split()))
+    # PostgreSQL quotes the statement after its reason; the statement is ours, and no news to a user.
+    said = address.scrub(" ".join(str(cause).partition("\nLINE ")[0].split()))
+    if _NO_SUCH_PART.search(said):
+        return StoreError(
+            f"The store {address.shown} lacks a part of its schema ({doing}: {said}).",
+            hint="Restore it from a backup, or choose another store with --store.",
+        )
     if address.url.get_backend_name() == "sqlite":
         for pattern, meaning, hint in _HINTS:
             if pattern in said.lower():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stresstest import clock
@@ -151,14 +151,20 @@ def _metrics(page: Any) -> Check:
     if names.old:
         parts.append(f"older names in use: {', '.join(names.old)}")
     if names.absent:
-        parts.append(f"not exposed: {', '.join(names.absent)}")
+        parts.append(f"not exposed: {_some(names.absent)}")
     if names.other:
-        parts.append(f"{names.other} others not needed")
+        parts.append(f"{names.other} {'other' if names.other == 1 else 'others'} not needed")
     if names.absent:
         return Check(
             "/metrics", State.DEGRADED, "; ".join(parts), "what is not exposed is shown as not measured"
         )
     return Check("/metrics", State.OK, "; ".join(parts))
+
+
+def _some(names: Sequence[str], shown: int = 4) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
 def _defaults(found: EndpointProfile) -> Check:
@@ -167,17 +173,20 @@ def _defaults(found: EndpointProfile) -> Check:
         return Check(
             "sampling defaults",
             State.UNKNOWN,
-            "vLLM names them only in its startup log",
+            "no API tells them; vLLM names them in its startup log",
             "what a request does not say is the model's own choice (temperature, penalties, max_new_tokens)",
             "stresstest doctor --log vllm.log, or say what you mean: --temperature, --repetition-penalty",
         )
     said = ", ".join(f"{key} {value}" for key, value in settings.items()) or "none set by the model"
     if "max_new_tokens" in settings:
+        # By --generation-config auto it is a default for requests that name none; by a folder it is a cap.
+        most = settings["max_new_tokens"]
         return Check(
             "sampling defaults",
             State.DEGRADED,
             f"generation_config.json: {said}",
-            f"no answer can exceed {settings['max_new_tokens']} tokens, whatever max_tokens asks",
+            f"requests without max_tokens end at {most}; every request does, if the server was started with "
+            "--generation-config FOLDER or --override-generation-config",
             "vllm serve … --generation-config vllm",
         )
     return Check("sampling defaults", State.OK, f"generation_config.json: {said}")

@@ -113,6 +113,21 @@ def serve(
     The log goes to `log_file`, or to a temporary file shown only when the start fails. Raises
     ServerError.
     """
+    with serving(model_dir, name, port, extra_args, timeout=timeout, log_file=log_file) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def serving(
+    model_dir: Path,
+    name: str = "lab",
+    port: int | None = None,
+    extra_args: Sequence[str] = (),
+    *,
+    timeout: float = 300,
+    log_file: Path | None = None,
+) -> Iterator[tuple[str, int]]:
+    """As `serve`; yields the process group's id as well, for tests that stop or kill the server."""
     chosen = port or free_port()
     with contextlib.ExitStack() as stack:
         if log_file is None:
@@ -129,7 +144,7 @@ def serve(
         )
         stack.callback(_stop, process)
         _wait_healthy(process, f"http://127.0.0.1:{chosen}", log, timeout)
-        yield f"http://127.0.0.1:{chosen}/v1"
+        yield f"http://127.0.0.1:{chosen}/v1", process.pid
 
 
 def main() -> None:

@@ -201,6 +201,14 @@ async def test_tls_where_there_is_none(env: pytest.MonkeyPatch) -> None:
     assert failure.message.startswith("No secure connection to https://127.0.0.1")
 
 
+async def test_a_handshake_that_is_hung_up_on(env: pytest.MonkeyPatch) -> None:
+    """A connection closed within the TLS handshake was not refused: the server is there."""
+    async with raw_server(b"", anything=True) as url, Endpoint(url.replace("http:", "https:")) as endpoint:
+        failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
+    assert failure is not None
+    assert failure.message.endswith("closed the connection while it was being made. Does it speak https?")
+
+
 async def test_an_unknown_host(env: pytest.MonkeyPatch) -> None:
     """A failing name lookup is told as one."""
     async with Endpoint("http://gpu.invalid/v1") as endpoint:

@@ -14,6 +14,7 @@ from stresstest.model import GpuDevice, GpuSample
 from stresstest.store import open_store
 from stresstest.store.documents import load
 from stresstest.store.gpus import _body
+from stresstest.store.repository import Store
 from tests.unit.store_data import make_run
 
 DEVICE = GpuDevice("0", "GPU-604ac76c", "Stand-in \0 H100", {"power": "not supported by this GPU"})
@@ -40,20 +41,19 @@ _NUMBERS = st.none() | st.floats(0, 1e15)
 _COUNTS = st.none() | st.integers(0, 1 << 60)
 
 
-def test_readings_come_back_equal_and_in_order(tmp_path: Path) -> None:
+def test_readings_come_back_equal_and_in_order(store: Store) -> None:
     """Every field, () beside None, and the order of time whatever the order of writing."""
     empty = GpuSample(at=1000.5, gpu="0:mig1", source="DCGM", throttle=(), xids=())
     bare = GpuSample(at=999.0, gpu="1", source="NVML")
-    with open_store(str(tmp_path / "s.db")) as store:
-        store.create_run(make_run())
-        store.create_run(make_run("r2"))
-        store.add_gpu_samples("r1", [FULL, empty])
-        store.add_gpu_samples("r1", [bare])
-        store.add_gpu_samples("r1", [])
-        assert store.gpu_samples("r1") == [bare, FULL, empty]
-        assert store.gpu_samples("r2") == []
-        with pytest.raises(UsageError, match="nope"):
-            store.add_gpu_samples("nope", [FULL])
+    store.create_run(make_run())
+    store.create_run(make_run("r2"))
+    store.add_gpu_samples("r1", [FULL, empty])
+    store.add_gpu_samples("r1", [bare])
+    store.add_gpu_samples("r1", [])
+    assert store.gpu_samples("r1") == [bare, FULL, empty]
+    assert store.gpu_samples("r2") == []
+    with pytest.raises(UsageError, match="nope"):
+        store.add_gpu_samples("nope", [FULL])
 
 
 def test_deleting_a_run_deletes_its_readings(tmp_path: Path) -> None:
@@ -114,18 +114,3 @@ def test_any_reading_survives_its_document(
         device=device,
     )
     assert load(_body(sample), GpuSample) == sample
-
-
-def test_a_store_from_before_gains_the_table(tmp_path: Path) -> None:
-    """A store of the first schema opens with all that it holds, and takes GPU readings from then on."""
-    path = tmp_path / "s.db"
-    with open_store(str(path)) as store:
-        store.create_run(make_run())
-    with sqlite3.connect(path) as connection:  # the first schema is this one without its table
-        connection.execute("DROP TABLE gpu_sample")
-        connection.execute("UPDATE stresstest_schema SET version_num = '0001'")
-    with open_store(str(path)) as store:
-        assert store.run("r1") == make_run()
-        assert store.gpu_samples("r1") == []
-        store.add_gpu_samples("r1", [FULL])
-        assert store.gpu_samples("r1") == [FULL]

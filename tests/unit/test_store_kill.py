@@ -19,10 +19,10 @@ CODE = (
 )
 
 
-def test_kill_9_loses_nothing_and_tears_nothing(tmp_path: Path) -> None:
+def test_kill_9_loses_nothing_and_tears_nothing(store_url: str) -> None:
     """A writer is killed five times at random moments and goes on where the store says it stopped:
     every generation it reported is there, whole, and at most one that it had no time to report."""
-    path = str(tmp_path / "s.db")
+    path = store_url
     rng = random.Random(9)
     with open_store(path) as store:
         store.create_run(make_run())

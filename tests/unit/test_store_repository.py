@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -27,13 +26,6 @@ from stresstest.model import (
 from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.unit.store_data import SUBJECT, make_generation, make_run
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A fresh store on disk."""
-    with open_store(str(tmp_path / "s.sqlite3")) as opened:
-        yield opened
 
 
 def test_run_round_trip(store: Store) -> None:
