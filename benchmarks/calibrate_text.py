@@ -1,12 +1,11 @@
 """Whole campaigns through scheduler, text and detectors, in virtual time, against the engine's own truth.
 
-Each campaign is the product's: `next_step` asks, the simulated engine writes under continuous batching, the
-panel judges token by token and a generation is closed after its alarm, `certified_threshold` concludes.
-Nothing is resampled: every generation of every campaign is written and judged. The truth comes from answers
-that no detector has seen: q(T) of the onsets that the engine recorded. Beside it stands what the same
-campaigns would have certified had the detectors known the true onsets.
+For each simulated model a pool of answers is written by the engine and judged by the panel, once. Then
+campaigns are played as the product plays them: `next_step` asks, answers are drawn from the pool (none twice
+in a campaign), `certified_threshold` concludes. The truth is q(T) of the true onsets of the whole pool.
+Beside each campaign stands its twin, certified from the true onsets of the same answers.
 
-    python -m benchmarks.calibrate_text [--campaigns 200] [--cells loop …] [--processes 1] [--write]
+    python -m benchmarks.calibrate_text [--campaigns 1000] [--answers 3000] [--cells loop …] [--write]
 """
 
 from __future__ import annotations
@@ -14,268 +13,307 @@ from __future__ import annotations
 import argparse
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
 from benchmarks.calibrate_page import table, write_section
-from benchmarks.calibrate_scenes import CELLS, Scene, Written, play
+from benchmarks.calibrate_pool import KEPT_AFTER, Found, Pool, make_pool
+from benchmarks.calibrate_scenes import CELLS, GUESS, UNITS, Scene
 from stresstest.ladder import Climb, Done, LadderSetup, next_step
-from stresstest.model import RIGORS, Generation, Observation, Phase, Plane, Rigor
+from stresstest.model import RIGORS, Generation, Observation, Phase, Rigor
 from stresstest.threshold import certified_threshold, certify
 
-TRUTH_ANSWERS = 20_000
-_TRUTH_BATCH = 500
+# Of the answers that a pool has, so many where a campaign asks for an unusual length.
+_SIDE = 0.2
 
 
 @dataclass(slots=True)
-class Tally:
-    """What the detectors made of the answers, against the truth. late: verdict - true onset, in tokens."""
+class Source:
+    """The pools of a scene, one a requested length, each made when it is first asked for."""
 
-    answers: int = 0
-    failing: int = 0
-    missed: int = 0
-    false: int = 0
-    lost: int = 0
-    lost_as_system: int = 0
-    late: list[int] = field(default_factory=list)
-    delay: list[int] = field(default_factory=list)
+    scene: Scene
+    answers: int
+    pools: dict[int, Pool] = field(default_factory=dict)
 
-    def take(self, written: Written) -> None:
-        verdict, onset = written.generation.verdict, written.onset
-        self.answers += 1
-        self.failing += onset is not None
-        if written.generation.failure is not None and verdict.onset is None:
-            self.lost += 1
-            self.lost_as_system += written.generation.plane is Plane.SYSTEM
-        if onset is None:
-            self.false += verdict.onset is not None
-        elif verdict.onset is None:
-            # With its candidate open it is counted as doubtful, not as healthy.
-            self.missed += verdict.observed >= onset and written.generation.failure is None
-        else:
-            self.late.append(verdict.onset - onset)
-            self.delay.append((verdict.alarm or onset) - onset)
-
-    def add(self, other: Tally) -> None:
-        for name in ("answers", "failing", "missed", "false", "lost", "lost_as_system"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.late += other.late
-        self.delay += other.delay
+    def pool(self, units: int) -> Pool:
+        if units not in self.pools:
+            answers = self.answers if units == UNITS else round(self.answers * _SIDE)
+            self.pools[units] = make_pool(self.scene, units, answers)
+        return self.pools[units]
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """One campaign. tokens: the certified T, 0 for none; knowing: the same from the true onsets.
 
-    never: "≥ C" was the answer. output: tokens received.
+    truth: the largest T with q(T) <= alpha. never: "≥ C" was the answer. share: of its pool that was drawn.
     """
 
     tokens: int
     knowing: int
-    never: bool
+    truth: int
     units: int
-    output: int
-    tally: Tally
+    never: bool
+    share: float
 
 
-def campaign(scene: Scene, rigor: Rigor, number: int) -> Played:
-    """One whole campaign of a scene, seeded by its number and the scene's name."""
-    seed = zlib.crc32(scene.name.encode()) + number
+def campaign(source: Source, rigor: Rigor, number: int) -> Played:
+    """One whole campaign, seeded by its number, the rigor and the scene's name."""
+    scene = source.scene
+    rng = np.random.default_rng([zlib.crc32(scene.name.encode()), rigor.planned, number])
     setup = LadderSetup(
         rigor,
         scene.horizon,
-        scene.tokens_per_unit,
+        GUESS,
+        max_units=UNITS,
         distinct_prompts=scene.task.distinct(scene.language),
-        seed=seed,
+        seed=number,
     )
-    engine = scene.engine(seed)
+    places: dict[int, Iterator[int]] = {}
     done: list[Generation] = []
-    written: list[Written] = []
+    known: list[Observation] = []
     units = 0
     while not isinstance(step := next_step(setup, done), Done):
-        stage = play(scene, engine, step.jobs)
-        done += [w.generation for w in stage]
-        if not isinstance(step, Climb):
-            written += stage
-            units = step.rung.units or 0
+        units = step.rung.units or 0
+        pool = source.pool(units)
+        order = places.setdefault(units, iter(rng.permutation(len(pool.answers)).tolist()))
+        for job in step.jobs:
+            place = next(order, None)
+            if place is None:
+                sys.exit(f"{scene.name}: a campaign asks for more than {len(pool.answers)} answers")
+            done.append(pool.generation(place, job))
+            if not isinstance(step, Climb):
+                known.append(pool.known(place, job.max_tokens))
     found = certified_threshold([g for g in done if g.job.phase is Phase.CERTIFY], rigor)
-    tally = Tally()
-    for each in written:
-        tally.take(each)
-    knowing = certify([_known(w) for w in written], rigor)
-    output = sum(g.output_tokens for g in done)
-    never = found.certified and found.censored_at is not None
-    return Played(found.tokens or 0, knowing.tokens or 0, never, units, output, tally)
-
-
-def _known(written: Written) -> Observation:
-    """The observation that a detector without error would have made of what was received."""
-    if written.onset is not None:
-        return Observation(written.onset, written.onset - 1)
-    return Observation(None, min(written.generation.verdict.tokens, written.generation.job.max_tokens))
-
-
-def true_threshold(scene: Scene, alpha: float, units: int, answers: int = TRUTH_ANSWERS) -> int:
-    """The largest T with q(T) <= alpha, from answers to the certifying rung's prompts that nobody judges.
-
-    The horizon when q never gets that high. Answers are written only as far as T may lie.
-    """
-    limit = min(scene.horizon, scene.truth_limit)
-    onsets: list[int] = []
-    ends: list[int] = []
-    for start in range(0, answers, _TRUTH_BATCH):
-        engine = scene.engine(10_000_000 + start)
-        found = scene.unjudged(engine, units, range(start, start + _TRUTH_BATCH), limit)
-        onsets += [o for o, _ in found if o is not None]
-        ends += [e for o, e in found if o is None and e < limit]
-    failed, ended = np.sort(onsets), np.sort(ends)
-    grid = np.arange(1, limit + 1)
-    bad = np.searchsorted(failed, grid, side="right")
-    good = answers - len(failed) - np.searchsorted(ended, grid, side="left")
-    good = good + len(failed) - bad
-    over = np.flatnonzero(bad > alpha * (bad + good))
-    return int(grid[over[0]]) - 1 if len(over) else scene.horizon
+    pool = source.pool(units)
+    return Played(
+        tokens=found.tokens or 0,
+        knowing=certify(known, rigor).tokens or 0,
+        truth=pool.truth(rigor.alpha),
+        units=units,
+        never=found.certified and found.censored_at is not None,
+        share=len(known) / len(pool.answers),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TextCell:
-    """A scene at a rigor. safe: campaigns with T <= true T through the detectors; knowing: by true onsets."""
+    """A scene at a rigor. safe: campaigns with T <= true T through the detectors; knowing: by true onsets.
 
-    scene: Scene
+    broken: safe by the true onsets, not through the detectors; mended: the other way round.
+    """
+
+    name: str
     rigor: Rigor
-    truth: int
     played: tuple[Played, ...]
-    tally: Tally
 
     @property
     def safe(self) -> int:
-        return sum(p.tokens <= self.truth for p in self.played)
+        return sum(p.tokens <= p.truth for p in self.played)
 
     @property
     def knowing(self) -> int:
-        return sum(p.knowing <= self.truth for p in self.played)
+        return sum(p.knowing <= p.truth for p in self.played)
+
+    @property
+    def broken(self) -> int:
+        return sum(p.knowing <= p.truth < p.tokens for p in self.played)
+
+    @property
+    def mended(self) -> int:
+        return sum(p.tokens <= p.truth < p.knowing for p in self.played)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        from scipy.stats import binomtest
+
+        found = binomtest(self.safe, len(self.played)).proportion_ci(0.99, method="exact")
+        return float(found.low), float(found.high)
 
     @property
     def holds(self) -> bool:
-        return _interval(self.safe, len(self.played))[1] >= self.rigor.confidence
+        return self.interval[1] >= self.rigor.confidence
 
 
-def _interval(k: int, n: int) -> tuple[float, float]:
-    from scipy.stats import binomtest
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one scene. again: judged a second time, under a shorter cap. side: answers of its other pools.
 
-    found = binomtest(k, n).proportion_ci(0.99, method="exact")
-    return float(found.low), float(found.high)
+    seconds: of one core.
+    """
+
+    cells: tuple[TextCell, ...]
+    found: Found
+    again: int
+    side: int
+    seconds: float
 
 
-def measure(scene: Scene, rigor: Rigor, campaigns: int, answers: int, processes: int) -> TextCell:
-    """All campaigns of a cell, then the truth for the length that most of them asked for."""
-    numbers = range(1, campaigns + 1)
-    if processes > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            played = list(pool.map(partial(campaign, scene, rigor), numbers, chunksize=4))
-    else:
-        played = [campaign(scene, rigor, number) for number in numbers]
-    tally = Tally()
-    for each in played:
-        tally.add(each.tally)
-    units = int(np.median([p.units for p in played]))
-    truth = true_threshold(scene, rigor.alpha, units, answers)
-    return TextCell(scene, rigor, truth, tuple(played), tally)
+def measure(name: str, rigors: Sequence[str], campaigns: int, answers: int) -> Result:
+    """The pool of a scene, and all campaigns of each rigor drawn from it."""
+    started = process_time()
+    source = Source(CELLS[name], answers)
+    cells = [
+        TextCell(name, RIGORS[r], tuple(campaign(source, RIGORS[r], n) for n in range(1, campaigns + 1)))
+        for r in rigors
+    ]
+    found = source.pool(UNITS).found()
+    pools = source.pools.values()
+    return Result(
+        cells=tuple(cells),
+        found=found,
+        again=sum(p.judged_again for p in pools),
+        side=sum(len(p.answers) for p in pools if p.units != UNITS),
+        seconds=process_time() - started,
+    )
 
 
 HEAD = [
     "cell",
     "rigor",
-    "campaigns",
     "T ≤ true T",
     "99 % interval",
-    "knowing the onsets",
+    "stated",
+    "by the true onsets",
+    "lost / gained by the detectors",
+    "T against theirs: 5 / 50 / 95 %",
     "true T",
     "median T / true T",
-    "knowing",
+    "by the true onsets",
+    "safe max_tokens ≤ true T",
     "≥ C",
-    "late: 5 / 50 / 95 %",
-    "alarm after",
+]
+FOUND_HEAD = [
+    "cell",
+    "answers",
+    "failing",
     "missed",
+    "in doubt",
     "false",
+    "dated late: 5 / 50 / 95 %",
+    "alarm after: 5 / 50 / 95 %",
 ]
 
 
 def row(cell: TextCell) -> list[str]:
-    n, tally = len(cell.played), cell.tally
-    low, high = _interval(cell.safe, n)
-    late = "–"
-    if tally.late:
-        late = " / ".join(f"{v:.0f}" for v in np.percentile(tally.late, [5, 50, 95]))
+    n = len(cell.played)
+    low, high = cell.interval
     return [
-        cell.scene.name,
+        cell.name,
         cell.rigor.name,
-        f"{n:,}",
         f"{cell.safe / n:.1%}",
         f"{low:.1%}–{high:.1%}" + ("" if cell.holds else " **below**"),
+        f"{cell.rigor.confidence:.0%}",
         f"{cell.knowing / n:.1%}",
-        f"{cell.truth:,}",
-        f"{np.median([p.tokens for p in cell.played]) / max(1, cell.truth):.2f}",
-        f"{np.median([p.knowing for p in cell.played]) / max(1, cell.truth):.2f}",
+        f"{cell.broken} / {cell.mended}",
+        _spread([p.tokens - p.knowing for p in cell.played]),
+        f"{np.median([p.truth for p in cell.played]):,.0f}",
+        f"{np.median([p.tokens / max(1, p.truth) for p in cell.played]):.2f}",
+        f"{np.median([p.knowing / max(1, p.truth) for p in cell.played]):.2f}",
+        f"{sum(0.9 * p.tokens < p.truth + 1 for p in cell.played) / n:.1%}",
         f"{sum(p.never for p in cell.played) / n:.0%}",
-        late,
-        f"{np.median(tally.delay):.0f}" if tally.delay else "–",
-        f"{tally.missed} of {tally.failing}",
-        f"{tally.false} of {tally.answers - tally.failing}",
     ]
 
 
-def page(cells: Sequence[TextCell], truths: int, seconds: float) -> str:
+def found_row(result: Result) -> list[str]:
+    found = result.found
+    return [
+        result.cells[0].name,
+        f"{found.answers:,}",
+        f"{found.failing:,}",
+        _share(found.missed, found.failing),
+        _share(found.doubtful, found.failing),
+        _share(found.false, found.answers - found.failing),
+        _spread(found.late),
+        _spread(found.delay),
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({part / whole:.1%})" if whole else "–"
+
+
+def _spread(tokens: Sequence[int]) -> str:
+    return " / ".join(f"{v:.0f}" for v in np.percentile(tokens, [5, 50, 95])) if tokens else "–"
+
+
+def page(results: Sequence[Result]) -> str:
     """The section of docs/calibration.md."""
-    broken = [c.scene.name for c in cells if not c.holds]
-    answers = sum(c.tally.answers for c in cells)
-    lost = sum(c.tally.lost for c in cells)
-    system = sum(c.tally.lost_as_system for c in cells)
+    cells = [c for r in results for c in r.cells]
+    answers = sum(r.found.answers + r.side for r in results)
+    again = sum(r.again for r in results)
+    share = max(p.share for c in cells for p in c.played)
+    odd = sum(p.units != UNITS for c in cells for p in c.played)
     lines = [
         "## Through scheduler, text and detectors",
         "",
-        f"{answers:,} certifying answers in {sum(len(c.played) for c in cells):,} campaigns, written by the "
-        f"simulated engine in virtual time and judged token by token, {seconds:.0f} s "
-        "(`python -m benchmarks.calibrate_text --write`). Nothing is resampled. The truth: "
-        f"{truths:,} further answers a cell, onsets as the engine recorded them. “Knowing the "
-        "onsets”: the same campaigns with the true onsets in the place of the verdicts; the difference is "
-        "what the detectors add. “Late”: verdict minus true onset in tokens (negative: dated before it). "
-        "“Missed”: failing and counted healthy at its onset; “false”: an onset where there was none so far.",
+        f"{len(cells[0].played):,} campaigns a cell and rigor, {sum(r.seconds for r in results):,.0f} s of "
+        "one core in all (`python -m benchmarks.calibrate_text --write`). For each cell the simulated engine "
+        "writes a pool of answers in virtual time under continuous batching; the panel reads them token by "
+        f"token and goes away {KEPT_AFTER} tokens after its alarm, as `run` does: {answers:,} answers. What "
+        f"a shorter cap would have shown is judged from the same tokens up to it ({again:,} times). The "
+        "campaigns are the product's: `next_step` asks, the pool answers (no answer twice in a campaign), "
+        "`certified_threshold` concludes.",
         "",
-        f"- Coverage below the stated confidence: {', '.join(broken) or 'in no cell'}.",
-        f"- Lost to service failures before an onset: {lost:,} answers, {system:,} of them told as system.",
+        "The truth is that of the pool: q(T) counted over the true onsets of all its answers, which the "
+        "engine recorded and no detector saw. It has no error of its own, and campaigns are drawn "
+        "independently, so the intervals are exact for the promise about these answers; another pool would "
+        f"differ by what its answers differ. A campaign takes at most {share:.0%} of its pool, so its share "
+        "of failures varies slightly less than in an endless stream. “By the true onsets” has the same "
+        f"advantage: it is what to compare with. {odd:,} campaigns certified at another length than the rest "
+        "and have a pool and a truth of their own.",
+        "",
+        "“By the true onsets”: the same answers with the engine's onsets in the place of the verdicts. “Lost "
+        "/ gained”: campaigns whose T is above the truth only because of the detectors, or only without "
+        "them; then T minus the T by the true onsets, in tokens. “Safe max_tokens”: T less the margin of "
+        "10 %, what `recommend` prints. “Missed”: failing, and counted as healthy at the onset. “In doubt”: "
+        "no onset found, but counted as failing after its last healthy token, or not at all from there on. "
+        "“False”: an onset where there was none. “Late”: verdict minus true onset in tokens, negative where "
+        "dated before it.",
+        "",
+        f"- Coverage below the stated confidence: {_names(cells)}.",
+        f"- Lost to service failures before an onset: {sum(r.found.lost for r in results):,} answers, "
+        f"{sum(r.found.lost_as_system for r in results):,} of them told as system.",
         "",
         table(HEAD, [row(c) for c in cells]),
+        "",
+        "What the panel made of the answers of each pool, under the longest cap:",
+        "",
+        table(FOUND_HEAD, [found_row(r) for r in results]),
     ]
     return "\n".join(lines)
 
 
+def _names(cells: Sequence[TextCell]) -> str:
+    return ", ".join(f"{c.name} ({c.rigor.name})" for c in cells if not c.holds) or "in no cell"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--campaigns", type=int, default=200)
-    parser.add_argument("--answers", type=int, default=TRUTH_ANSWERS, help="for the truth of each cell")
-    parser.add_argument("--rigor", choices=list(RIGORS), default="quick")
+    parser.add_argument("--campaigns", type=int, default=1000)
+    parser.add_argument("--answers", type=int, default=3000, help="in the pool of each cell")
+    parser.add_argument("--rigor", nargs="+", choices=list(RIGORS), default=["quick", "standard"])
     parser.add_argument("--cells", nargs="+", choices=list(CELLS), default=list(CELLS))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="write docs/calibration.md")
     options = parser.parse_args()
     started = perf_counter()
-    cells = []
-    print(" | ".join(HEAD))
-    for name in options.cells:
-        began = perf_counter()
-        scene, rigor = CELLS[name], RIGORS[options.rigor]
-        cells.append(measure(scene, rigor, options.campaigns, options.answers, options.processes))
-        output = sum(p.output for p in cells[-1].played)
-        print(" | ".join(row(cells[-1])), f"| {output:,} tokens, {perf_counter() - began:.0f} s", flush=True)
+    work = partial(measure, rigors=options.rigor, campaigns=options.campaigns, answers=options.answers)
+    results = []
+    with ProcessPoolExecutor(options.processes) as workers:
+        for result in workers.map(work, options.cells):
+            results.append(result)
+            for cell in result.cells:
+                print(" | ".join(row(cell)))
+            print(" | ".join(found_row(result)), f"| {perf_counter() - started:.0f} s", flush=True)
     if options.write:
-        write_section("text", page(cells, options.answers, perf_counter() - started))
-    sys.exit(0 if all(c.holds for c in cells) else 1)
+        write_section("text", page(results))
+    sys.exit(0 if all(c.holds for r in results for c in r.cells) else 1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ TARGET = Path(__file__).parent / "cli-reference.md"
 COMMANDS = (
     (),
     ("run",),
+    ("diagnose",),
+    ("sweep",),
     ("plan",),
     ("recommend",),
     ("scan",),

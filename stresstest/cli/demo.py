@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +21,7 @@ from stresstest.cli.options import progress_for, stdout_console, with_global_opt
 from stresstest.errors import ExitCode, StresstestError, UsageError
 
 if TYPE_CHECKING:
+    from stresstest.workflows.diagnose import Diagnosed
     from stresstest.workflows.run import Ending
 
 EXAMPLES = """\b
@@ -25,9 +29,11 @@ Examples:
   stresstest demo
   stresstest demo --scenario language-drift --output drift.md
 """
-_SCENARIO = "qwen2.5-7b-awq-it"
+_SCENARIO = "masked-chain"
 _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
 _PATIENCE = 30.0
+_HORIZON = 8_192
+"""Tokens; a scenario that stays healthy so long must not make the demo longer than a minute."""
 
 
 @with_global_options
@@ -42,40 +48,65 @@ def command(
 ) -> None:
     """Measure a simulated server whose true limit is known: no GPU, no model, under a minute.
 
-    Starts the simulator on a free port, runs the main job on it, explains what was seen and writes a
-    report. Nothing goes into your store.
+    Starts the simulator on a free port, runs the main job on it, finds the plane of what fails by
+    intervention, explains what was seen and writes a report. Nothing goes into your store.
     """
     from stresstest.report.console import print_run
     from stresstest.report.demo import after, before
+    from stresstest.report.diagnosis import diagnosis_markdown, print_diagnosis
     from stresstest.report.markdown import run_markdown
+    from stresstest.simulation.engine.scenariofile import load_scenario
 
-    report = Path(output)
-    if report.suffix.lower() != ".md":
-        raise UsageError(f"{output!r}: the demo's report is Markdown; let it end in .md.")
-    if not report.parent.is_dir():
-        raise UsageError(f"{report.parent} is no folder that the report could go into.")
+    report = _report_path(output)
+    known = load_scenario(scenario)
     console = stdout_console()
-    console.print(before(scenario), highlight=False)
+    console.print(before(known.name, known.summary), highlight=False, markup=False)
     with tempfile.TemporaryDirectory(prefix="stresstest-demo-") as folder:
         with simulator(scenario) as base_url:
-            ending = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
+            ending, diagnosed = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
         result = ending.result
         print_run(console, result)
-        report.write_text(run_markdown(result), encoding="utf-8")
-    console.print(after(result, report), highlight=False)
-    if ending.error is not None:
-        raise ending.error
-    if ending.interrupted:
+        section = ""
+        if diagnosed is not None and diagnosed.diagnosis.chain:
+            print_diagnosis(console, diagnosed.diagnosis, result)
+            section = diagnosis_markdown(diagnosed.diagnosis)
+        _write(report, run_markdown(result, diagnosis=section))
+    console.print(after(result, report), highlight=False, markup=False)
+    error = ending.error or (diagnosed.error if diagnosed is not None else None)
+    if error is not None:
+        raise error
+    if ending.interrupted or (diagnosed is not None and diagnosed.interrupted):
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not result.threshold.certified:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _measure(base_url: str, store_file: Path, display: str | None) -> Ending:
+def _report_path(output: str) -> Path:
+    """Where the report goes; UsageError before anything is measured when it cannot go there."""
+    report = Path(output)
+    if report.suffix.lower() != ".md":
+        raise UsageError(f"{output!r}: the demo's report is Markdown; let it end in .md.")
+    if not report.parent.is_dir():
+        raise UsageError(f"{str(report.parent)!r} is no folder that the report could go into.")
+    if report.is_dir():
+        raise UsageError(f"{output!r} is a folder; name a file for the report.")
+    return report
+
+
+def _write(report: Path, text: str) -> None:
+    try:
+        report.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The report cannot be written to {str(report)!r}: {error.strerror}.") from None
+
+
+def _measure(base_url: str, store_file: Path, display: str | None) -> tuple[Ending, Diagnosed | None]:
+    """The main job, and the diagnosis of what it found, where it came to its end."""
     from stresstest.cli.run import until_interrupted
     from stresstest.execution.eventloop import run as run_loop
     from stresstest.model import RunSettings, Subject
     from stresstest.store import open_store
+    from stresstest.workflows.diagnose import Options, diagnose
     from stresstest.workflows.run import run_campaign
 
     settings = RunSettings(
@@ -83,13 +114,21 @@ def _measure(base_url: str, store_file: Path, display: str | None) -> Ending:
         base_url=base_url,
         task_source="narrative",
         rigor="quick",
+        horizon=_HORIZON,
     )
     progress = progress_for(display)
     with open_store(str(store_file)) as store:
+
+        async def play(stop: asyncio.Event) -> tuple[Ending, Diagnosed | None]:
+            ending = await run_campaign(settings, store, progress, stop=stop)
+            if ending.interrupted or ending.error is not None:
+                return ending, None
+            options = Options(why=False)
+            found = await diagnose(ending.result.run.id, store, progress, options=options, stop=stop)
+            return ending, found
+
         try:
-            return run_loop(
-                until_interrupted(lambda stop: run_campaign(settings, store, progress, stop=stop))
-            )
+            return run_loop(until_interrupted(play))
         finally:
             progress.close()
 
@@ -111,18 +150,41 @@ def simulator(scenario: str) -> Iterator[str]:
     ]
     with tempfile.TemporaryFile() as said:
         # Own process group: Ctrl-C is for the measurement, which then ends the server in good order.
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
-        )
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with _interrupts_later():
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+                )
             yield _announced(process, said)
         finally:
-            process.terminate()
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            if process is not None:
+                _end(process)
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block: between a process's birth and its name it would be orphaned."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _announced(process: subprocess.Popen[bytes], said: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stresstest import __version__
-from stresstest.cli import demo, diagnose, doctor, plan, recommend, report, run, runs, scan, sim
+from stresstest.cli import demo, diagnose, doctor, plan, recommend, report, run, runs, scan, sim, sweep
 from stresstest.cli.options import GlobalOptions, show_error
 from stresstest.errors import ExitCode, StresstestError
 
@@ -58,6 +58,7 @@ def main_options(
 app.command("run", epilog=run.EXAMPLES)(run.command)
 app.command("plan", epilog=plan.EXAMPLES)(plan.command)
 app.command("diagnose", epilog=diagnose.EXAMPLES)(diagnose.command)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.command)
 app.command("recommend", epilog=recommend.EXAMPLES)(recommend.command)
 app.command("report", epilog=report.EXAMPLES)(report.command)
 app.command("scan", epilog=scan.EXAMPLES)(scan.command)

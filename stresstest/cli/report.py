@@ -28,6 +28,7 @@ def command(
     ] = None,
 ) -> None:
     """Write a stored run as Markdown or JSON."""
+    from stresstest.report.diagnosis import chain_keys, diagnosis_markdown
     from stresstest.report.document import dumps, full_document
     from stresstest.report.markdown import run_markdown
     from stresstest.store import open_store
@@ -38,7 +39,13 @@ def command(
         raise UsageError(f"{output!r}: the ending says the format; write .md or .json.")
     with open_store(options["store"]) as store:
         result = conclude(store, run)
-    text = dumps(full_document(result)) + "\n" if suffix == ".json" else run_markdown(result)
+        found = store.diagnosis(result.run.id)
+    if suffix == ".json":
+        more = {} if found is None else {"diagnosis": chain_keys(found)}
+        text = dumps(full_document(result) | more) + "\n"
+    else:
+        section = "" if found is None else diagnosis_markdown(found)
+        text = run_markdown(result, diagnosis=section)
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 
 if TYPE_CHECKING:
     from stresstest.workflows.run import Ending
+
+T = TypeVar("T")
 
 EXAMPLES = """\b
 Examples:
@@ -84,7 +86,7 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
         store.close()
 
 
-async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
+async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: wait for nothing."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

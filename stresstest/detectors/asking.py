@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from stresstest.detectors.base import Detector, PanelSpec
 from stresstest.detectors.segment import TextFeed
-from stresstest.model import Symptom, Token
+from stresstest.model import Token
 
 Makers = Callable[[PanelSpec, TextFeed], Iterable[Detector]]
 """Makes the detectors that listen to one text."""
 
 
-def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | None = None) -> int | None:
-    """0 when one of the detectors says anything of the text, given line by line; else None.
+def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | None = None) -> bool:
+    """Whether one of the detectors says anything of the text, given line by line.
 
     Where sentences are cut depends on the text alone, so lines do as well as tokens and cost less.
     """
@@ -27,14 +28,14 @@ def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | No
     feed.close()
     for detector in detectors:
         detector.finish(finish_reason)
-    return 0 if any(detector.symptoms() for detector in detectors) else None
+    return any(detector.symptoms() for detector in detectors)
 
 
-def asked(detectors: Sequence[Detector], finish_reason: str | None) -> int | None:
-    """After the last token: 0 for any symptom, else the oldest open candidate."""
+def asked(detectors: Sequence[Detector], tokens: Sequence[Token], finish_reason: str | None) -> int | None:
+    """After the last token: 0 for any symptom, else the oldest open candidate's first token, or None."""
     for detector in detectors:
+        deque(map(detector.update, tokens), maxlen=0)
         detector.finish(finish_reason)
-    found: list[Symptom] = [symptom for detector in detectors for symptom in detector.symptoms()]
-    if found:
+    if any(detector.symptoms() for detector in detectors):
         return 0
     return min((at for detector in detectors if (at := detector.open_from) is not None), default=None)

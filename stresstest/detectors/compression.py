@@ -57,6 +57,11 @@ class SentenceLengths:
     _recent: deque[tuple[int, int, bool, int]] = field(default_factory=lambda: deque(maxlen=7))
 
     @property
+    def ready(self) -> bool:
+        """Whether there is a beginning to compare with; before it, lost parts are not seen."""
+        return len(self._early) >= EARLY_LEAST
+
+    @property
     def floor(self) -> float:
         """Below this many characters a sentence is short."""
         rank = 1 if len(self._early) >= 20 else 0
@@ -70,7 +75,7 @@ class SentenceLengths:
 
     def add(self, chars: int, first: int, unit: int = 0) -> Shrunk | None:
         """The next sentence: length, first token, units so far. The run of odd ones it belongs to, if any."""
-        odd = len(self._early) >= EARLY_LEAST and not self.floor <= chars <= self.ceiling
+        odd = self.ready and not self.floor <= chars <= self.ceiling
         self._recent.append((chars, first, odd, unit))
         if not odd:
             if len(self._early) < EARLY_MOST:

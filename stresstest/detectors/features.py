@@ -1,6 +1,6 @@
-"""An answer's pieces and words as arrays of hashes: what the fast path of `scan` looks at, at C speed.
+"""Pieces and words of many answers as arrays of hashes: what the fast path of `scan` looks at, at C speed.
 
-A character counts folded, and every digit is the same one; blanks count nothing. A piece's hash is the
+A character counts folded, and every run of digits is one digit; blanks count nothing. A word's hash is the
 sum over its pairs of neighbouring characters, so that it needs no loop in Python. Hashes only ever say
 "may be equal": the fast path passes what has few equal ones, and the panel judges the rest.
 """
@@ -8,57 +8,76 @@ sum over its pairs of neighbouring characters, so that it needs no loop in Pytho
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.marks import ALONE
 from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.windows import Flags, Hashes, Indices, owners
 
-_BLANK, _WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
-"""Kinds of characters. STOP ends sentences, JOINT joins words."""
+_BLANK, WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
+"""Kinds of characters. STOP ends sentences, JOINT joins words; LOW is the second half of a pair."""
+_KIND, _DIGIT, _BEYOND, _CAPITAL, _JOIN = 7, 8, 16, 32, 64
+"""Bits of a character's class: its kind; a digit; a letter of no Latin script; a capital; an underscore."""
 _LONGEST_PIECE = 32
 """Characters after which the panel's pieces are cut."""
-
-Hashes = NDArray[np.uint64]
-Indices = NDArray[np.int64]
+_GREEK = (0x370, 0x3FF)
+_EMOJI = (0xD83C, 0xD83D, 0xD83E)
+"""First halves of the pairs that are signs, with few exceptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """count: pieces as `text_tokens` cuts them. pieces: their hashes, blanks left out; kinds: what they are.
-    at: which of them are words; words: hashes of those; figures: which begin with a digit; capital: which
-    with a capital. starts: UTF-16 offset at which each word begins; wide: whether those are no character
-    offsets. beyond: letters of no Latin script. cut: further pieces of words longer than a piece may be.
+    """Some texts end to end, each closed by a fence, which is a piece and a word of its own.
+
+    texts: as given. codes: UTF-16 units. begins: the unit at which each text begins. pieces: hashes of what
+    `text_tokens` cuts them into, blanks left out; kinds: of the pieces; fences: among the pieces.
+    at: which pieces are words; words: their hashes; starts: the unit at which each begins; closes: fences
+    among the words; figures, capital: words that begin with a digit, with a capital.
+    Of each text: counts: pieces as `text_tokens` counts them; cut: those that are more pieces of a word
+    longer than a piece may be; beyond: letters of no Latin script, lone Greek ones left out; wide: whether
+    it may have letters of more than 16 bits; joined: underscores, which join what are two words for others.
     """
 
-    count: int
+    texts: Sequence[str]
+    codes: NDArray[np.uint16]
+    begins: Indices
     pieces: Hashes
     kinds: NDArray[np.uint8]
+    fences: Indices
     at: Indices
     words: Hashes
-    figures: NDArray[np.bool_]
-    capital: NDArray[np.bool_]
     starts: Indices
-    beyond: int
-    wide: bool
-    cut: int = 0
+    closes: Indices
+    figures: Flags
+    capital: Flags
+    counts: Indices
+    cut: Indices
+    beyond: Indices
+    wide: Flags
+    joined: Indices
 
-
-_DIGIT, _BEYOND, _CAPITAL = 1, 2, 4
+    def char(self, text: int, unit: int) -> int:
+        """The character of a text at a unit of all texts."""
+        first = int(self.begins[text])
+        units = int(self.begins[text + 1]) - 1 - first
+        if units == len(self.texts[text]):
+            return unit - first
+        return len(self.codes[first:unit].tobytes().decode("utf-16-le", "surrogatepass"))
 
 
 @lru_cache(maxsize=1)
-def _tables() -> tuple[NDArray[np.uint8], Hashes, Hashes, NDArray[np.uint8]]:
-    """(kind, left factor, right factor, digit, letter beyond Latin, capital) of every UTF-16 unit."""
+def _tables() -> tuple[NDArray[np.uint8], Hashes, Hashes]:
+    """(class, left factor, right factor) of every UTF-16 unit."""
     every = "".join(map(chr, range(0x10000)))
     classes = np.full(0x10000, _SIGN, np.uint8)
     for pattern, kind in (
         (r"\s", _BLANK),
-        (r"\w", _WORD),
+        (r"\w", WORD),
         (f"[{ALONE}]", _ALONE),
         (r"\n", LINE),
         ("[.!?…।؟]", STOP),
@@ -66,150 +85,162 @@ def _tables() -> tuple[NDArray[np.uint8], Hashes, Hashes, NDArray[np.uint8]]:
     ):
         for match in re.finditer(pattern, every):
             classes[match.start()] = kind
-    # The second unit of a pair is no piece of its own; what lies beyond 16 bits is signs, mostly.
     classes[0xDC00:0xE000] = _LOW
     folded = np.fromiter((ord(c) if len(c := chr(n).lower()) == 1 else n for n in range(0x10000)), np.int64)
-    digits = np.fromiter((chr(n).isnumeric() and classes[n] == _WORD for n in range(0x10000)), np.bool_)
+    digits = np.fromiter((chr(n).isnumeric() and classes[n] == WORD for n in range(0x10000)), np.bool_)
     folded[digits] = ord("0")
     folded = np.minimum(folded, 0xFFFF)
     rng = np.random.Generator(np.random.PCG64(1))
     left = rng.integers(0, 1 << 63, 0x10000, np.uint64)[folded] | np.uint64(1)
     right = rng.integers(0, 1 << 63, 0x10000, np.uint64)[folded] | np.uint64(1)
-    silent = (classes == _BLANK) | (classes == _LOW)
-    left[silent] = 0
-    # Before a word every blank and sign is the same: a word is what it is, whatever stands before it.
-    right[(classes != _WORD)] = 1
-    marks = np.fromiter(
-        (
-            (_BEYOND if n >= 0x250 and chr(n).isalpha() else 0) | (_CAPITAL if chr(n).isupper() else 0)
-            for n in range(0x10000)
-        ),
-        np.uint8,
-    )
-    marks[digits] |= _DIGIT
-    return classes, left, right, marks
+    left[(classes == _BLANK) | (classes == _LOW)] = 0
+    # A word is what it is, whatever blank or sign stands before it.
+    right[classes != WORD] = 1
+    for n, char in enumerate(every):
+        beyond = _BEYOND if n >= 0x250 and char.isalpha() else 0
+        classes[n] |= beyond | (_CAPITAL if char.isupper() else 0) | (_DIGIT if digits[n] else 0)
+    classes[ord("_")] |= _JOIN
+    return classes, left, right
 
 
-def features(text: str) -> Features:
-    """The features of a text that is not empty. Linear, about ten nanoseconds a character."""
-    classes, left, right, marks = _tables()
-    codes = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
-    kinds = classes.take(codes)
-    values = left.take(codes)
-    values[1:] *= right.take(codes[:-1])
-    marked = marks.take(codes)
-    inside = kinds == _WORD
-    begins = (kinds >= _ALONE) & (kinds != _LOW)
-    begins[0] |= inside[0]
-    begins[1:] |= inside[1:] & ~inside[:-1]
-    numeric = (marked & _DIGIT).view(np.bool_)
-    # A run of digits is one digit, however long.
+def features(texts: Sequence[str]) -> Features:
+    """The features of at least one text. Linear, a few nanoseconds a character.
+
+    Worth most for some 100,000 characters at once, whose arrays fit a core's cache.
+    """
+    classes, left, right = _tables()
+    codes, begins = _codes(texts)
+    index = codes.astype(np.intp)
+    marks = classes.take(index)
+    kinds = marks & np.uint8(_KIND)
+    inside = kinds == WORD
+    starts = np.flatnonzero(_first(kinds, inside))
+    values = left.take(index)
+    values[1:] *= right.take(index[:-1])
+    numeric = (marks & _DIGIT) != 0
     values[1:][numeric[1:] & numeric[:-1]] = 0
-    beyond = 0 if text.isascii() else int(np.count_nonzero(marked & _BEYOND))
-    starts = np.flatnonzero(begins)
-    if not len(starts):
-        none, no = np.zeros(0, np.uint64), np.zeros(0, np.bool_)
-        return Features(
-            len(text_tokens(text)), none, none.astype(np.uint8), starts, none, no, no, starts, 0, False
-        )
-    pieces = np.add.reduceat(values, starts)
+    np.cumsum(values, out=values)
+    ends = np.append(starts[1:], len(codes)) - 1
+    pieces = values.take(ends)
+    pieces[1:] -= values.take(ends[:-1])
     kind = kinds.take(starts)
-    at = np.flatnonzero((kind == _WORD) | (kind == _ALONE))
+    bare = kind != WORD
+    pieces[bare] = left.take(index.take(starts[bare]))
+    fences = np.searchsorted(starts, begins[1:] - 1)
+    pieces[fences] = np.random.Generator(np.random.PCG64(2)).integers(0, 1 << 63, len(texts), np.uint64)
+    kind[fences] = WORD
+    at = np.flatnonzero((kind == WORD) | (kind == _ALONE))
+    kind[fences] = LINE
     words = starts.take(at)
-    found = marked.take(words)
-    wide = len(codes) != len(text)
-    cut = _cut(inside)
+    found = marks.take(words)
+    wide = _wide(codes, marks, begins, texts)
+    cut = _cut(starts, inside, begins)
     return Features(
-        # Beyond 16 bits a sign is told from a letter the slow way.
-        count=len(text_tokens(text)) if wide else int(len(starts) + cut + (kinds[-1] == _BLANK)),
+        texts=texts,
+        codes=codes,
+        begins=begins,
         pieces=pieces,
         kinds=kind,
+        fences=fences,
         at=at,
         words=pieces.take(at),
+        starts=words,
+        closes=np.searchsorted(at, fences),
         figures=(found & _DIGIT) != 0,
         capital=(found & _CAPITAL) != 0,
-        starts=words,
-        beyond=beyond,
-        wide=wide,
+        counts=_counts(texts, kinds, fences, begins, cut, wide),
         cut=cut,
+        beyond=_beyond(codes, marks, begins),
+        wide=wide,
+        joined=_each((marks & _JOIN) != 0, begins),
     )
+
+
+def _codes(texts: Sequence[str]) -> tuple[NDArray[np.uint16], Indices]:
+    """(UTF-16 units of the texts, each closed by a line break; where each begins, and the end)."""
+    parts = [text.encode("utf-16-le", "surrogatepass") for text in texts]
+    codes = np.frombuffer(b"\n\0".join([*parts, b""]), np.uint16)
+    begins = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(part) // 2 + 1 for part in parts], out=begins[1:])
+    return codes, begins
+
+
+def _first(kinds: NDArray[np.uint8], inside: Flags) -> Flags:
+    """Which characters begin a piece."""
+    found: Flags = (kinds > WORD) & (kinds != _LOW)
+    found[0] |= inside[0]
+    found[1:] |= inside[1:] & ~inside[:-1]
+    return found
+
+
+def _each(flags: Flags, begins: Indices) -> Indices:
+    """How many flags each text has."""
+    places = np.flatnonzero(flags)
+    return np.diff(np.searchsorted(places, begins))
+
+
+def _beyond(codes: NDArray[np.uint16], marks: NDArray[np.uint8], begins: Indices) -> Indices:
+    """Letters of no Latin script in each text; a Greek one alone is part of a formula."""
+    places = np.flatnonzero(marks & np.uint8(_BEYOND))
+    if len(places):
+        letters = codes[places]
+        near = np.diff(places) == 1
+        alone = ~(np.append(near, False) | np.append(False, near))
+        places = places[~(alone & (letters >= _GREEK[0]) & (letters <= _GREEK[1]))]
+    return np.diff(np.searchsorted(places, begins))
+
+
+def _wide(
+    codes: NDArray[np.uint16], marks: NDArray[np.uint8], begins: Indices, texts: Sequence[str]
+) -> Flags:
+    """Which texts have characters of more than 16 bits that may be letters: all but emoji, nearly."""
+    wide = np.zeros(len(texts), np.bool_)
+    if begins[-1] == sum(map(len, texts)) + len(texts):
+        return wide
+    low = np.flatnonzero((marks & np.uint8(_KIND)) == _LOW)
+    high, second = codes[low - 1], codes[low]
+    emoji = (high == _EMOJI[1]) | ((high == _EMOJI[2]) & (second < 0xDFF0))
+    emoji |= (high == _EMOJI[0]) & (second >= 0xDDE6)
+    wide[owners(low[~emoji], begins[1:] - 1)] = True
+    return wide
+
+
+def _counts(
+    texts: Sequence[str],
+    kinds: NDArray[np.uint8],
+    fences: Indices,
+    begins: Indices,
+    cut: Indices,
+    wide: Flags,
+) -> Indices:
+    counts = np.diff(fences, prepend=-1) - 1 + cut
+    lasts = begins[1:] - 2
+    counts += (lasts >= begins[:-1]) & (kinds[lasts] == _BLANK)
+    for i in np.flatnonzero(wide).tolist():
+        counts[i] = len(text_tokens(texts[i]))
+    return counts
+
+
+def _cut(starts: Indices, inside: Flags, begins: Indices) -> Indices:
+    """Further pieces of each text's words that are longer than a piece may be."""
+    more = np.zeros(len(begins) - 1, np.int64)
+    for i in np.flatnonzero(np.diff(starts) > _LONGEST_PIECE).tolist():
+        first, end = int(starts[i]), int(starts[i + 1])
+        if inside[first]:
+            outside = np.flatnonzero(~inside[first:end])
+            length = int(outside[0]) if len(outside) else end - first
+            more[owners(starts[i : i + 1], begins[1:] - 1)] += (length - 1) // _LONGEST_PIECE
+    return more
 
 
 def piece_count(text: str) -> int:
     """How many pieces `text_tokens` cuts a text into, without cutting it."""
-    return features(text).count if text else 0
-
-
-def _cut(inside: NDArray[np.bool_]) -> int:
-    """Further pieces of words that are longer than a piece may be."""
-    if len(inside) <= _LONGEST_PIECE:
-        return 0
-    edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
-    bounds = np.concatenate(([0], edges, [len(inside)]))
-    lengths = np.diff(bounds)
-    if lengths.max() <= _LONGEST_PIECE:
-        return 0
-    words = lengths[inside[bounds[:-1]]]
-    return int(((words - 1) // _LONGEST_PIECE).sum())
-
-
-def repeated(hashes: Hashes, gram: int) -> tuple[NDArray[np.bool_], Indices]:
-    """For each run of `gram` hashes, by its first index: did it stand before, and if so where last?"""
-    n = max(len(hashes) - gram + 1, 0)
-    flags, source = np.zeros(n, np.bool_), np.zeros(n, np.int64)
-    if n > 1:
-        mixed = hashes[:n].copy()
-        for i in range(1, gram):
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-            mixed += hashes[i : i + n]
-        at, back = _again(mixed)
-        flags[at] = True
-        source[at] = at - back
-    return flags, source
-
-
-def nearby(hashes: Hashes, distance: int) -> NDArray[np.bool_]:
-    """For each hash: did the same one stand at most `distance` places before?"""
-    flags = np.zeros(len(hashes), np.bool_)
-    if len(hashes) > 1:
-        at, back = _again(hashes.copy())
-        flags[at[back <= distance]] = True
-    return flags
-
-
-def _again(hashes: Hashes) -> tuple[Indices, Indices]:
-    """(indices whose hash stood before, how far before). One sort: the low bits carry the index."""
-    n = len(hashes)
-    bits = np.uint64(n.bit_length())
-    hashes *= np.uint64(0xBF58476D1CE4E5B9)
-    hashes >>= bits
-    hashes <<= bits
-    hashes |= np.arange(n, dtype=np.uint64)
-    hashes.sort()
-    places = (hashes & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-    names = hashes >> bits
-    same = np.flatnonzero(names[1:] == names[:-1])
-    return places[same + 1], places[same + 1] - places[same]
-
-
-def densest(flags: NDArray[np.bool_], window: int) -> int:
-    """The most flags in any `window` places in a row (in all of them, when there are fewer)."""
-    if len(flags) <= window:
-        return int(np.count_nonzero(flags))
-    sums = np.cumsum(flags, dtype=np.int64)
-    return int(max(sums[window - 1], (sums[window:] - sums[:-window]).max()))
-
-
-def climbs(evidence: NDArray[np.floating[Any]]) -> float:
-    """How high Page's sum of this evidence rises: the sum, never below zero, at its highest."""
-    if not len(evidence):
-        return 0.0
-    sums = np.cumsum(evidence)
-    return float((sums - np.minimum(np.minimum.accumulate(sums), 0.0)).max())
-
-
-def gaps(marked: NDArray[np.bool_], least: int) -> list[tuple[int, int]]:
-    """Maximal stretches [first, end) of at least so many places without a mark."""
-    bounds = np.concatenate(([-1], np.flatnonzero(marked), [len(marked)]))
-    wide = np.flatnonzero(np.diff(bounds) > least)
-    return [(int(bounds[i]) + 1, int(bounds[i + 1])) for i in wide]
+    classes, _, _ = _tables()
+    codes, begins = _codes([text])
+    marks = classes.take(codes.astype(np.intp))
+    kinds = marks & np.uint8(_KIND)
+    inside = kinds == WORD
+    starts = np.flatnonzero(_first(kinds, inside))
+    fences = np.array([len(starts) - 1])
+    cut = _cut(starts, inside, begins)
+    return int(_counts([text], kinds, fences, begins, cut, _wide(codes, marks, begins, [text]))[0])

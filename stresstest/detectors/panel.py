@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from stresstest.detectors.base import Detector, PanelSpec
 from stresstest.detectors.entropy import EntropyDetector
@@ -29,8 +30,13 @@ WARNED_BEFORE = 64
 it. A longer reach would date an onset back to a change that the text survived."""
 
 _LOOPS = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
-_EXACT = (*_LOOPS, SymptomKind.TRUNCATION)
-"""Their onset is exact by definition; nothing dates it back."""
+_EXACT = (*_LOOPS, SymptomKind.TRUNCATION, SymptomKind.GIBBERISH)
+"""Their onset is exact by definition, or dated by its own statistics (gibberish); nothing dates it back."""
+
+_OWN_WORDS = (SymptomKind.FLOODING, SymptomKind.STRUCTURE_BREAK)
+"""What an exact loop brings about by itself: its few words own the window, its headings come again."""
+_ENDLESS = (*_LOOPS, SymptomKind.FLOODING, SymptomKind.GIBBERISH)
+"""Failures that have no sentence ends of their own."""
 
 _PIECE = re.compile(rf"[^\S\n]*(?:[{ALONE}]|[^\W{ALONE}]{{1,32}}|[^\w\s]|\n)|[^\S\n]+")
 
@@ -153,6 +159,10 @@ class Panel:
         that begins after the change, so that no sentence is accused in which the model was still sure.
         """
         onset = first.onset
+        if first.kind is SymptomKind.LOOP:
+            # A near-loop that led into it is where it began, however it was proven.
+            led = [s.onset for s in symptoms if s.kind is SymptomKind.NEAR_LOOP and _leads(s, first)]
+            return min([onset, *led])
         if first.kind in _EXACT:
             return onset
         dates = [onset]
@@ -173,10 +183,14 @@ class Panel:
         return sentences[at].first if at < len(sentences) else self._tokens
 
 
+_token = lru_cache(1 << 15)(Token)
+"""Tokens are frozen, so that one serves every place where its piece stands."""
+
+
 def text_tokens(text: str) -> list[Token]:
     """Plain text as tokens without ids: words, punctuation and line breaks, each with the blanks
     before it. Joined they are the text. Scripts without spaces go character by character."""
-    return [Token(piece) for piece in _PIECE.findall(text)]
+    return list(map(_token, _PIECE.findall(text)))
 
 
 def judge_tokens(tokens: Iterable[Token], spec: PanelSpec, finish_reason: str | None = None) -> Verdict:
@@ -204,14 +218,15 @@ def settled(symptoms: list[Symptom]) -> list[Symptom]:
     loop's second copy, is how the loop began: a warning. The exact onset is better known.
     """
     exact = [s for s in symptoms if s.kind is SymptomKind.LOOP and s.confirmed]
+    standing = [s for s in symptoms if s.confirmed and s.end is None and s.kind in _ENDLESS]
     near = [_yielding(s, exact) for s in symptoms if s.kind is SymptomKind.NEAR_LOOP]
     near = [s for s in near if not any(_covers(loop, s.onset) for loop in exact)]
     kept = [
         symptom
         for symptom in symptoms
         if symptom.kind is not SymptomKind.NEAR_LOOP
-        and (symptom.kind is not SymptomKind.FLOODING or not any(_covers(s, symptom.onset) for s in exact))
-        and (symptom.kind is not SymptomKind.TRUNCATION or not any(_within(s, symptom) for s in exact))
+        and (symptom.kind not in _OWN_WORDS or not any(_covers(s, symptom.onset) for s in exact))
+        and (symptom.kind is not SymptomKind.TRUNCATION or not any(_within(s, symptom) for s in standing))
     ]
     told = [_known(s, symptoms) if s in exact else s for s in kept]
     return sorted([*told, *near], key=_precedence)
@@ -230,16 +245,16 @@ def _known(loop: Symptom, symptoms: list[Symptom]) -> Symptom:
 
 def _yielding(near: Symptom, exact: list[Symptom]) -> Symptom:
     """The near-loop, as a warning if it stands into an exact loop and was proven only by it."""
-    leads = any(
-        near.onset < loop.onset <= near.alarm and (near.end is None or near.end >= loop.onset)
-        for loop in exact
-    )
-    return replace(near, confirmed=False) if leads else near
+    return replace(near, confirmed=False) if any(_leads(near, loop) for loop in exact) else near
 
 
-def _within(loop: Symptom, truncation: Symptom) -> bool:
-    """A loop that ends the output ends it in mid-sentence: the sentence that is cut is the loop's own."""
-    return loop.end is None and (loop.onset if loop.start is None else loop.start) <= truncation.alarm
+def _leads(near: Symptom, loop: Symptom) -> bool:
+    return near.onset < loop.onset <= near.alarm and (near.end is None or near.end >= loop.onset)
+
+
+def _within(failure: Symptom, truncation: Symptom) -> bool:
+    """What ends the output ends it in mid-sentence: the sentence that is cut is the failure's own."""
+    return (failure.onset if failure.start is None else failure.start) <= truncation.alarm
 
 
 def _covers(loop: Symptom, position: int) -> bool:

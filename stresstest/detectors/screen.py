@@ -1,36 +1,69 @@
 """The fast path over recorded text: what is surely healthy is passed, the rest goes to the panel.
 
 Each detector has its own screen, in two steps. First a question at C speed that a symptom cannot avoid
-answering with yes (see :mod:`stresstest.detectors.features`); then, only on a yes, the detector itself
-without its colleagues, for language on the suspicious sentences only. What passes has no confirmed
-symptom; what does not is judged by the whole panel. Where a screen's numbers do not follow from the
-detector's bounds, they are looser, and a property test holds every screen against the panel.
+answering with yes (see :mod:`stresstest.detectors.features`), put to many texts at once; then, only on a
+yes, the detector itself without its colleagues, for language on the suspicious sentences only. What passes
+has no confirmed symptom. Where a screen's numbers do not follow from the detector's bounds, they are
+looser, and a property test holds every screen against the panel.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from stresstest.detectors.asking import listened
+from stresstest.detectors.asking import asked, listened
 from stresstest.detectors.base import Detector, PanelSpec
-from stresstest.detectors.features import Features, features
-from stresstest.detectors.panel import text_tokens
-from stresstest.detectors.screen_language import language
-from stresstest.detectors.screen_repetition import loops
+from stresstest.detectors.features import features
+from stresstest.detectors.flooding import FloodingDetector
+from stresstest.detectors.gibberish import GibberishDetector
+from stresstest.detectors.language import LanguageDetector
+from stresstest.detectors.loop import LoopDetector
+from stresstest.detectors.near_loop import NearLoopDetector
+from stresstest.detectors.panel import Panel, text_tokens
+from stresstest.detectors.screen_language import Foreign, suspect_language
+from stresstest.detectors.screen_repetition import suspect_repetition
 from stresstest.detectors.segment import TextFeed
 from stresstest.detectors.truncation import TruncationDetector
-from stresstest.model import Verdict, Zone, ZoneKind
+from stresstest.model import SymptomKind, Token, Verdict, Zone, ZoneKind
 
 _CHOSEN_ENDS = ".!?…؟।۔。！？｡"
 _CLOSERS = "\"'»”’)]}*_`」』 \t\n"
 _END = re.compile(r"\n|[.!?…؟।۔][\"'»”’)\]}*_`」』]*(?=\s|$)|[。！？｡][」』]*")
 _TAIL = 1200
 """Characters of the end in which a sentence is looked for."""
+_DATED_ALONE = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
+"""Their onset is exact, whatever warnings stand before it."""
 
 
-def healthy(text: str, spec: PanelSpec, finish_reason: str | None) -> Verdict | None:
-    """The verdict on a plain answer that no detector can find anything in; None: ask the panel.
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What the first step says of one text. count: its pieces, as `text_tokens` cuts them."""
+
+    count: int
+    loop: bool
+    near_loop: bool
+    flood: bool
+    foreign: Foreign
+
+    @property
+    def repetition(self) -> bool:
+        return self.loop or self.near_loop or self.flood
+
+
+def suspicions(texts: Sequence[str], language: str | None) -> list[Suspicion]:
+    """The first step, for at least one text; all answers are wanted in one language."""
+    seen = features(texts)
+    again = suspect_repetition(seen)
+    foreign = suspect_language(seen, language)
+    columns = (seen.counts, again.loop, again.near_loop, again.flood)
+    return [Suspicion(*row) for row in zip(*(c.tolist() for c in columns), foreign, strict=True)]
+
+
+def screened(text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None) -> Verdict | None:
+    """The verdict on a plain answer in which only loops and near-loops come first, if anything; None: ask
+    the panel.
 
     Positions count the pieces of `text_tokens`. Only for text without logprobs and units.
     """
@@ -38,39 +71,104 @@ def healthy(text: str, spec: PanelSpec, finish_reason: str | None) -> Verdict | 
         return None
     if not text:
         return Verdict(tokens=0, observed=0)
-    seen = features(text)
-    opened = [
-        loops(text, seen, spec, finish_reason),
-        language(text, seen, spec),
-        ending(text, seen, spec, finish_reason),
-    ]
-    if any(start == 0 for start in opened):
+    opened, verdict = _again(text, seen, spec, finish_reason) if seen.repetition else (None, None)
+    end = _ending(text, seen.count, spec, finish_reason)
+    if opened == 0 or end == 0 or _may_be_foreign(text, seen.foreign, spec):
         return None
-    observed = min((start - 1 for start in opened if start is not None), default=seen.count)
+    if verdict is not None:
+        return verdict
+    observed = min((start - 1 for start in (opened, end) if start is not None), default=seen.count)
     zones = (Zone(ZoneKind.STABLE, 1, seen.count),) if seen.count else ()
     return Verdict(tokens=seen.count, observed=observed, zones=zones)
 
 
-def ending(text: str, seen: Features, spec: PanelSpec, finish_reason: str | None) -> int | None:
+def healthy(text: str, spec: PanelSpec, finish_reason: str | None) -> Verdict | None:
+    """The verdict on an answer that no detector finds anything in; None for any other."""
+    verdict = screened(text, suspicions([text], spec.language)[0], spec, finish_reason)
+    return None if verdict is None or verdict.degenerate else verdict
+
+
+class _Repetition(Panel):
+    """The panel of those detectors only that look for what is suspected to repeat."""
+
+    def __init__(self, spec: PanelSpec, seen: Suspicion) -> None:
+        super().__init__(spec)
+        suspected = (
+            (seen.loop, LoopDetector),
+            (seen.near_loop, NearLoopDetector),
+            (seen.flood, FloodingDetector),
+        )
+        self._detectors = tuple(make(spec) for there, make in suspected if there)
+
+    def judge(self, text: str, finish_reason: str | None) -> tuple[int | None, Verdict | None]:
+        """(0 for a symptom that warnings of others may date back, or an open candidate's first token; the
+        whole panel's verdict but for its warnings, when a loop or near-loop comes first)."""
+        tokens = text_tokens(text)
+        self._tokens = len(tokens)
+        self._finished = True
+        opened = asked(self._detectors, tokens, finish_reason)
+        if opened != 0:
+            return opened, None
+        verdict = self.verdict()
+        return (None, verdict) if verdict.symptom in _DATED_ALONE else (0, None)
+
+
+def _again(
+    text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None
+) -> tuple[int | None, Verdict | None]:
+    """What `_Repetition.judge` says; a lone near-loop detector is asked first."""
+    if not seen.loop and not seen.flood:
+        # Its words are the same however the text is cut, and lines are fewer than tokens.
+        lines = text.splitlines(keepends=True)
+        at = asked((NearLoopDetector(spec),), [Token(line) for line in lines], finish_reason)
+        if at is None:
+            return None, None
+        if at:
+            return max(seen.count - len(text_tokens("".join(lines[at - 1 :]))), 0) + 1, None
+    return _Repetition(spec, seen).judge(text, finish_reason)
+
+
+def _may_be_foreign(text: str, seen: Foreign, spec: PanelSpec) -> bool:
+    """Whether language drift or gibberish, asked where they are suspected, say anything."""
+    if seen.gibberish and seen.passages == text:
+        return listened(text, spec, _both)
+    if seen.gibberish and listened(text, spec, _gibberish):
+        return True
+    return bool(seen.passages) and listened(seen.passages, spec, _language)
+
+
+def _ending(text: str, count: int, spec: PanelSpec, finish_reason: str | None) -> int | None:
     """Truncation, and what is left open by the last sentence: 0 for a symptom, else its first token."""
     chosen = finish_reason is not None and finish_reason not in ("length", "abort", "error")
-    if chosen:
-        bare = text.rstrip(_CLOSERS)
-        plain = bare[-1:] in _CHOSEN_ENDS and bare != "" and "```" not in text and "~~~" not in text
-        if plain and text.lstrip()[:1] not in ("{", "["):
-            return None
-        return listened(text, spec, _truncation, finish_reason)
-    return _open_sentence(text, seen)
+    if not chosen:
+        return _open_sentence(text, count)
+    bare = text.rstrip(_CLOSERS)
+    plain = bare[-1:] in _CHOSEN_ENDS and bare != "" and "```" not in text and "~~~" not in text
+    if plain and text.lstrip()[:1] not in ("{", "["):
+        return None
+    return 0 if listened(text, spec, _truncation, finish_reason) else None
 
 
-def _open_sentence(text: str, seen: Features) -> int | None:
+def _open_sentence(text: str, count: int) -> int | None:
     """First token of the sentence in which the text breaks off; None when it ends with one."""
     tail = text[-_TAIL:]
     ends = [match.end() for match in _END.finditer(tail)]
     rest = tail[ends[-1] :] if ends else tail
     if not rest.strip():
         return None
-    return max(seen.count - len(text_tokens(rest)), 0) + 1
+    return max(count - len(text_tokens(rest)), 0) + 1
+
+
+def _both(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
+    return LanguageDetector(spec, feed), GibberishDetector(spec, feed)
+
+
+def _language(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
+    return (LanguageDetector(spec, feed),)
+
+
+def _gibberish(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
+    return (GibberishDetector(spec, feed),)
 
 
 def _truncation(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:

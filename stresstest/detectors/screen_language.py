@@ -7,21 +7,20 @@ words say for gibberish is added up over the whole text, as the detector does it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stresstest.detectors.asking import listened
-from stresstest.detectors.base import Detector, PanelSpec
-from stresstest.detectors.features import Features, climbs, gaps
+from stresstest.detectors.features import Features
 from stresstest.detectors.function_words import LISTED
-from stresstest.detectors.gibberish import BOUNDS, GibberishDetector
+from stresstest.detectors.gibberish import BOUNDS
 from stresstest.detectors.langid import can_judge, normalised
-from stresstest.detectors.language import ITEM_GRAMMAR, LONG_PASSAGE, PASSAGE, TITLE, LanguageDetector
+from stresstest.detectors.language import ITEM_GRAMMAR, LONG_PASSAGE, PASSAGE, TITLE
 from stresstest.detectors.scripts import is_latin
-from stresstest.detectors.segment import TextFeed
-from stresstest.detectors.word_table import OWN, STRANGE, USED, word_table
+from stresstest.detectors.windows import Flags, Indices, begins, climb, gaps, highest, owners, summed
+from stresstest.detectors.word_table import OWN, STRANGE, UNIT, USED, word_table
 
 SHORTEST_GAP = 6
 """Words in a row of which none is the wanted language's own: a foreign sentence has at least five, and its
@@ -35,7 +34,6 @@ STRANGE_IN_GAP = 2
 PLAIN_GAP = 14
 UNUSUAL = -0.9
 """A gap of so many words is looked at even without them, where half of them have less usual letters."""
-RIVAL = 0.5
 PLAIN_SHARE = 0.1
 """Of a gap's words: so many function words that the wanted language shares with others speak for it."""
 TOGETHER = 60
@@ -50,134 +48,142 @@ _BROKEN = ("\ufffd", "Ã", "â€")
 NEAR = 0.8
 """Of a detector's bound: from here on it is asked itself."""
 _ENDS = ("\n", ". ", "! ", "? ", ": ", "… ")
-_FIGURE, _SIGN_EVIDENCE = -1.0, -0.6
-_OF_KIND = np.array([0.0, 0.0, 0.0, _SIGN_EVIDENCE, -2.0, 0.0, -0.1, 0.0])
+_FIGURE = -1 * UNIT
+_OF_KIND = (np.array([0.0, 0.0, 0.0, -0.6, -2.0, 0.0, -0.1, 0.0]) * UNIT).astype(np.int16)
 """The evidence of signs, line breaks, full stops and joints, by kind."""
-_ZERO = np.zeros(1, np.int64)
 _REACH = 300
 
 
-def language(text: str, seen: Features, spec: PanelSpec) -> int | None:
-    """Language drift and gibberish: 0 when a passage may be foreign or of no language, else None."""
-    if spec.language is None or not can_judge(spec.language):
-        return listened(text, spec, _gibberish)
-    wanted = normalised(spec.language)
-    scripted = seen.beyond >= BEYOND or any(mark in text for mark in _BROKEN)
-    if scripted or seen.wide or not (is_latin(wanted) and wanted in LISTED):
-        return listened(text, spec, _both)
-    evidence, flags = word_table(wanted)(text, seen)
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What the language screen says of one text. gibberish: may there be any? passages: the sentences that
+    may be foreign, one after the other; "" for none."""
+
+    gibberish: bool
+    passages: str
+
+
+def suspect_language(seen: Features, wanted: str | None) -> list[Foreign]:
+    """Each text's suspicions of drift away from `wanted` (None: of gibberish alone)."""
+    everything = [Foreign(True, text) for text in seen.texts]
+    if wanted is None or not can_judge(wanted):
+        return [Foreign(True, "")] * len(seen.texts)
+    wanted = normalised(wanted)
+    if not (is_latin(wanted) and wanted in LISTED):
+        return everything
+    letters, grammar, flags = word_table(wanted)(seen)
     own = (flags & OWN) != 0
-    if np.count_nonzero(own) < FEW_OWN:
-        return listened(text, spec, _both)
-    if suspect_gibberish(seen, evidence) and listened(text, spec, _gibberish) == 0:
-        return 0
-    passages = suspect_passages(text, seen, flags, evidence[:, 0])
-    return listened(passages, spec, _language) if passages else None
+    whole = seen.wide | (_in_each(own, seen.closes) < FEW_OWN) | (seen.beyond >= BEYOND)
+    gibberish = suspect_gibberish(seen, letters, grammar)
+    found = _suspicious(seen, own, flags, letters)
+    foreign = [Foreign(bool(strange), "") for strange in gibberish]
+    for i, text in enumerate(seen.texts):
+        if whole[i] or (not text.isascii() and any(mark in text for mark in _BROKEN)):
+            foreign[i] = everything[i]
+    for i, suspicious, others in found:
+        if foreign[i] is not everything[i]:
+            foreign[i] = Foreign(bool(gibberish[i]), _passages(seen, i, suspicious, others))
+    return foreign
 
 
-def suspect_gibberish(seen: Features, evidence: NDArray[np.float32]) -> bool:
-    """Whether one of the detector's sums may come near its bound. What it would leave out, counts here."""
-    cased = np.where(seen.capital, 0.5, 1.0)
-    letters = evidence[:, 0] * cased
-    if climbs(letters) >= NEAR * BOUNDS["letters"]:
-        return True
+def _in_each(flags: Flags, fences: Indices) -> Indices:
+    return np.diff(np.searchsorted(np.flatnonzero(flags), fences), prepend=0)
+
+
+def suspect_gibberish(seen: Features, letters: NDArray[np.int16], grammar: NDArray[np.int16]) -> Flags:
+    """Where one of the detector's sums may come near its bound. What it would leave out, counts here."""
+    capital = np.flatnonzero(seen.capital)
+    letters, grammar = letters.copy(), grammar.copy()
+    for evidence in (letters, grammar):
+        evidence[capital] = evidence[capital] // 2
+    grammar[seen.figures] = _FIGURE
     every = _OF_KIND.take(seen.kinds)
-    every[seen.at] = np.where(seen.figures, _FIGURE, evidence[:, 1] * cased)
-    return climbs(every) >= NEAR * BOUNDS["grammar"]
+    every[seen.at] = grammar
+    by_letters = highest(climb(letters, seen.closes), seen.closes)
+    by_grammar = highest(climb(every, seen.fences), seen.fences)
+    return (by_letters >= NEAR * UNIT * BOUNDS["letters"]) | (by_grammar >= NEAR * UNIT * BOUNDS["grammar"])
 
 
-def suspect_passages(
-    text: str, seen: Features, flags: NDArray[np.uint8], letters: NDArray[np.float32]
-) -> str:
-    """The sentences around gaps in which nothing says that the text is in the wanted language."""
-    found = gaps((flags & OWN) != 0, OPENING_GAP)
-    if not found:
-        return ""
-    strange = _sums((flags & STRANGE) != 0)
-    used = _sums((flags & USED) != 0)
-    usual = _sums(letters < UNUSUAL)
-    capital = _sums(seen.capital)
-    suspicious: list[tuple[int, int]] = []
-    others: list[int] = []
-    for first, end in found:
-        words, foreign = end - first, strange[end] - strange[first]
-        familiar = used[end] - used[first]
-        unusual = 2 * (usual[end] - usual[first]) <= words
-        if capital[end] - capital[first] >= TITLE * words and foreign < ITEM_GRAMMAR * words:
-            continue
-        if foreign >= STRANGE_IN_GAP and words >= SHORTEST_GAP:
-            # The long gap of a language that shares its little words with others may hide a foreign sentence.
-            marks = flags[first:end]
-            evidence = ((marks & STRANGE) != 0) - RIVAL * ((marks & USED) != 0)
-            wanting = climbs(evidence) >= STRANGE_IN_GAP
-        elif first <= OPENING:
-            wanting = foreign > familiar or (unusual and not familiar)
-        else:
-            wanting = unusual and words >= PLAIN_GAP and familiar <= PLAIN_SHARE * words
-        if wanting:
-            suspicious.append((first, end))
-        elif words >= SHORTEST_GAP and (foreign or words >= PLAIN_GAP):
-            others.append(first)
-    return _around(text, seen, _provable(suspicious, others, seen, len(text)))
+Gaps = Sequence[tuple[int, int]]
 
 
-def _provable(
-    gaps: list[tuple[int, int]], others: list[int], seen: Features, size: int
-) -> list[tuple[int, int]]:
-    """Those gaps that could be part of a drift: a lone foreign sentence is a motto, a title, a citation."""
-    ends = [int(seen.starts[end]) if end < len(seen.starts) else size for _, end in gaps]
-    lengths = [end - int(seen.starts[first]) for (first, _), end in zip(gaps, ends, strict=True)]
-    if sum(lengths) >= WHOLE_SHARE * size:
-        return gaps
-    places = sorted([*(first for first, _ in gaps), *others])
+def _suspicious(
+    seen: Features, own: Flags, flags: NDArray[np.uint8], letters: NDArray[np.int16]
+) -> list[tuple[int, Gaps, list[int]]]:
+    """(text, its suspicious gaps, where others begin that may be part of the same drift)."""
+    first, end = gaps(own, seen.closes, OPENING_GAP)
+    strange, used = (flags & STRANGE) != 0, (flags & USED) != 0
+    words = end - first
+    foreign, familiar, usual, capital = (
+        (sums := summed(each))[end] - sums[first]
+        for each in (strange, used, letters < UNUSUAL * UNIT, seen.capital)
+    )
+    text = owners(first, seen.closes)
+    unusual = 2 * usual <= words
+    titles = (capital >= TITLE * words) & (foreign < ITEM_GRAMMAR * words)
+    # The long gap of a language that shares its little words with others may hide a foreign sentence: a
+    # shared one counts half against.
+    rise = climb(2 * strange.view(np.int8) - used.view(np.int8) - 100 * own.view(np.int8), seen.closes)
+    telling = (foreign >= STRANGE_IN_GAP) & (words >= SHORTEST_GAP)
+    opening = first - begins(seen.closes)[text] <= OPENING
+    wanting = np.where(
+        opening,
+        (foreign > familiar) | (unusual & (familiar == 0)),
+        unusual & (words >= PLAIN_GAP) & (familiar <= PLAIN_SHARE * words),
+    )
+    bounds = np.stack((first, end), axis=1).ravel()
+    if len(bounds):
+        most = np.maximum.reduceat(rise, bounds)[::2]
+        wanting = np.where(telling, most >= 2 * STRANGE_IN_GAP, wanting)
+    wanting &= ~titles
+    others = ~wanting & ~titles & (words >= SHORTEST_GAP) & ((foreign > 0) | (words >= PLAIN_GAP))
+    found: list[tuple[int, Gaps, list[int]]] = []
+    for i in np.unique(text[wanting]).tolist():
+        a, b = np.searchsorted(text, (i, i + 1)).tolist()
+        mine = np.flatnonzero(wanting[a:b]) + a
+        pairs = list(zip(first[mine].tolist(), end[mine].tolist(), strict=True))
+        found.append((i, pairs, first[a:b][others[a:b]].tolist()))
+    return found
+
+
+def _passages(seen: Features, text: int, suspicious: Gaps, others: list[int]) -> str:
+    """The sentences that hold those gaps which could be part of a drift: a lone foreign sentence is a
+    motto, a title, a citation."""
+    chars = [
+        (seen.char(text, int(seen.starts[a])), seen.char(text, int(seen.starts[b]))) for a, b in suspicious
+    ]
+    places = sorted([*(first for first, _ in suspicious), *others])
+    whole = sum(end - first for first, end in chars) >= WHOLE_SHARE * len(seen.texts[text])
+    opening = int(begins(seen.closes)[text]) + OPENING
     kept = []
-    for (first, end), length in zip(gaps, lengths, strict=True):
+    for (first, end), span in zip(suspicious, chars, strict=True):
         company = sum(first - TOGETHER <= place <= end + TOGETHER for place in places) > 1
-        if first <= OPENING or length >= LONG_PASSAGE - PASSAGE or company:
-            kept.append((first, end))
-    return kept
+        if whole or first <= opening or span[1] - span[0] >= LONG_PASSAGE - PASSAGE or company:
+            kept.append(span)
+    return _around(seen.texts[text], kept)
 
 
-def _around(text: str, seen: Features, gaps: list[tuple[int, int]]) -> str:
-    """The sentences that hold these gaps."""
+def _around(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The sentences that hold these characters."""
     kept: list[str] = []
     done = 0
-    for first, end in gaps:
-        start = _sentence_start(text, int(seen.starts[first]))
-        stop = _sentence_end(text, int(seen.starts[end]) if end < len(seen.starts) else len(text))
+    for first, end in spans:
+        start = _sentence_start(text, first)
+        stop = _sentence_end(text, end)
         if stop > done:
             kept.append(text[max(start, done) : stop].strip())
             done = stop
     return "\n".join(kept)
 
 
-def _sums(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.concatenate((_ZERO, np.cumsum(marks, dtype=np.int64)))
-
-
 def _sentence_start(text: str, at: int) -> int:
     """A place before which a sentence ends, not far before `at`."""
     lowest = max(at - _REACH, 0)
-    return (
-        max(text.rfind(mark, lowest, at) + len(mark) for mark in _ENDS if mark in text[lowest:at])
-        if any(mark in text[lowest:at] for mark in _ENDS)
-        else lowest
-    )
+    ends = [found + len(mark) for mark in _ENDS if (found := text.rfind(mark, lowest, at)) >= 0]
+    return max(ends, default=lowest)
 
 
 def _sentence_end(text: str, at: int) -> int:
     highest = min(at + _REACH, len(text))
     ends = [found + 1 for mark in _ENDS if (found := text.find(mark, at, highest)) >= 0]
     return min(ends, default=highest)
-
-
-def _both(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
-    return LanguageDetector(spec, feed), GibberishDetector(spec, feed)
-
-
-def _language(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
-    return (LanguageDetector(spec, feed),)
-
-
-def _gibberish(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:
-    return (GibberishDetector(spec, feed),)

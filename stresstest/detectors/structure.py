@@ -160,11 +160,19 @@ class StructureDetector:
         recent = [at for s, at in self._slips if slip.index - s.index <= WINDOW]
         summary = _WORDS[slip.kind].format(number=slip.number, before=slip.before)
         detail = {"event": slip.kind, "number": slip.number, "before": slip.before}
-        at = self._report(slip.first, 0.5, detail, summary)
+        at = self._report(self._begun(slip), 0.5, detail, summary)
         self._slips.append((slip, at))
         near = [a for a, unit in self._shrinking.values() if slip.index - unit <= WINDOW]
         if recent or near:
             self._confirm(*recent, *near, at)
+
+    def _begun(self, slip: Slip) -> int:
+        """Where the failure that a slip shows began: at its heading, once lost parts of sentences are seen by
+        themselves; before there are lengths to compare with, at the sentence before it, on the safe side."""
+        read = self._sentences_read
+        if self._sentences.ready or not read:
+            return slip.first
+        return min(slip.first, self._feed.sentences[read - 1].first)
 
     def _on_shrunk(self, shrunk: Shrunk) -> None:
         here = len(self._numbering.units)

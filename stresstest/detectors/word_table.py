@@ -6,6 +6,7 @@ replaces whatever word had its place. So a lookup costs a few nanoseconds and me
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -15,13 +16,18 @@ from numpy.typing import NDArray
 from stresstest.detectors.features import Features
 from stresstest.detectors.function_words import languages_of
 from stresstest.detectors.marks import ALONE
+from stresstest.detectors.windows import Indices
 from stresstest.detectors.word_evidence import lexicon
 
 _BITS = 20
 _SHIFT = np.uint64(64 - _BITS)
 _WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+")
+_LONGEST = 128
+"""UTF-16 units of a word that are looked at."""
 OWN, STRANGE, USED = 1, 2, 4
 """Flags: a function word of the wanted language alone; of others, and not of this one; of this one too."""
+UNIT = 1000
+"""The evidence is counted in thousandths, rounded up."""
 
 
 class WordTable:
@@ -29,38 +35,43 @@ class WordTable:
 
     def __init__(self, language: str | None) -> None:
         self._language = language
-        self._weigh = lexicon(language).weigh
+        self._lexicon = lexicon(language)
         size = 1 << _BITS
         self._tags = np.zeros(size, np.uint64)
-        self._values = np.zeros((size, 2), np.float32)
+        self._letters = np.zeros(size, np.int16)
+        self._grammar = np.zeros(size, np.int16)
         self._flags = np.zeros(size, np.uint8)
 
-    def __call__(self, text: str, seen: Features) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-        """((letters, grammar) evidence of every word, in lower case; its flags).
-
-        seen: the text's features, not `wide`.
-        """
+    def __call__(self, seen: Features) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]:
+        """(letters' evidence, grammar's evidence, flags) of every word in lower case; a fence has none."""
         places = (seen.words >> _SHIFT).astype(np.int64)
         new = np.flatnonzero(self._tags.take(places) != seen.words)
-        if len(new):
-            self._learn(text, seen, places, new)
+        if len(new) > len(seen.closes):
+            self._learn(seen, places, new)
             # Two new words of one place: the second has replaced the first, whose value is then its own.
-        return self._values.take(places, axis=0), self._flags.take(places)
+        found = self._letters.take(places), self._grammar.take(places), self._flags.take(places)
+        for each in found:
+            each[seen.closes] = 0
+        return found
 
-    def _learn(self, text: str, seen: Features, places: NDArray[np.int64], new: NDArray[np.int64]) -> None:
-        tags, values, flags = self._tags, self._values, self._flags
+    def _learn(self, seen: Features, places: Indices, new: Indices) -> None:
+        tags, known = self._tags, self._lexicon.known
+        fences = set(seen.closes.tolist())
         for i in new.tolist():
             place = places[i]
-            if tags[place] == seen.words[i]:
+            if tags[place] == seen.words[i] or i in fences:
                 continue
-            match = _WORD.match(text, int(seen.starts[i]))
+            first = int(seen.starts[i])
+            units = seen.codes[first : first + _LONGEST].tobytes().decode("utf-16-le", "replace")
+            match = _WORD.match(units)
             word = match.group().lower() if match else ""
-            letters, grammar = self._weigh(word)[:2] if word else (0.0, 0.0)
+            evidence = (known.get(word) or self._lexicon.weigh(word)) if word else (0.0, 0.0)
+            letters, grammar = evidence[0], evidence[1]
             users = languages_of(word)
             tags[place] = seen.words[i]
-            values[place] = letters, grammar
+            self._letters[place], self._grammar[place] = math.ceil(letters * UNIT), math.ceil(grammar * UNIT)
             own = OWN if users == (self._language,) else 0
-            flags[place] = own | (USED if self._language in users else STRANGE if users else 0)
+            self._flags[place] = own | (USED if self._language in users else STRANGE if users else 0)
 
 
 @lru_cache(maxsize=16)

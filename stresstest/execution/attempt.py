@@ -9,6 +9,7 @@ from stresstest.detectors import Panel, PanelSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import CHUNKS, SERVER
 from stresstest.endpoint.outcome import StreamOutcome
+from stresstest.execution.continued import known_at, since
 from stresstest.execution.events import Advanced, Alarmed, Event
 from stresstest.execution.scale import Scale
 from stresstest.model import Generation, GenerationRequest, Job, Token
@@ -19,13 +20,18 @@ _LOOKED_EVERY = 8
 
 @dataclass(frozen=True)
 class Work:
-    """One generation to be made: what the ladder asks for, what goes out, what the panel is told."""
+    """One generation to be made: what the ladder asks for, what goes out, what the panel is told.
+
+    history: the part of an answer that the prompt ends in, when it is continued. The panel reads it first;
+    the generation holds, and its positions count, what came after it.
+    """
 
     job: Job
     request: GenerationRequest
     prompt_id: str
     prompt_text: str
     spec: PanelSpec
+    history: tuple[Token, ...] = ()
 
 
 class Attempt:
@@ -34,6 +40,8 @@ class Attempt:
     def __init__(self, work: Work, *, keep_after: int | None, on_event: Callable[[Event], None]) -> None:
         self.work = work
         self._panel = Panel(work.spec)
+        for token in work.history:
+            self._panel.update(token)
         self._tokens: list[Token] = []
         self._keep_after = keep_after
         self._on_event = on_event
@@ -52,7 +60,7 @@ class Attempt:
         """Everything that arrived, with the panel's verdict over all of it, positions in tokens."""
         reason = None if outcome.aborted else outcome.finish_reason
         failure = outcome.failure
-        verdict = self._panel.finish(None if failure is not None else reason)
+        verdict = since(self._panel.finish(None if failure is not None else reason), len(self.work.history))
         tokens = tuple(self._tokens)
         counted = outcome.token_source not in (SERVER, CHUNKS)
         if counted and tokens and outcome.output_tokens > 0:
@@ -98,7 +106,11 @@ class Attempt:
         )
 
     def _look(self, seen: int) -> None:
-        self._alarm = self._panel.alarm
-        if self._alarm is not None:
-            verdict = self._panel.verdict()
+        if self._panel.alarm is None:
+            return
+        before = len(self.work.history)
+        known = known_at(self._panel.verdict(), before) if before else self._panel.alarm
+        if known is not None:
+            self._alarm = known - before
+            verdict = since(self._panel.verdict(), before)
             self._on_event(Alarmed(self.work.job.key, verdict.symptom, verdict.onset, seen))

@@ -167,9 +167,9 @@ def _healthy_reason(ascent: Ascent, reach: int) -> str:
 
 def share_at_risk(seen: Sequence[Sighting], expected: int) -> float:
     """Share of answers still at risk at the expected T, of those asked for at least as much; 0.25 to 1."""
-    asked = [s for s in seen if s.target >= expected] or list(seen)
-    if not asked:
+    if not seen:
         return 1.0
+    asked = [s for s in seen if s.target >= min(expected, max(s.target for s in seen))]
     at_risk = sum(1 for s in asked if (s.onset is not None and s.onset <= expected) or s.length >= expected)
     return min(1.0, max(1.0 / MOST_OVERSAMPLING, at_risk / len(asked)))
 

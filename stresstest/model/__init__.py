@@ -5,6 +5,16 @@ process's anchored monotonic clock (:mod:`stresstest.clock`). ``None`` means
 "not measured", never zero.
 """
 
+from stresstest.model.diagnosis import (
+    Ablation,
+    Arm,
+    ArmResult,
+    Change,
+    Diagnosis,
+    EntropyShape,
+    Link,
+    Remedy,
+)
 from stresstest.model.generation import (
     Evidence,
     Generation,
@@ -57,9 +67,15 @@ from stresstest.model.words import (
 __all__ = [
     "CLOCK_EVENTS",
     "RIGORS",
+    "Ablation",
+    "Arm",
+    "ArmResult",
     "Basis",
+    "Change",
     "Decoding",
+    "Diagnosis",
     "EndpointProfile",
+    "EntropyShape",
     "Evidence",
     "FailureKind",
     "Generation",
@@ -68,12 +84,14 @@ __all__ = [
     "GpuSample",
     "GpuSummary",
     "Job",
+    "Link",
     "Message",
     "Missing",
     "Observation",
     "Phase",
     "Plane",
     "PlaneVerdict",
+    "Remedy",
     "Rigor",
     "Run",
     "RunResult",

@@ -45,7 +45,11 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One generation that the ladder asks for. `key` is stable over resumes of the same run."""
+    """One generation that the ladder asks for. `key` is stable over resumes of the same run.
+
+    arm: name of the intervention, of a diagnosis alone; rung and index are then those of the failing
+    generation that is asked again.
+    """
 
     phase: Phase
     rung: int
@@ -54,15 +58,20 @@ class Job:
     prompt_index: int
     seed: int
     max_tokens: int
+    arm: str = ""
 
     @property
     def key(self) -> str:
-        return f"{self.phase}/{self.rung}/{self.index}"
+        arm = f"/{self.arm}" if self.arm else ""
+        return f"{self.phase}{arm}/{self.rung}/{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What was asked for; everything a resume needs. Holds no secret."""
+    """What was asked for; everything a resume needs. Holds no secret.
+
+    parent: the run whose diagnosis or sweep began this one.
+    """
 
     subject: Subject
     base_url: str
@@ -80,3 +89,4 @@ class RunSettings:
     seed: int = 1
     gpus: str = "auto"
     gpu_exporter: str | None = None
+    parent: str | None = None

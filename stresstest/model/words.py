@@ -41,10 +41,14 @@ class ZoneKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Which part of a campaign a generation belongs to; only `certify` certifies."""
+    """Which part of a campaign a generation belongs to; only `certify` certifies.
+
+    `diagnose` ones are interventions on a finished run: they are kept apart from what the run measured.
+    """
 
     CLIMB = "climb"
     CERTIFY = "certify"
+    DIAGNOSE = "diagnose"
 
 
 class RunStatus(StrEnum):

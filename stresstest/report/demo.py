@@ -8,27 +8,19 @@ from stresstest.model import RunResult
 from stresstest.report.text import clean, count, percent
 
 
-def before(scenario: str) -> str:
-    """Said before anything is sent."""
+def before(scenario: str, truth: str) -> str:
+    """Said before anything is sent. scenario, truth: its name and its summary, from its file."""
     return (
-        f"A simulated vLLM server is started (scenario {clean(scenario)}), then measured exactly as a real "
-        "one: prompts that ask for ever longer texts, every token watched. No GPU, no model, nothing is kept."
+        f"A simulated vLLM server is started and measured exactly as a real one would be: prompts that ask "
+        f"for ever longer texts, every token watched. No GPU, no model; nothing goes into your store.\n"
+        f"Scenario {clean(scenario)}, its truth: {clean(truth)}."
     )
 
 
 def after(result: RunResult, report: Path) -> str:
     """What was seen, in a few lines, and where to go from here."""
     threshold = result.threshold
-    failing = [g for g in result.generations if g.verdict.degenerate]
-    kv = result.server.kv_peak if result.server else None
-    lines = ["", "What you have just seen:"]
-    if failing:
-        green = (
-            f" while the KV cache never passed {percent(kv)} and no request failed" if kv is not None else ""
-        )
-        lines.append(f"- {len(failing)} of {len(result.generations)} answers stopped making sense{green}.")
-    else:
-        lines.append("- No answer stopped making sense up to the horizon.")
+    lines = ["", "What you have just seen:", _seen(result)]
     if threshold.certified:
         bound = f"{percent(threshold.alpha)} at {percent(threshold.confidence)} confidence"
         reach = "≥ " if threshold.censored_at else ""
@@ -42,8 +34,22 @@ def after(result: RunResult, report: Path) -> str:
     lines += [
         f"- The report is in {clean(str(report))}.",
         "",
-        "On your own server:   stresstest run --base-url http://localhost:8000/v1 --lang it",
-        "Is everything ready:  stresstest doctor",
-        "Other scenarios:      stresstest sim --list",
+        "Is your server ready:  stresstest doctor --base-url URL",
+        "Measure it:            stresstest run --base-url URL --lang it",
+        "Other scenarios:       stresstest sim --list",
     ]
     return "\n".join(lines)
+
+
+def _seen(result: RunResult) -> str:
+    total = len(result.generations)
+    failing = sum(1 for g in result.generations if g.verdict.degenerate)
+    lost = sum(1 for g in result.generations if g.failure is not None)
+    kv = result.server.kv_peak if result.server else None
+    said = f"{failing} of {total} answers" if failing else "No answer"
+    said += " stopped making sense"
+    if lost:
+        return f"- {said}; {lost} of {total} were lost to failures of the server, and count apart."
+    if failing and kv is not None:
+        said += f", on a server that looked healthy: KV cache at most {percent(kv)} full, no request failed"
+    return f"- {said}."

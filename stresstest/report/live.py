@@ -29,7 +29,7 @@ class LiveProgress:
         from rich.live import Live
 
         self._console = console
-        self._stage: Climb | Certify | None = None
+        self._stage: str | None = None
         self._total = 0
         self._finished = 0
         self._stage_began = time.monotonic()
@@ -65,9 +65,14 @@ class LiveProgress:
         self._print(f"resuming: {len(finished)} generations are already stored and are not repeated")
 
     def stage(self, step: Climb | Certify) -> None:
-        self._stage, self._total, self._finished = step, len(step.jobs), 0
+        self.measuring(stage_line(step), len(step.jobs))
+        name = "climb" if isinstance(step, Climb) else "certify"
+        self._stage = f"{name} rung {step.rung.number}"
+
+    def measuring(self, what: str, total: int) -> None:
+        self._stage, self._total, self._finished = what.partition(":")[0], total, 0
         self._stage_began = time.monotonic()
-        self._print(stage_line(step), "bold")
+        self._print(what, "bold")
 
     def event(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -108,13 +113,15 @@ class LiveProgress:
     def _tick(self, tokens: int) -> None:
         if tokens > 0:
             self._tokens += tokens
-            self._ticks.append((time.monotonic(), tokens))
+            now = time.monotonic()
+            self._ticks.append((now, tokens))
+            while self._ticks[0][0] < now - _RATE_WINDOW_S:
+                self._ticks.popleft()
 
     def _rate(self) -> float:
+        # Called by the display's own thread: it only reads.
         horizon = time.monotonic() - _RATE_WINDOW_S
-        while self._ticks and self._ticks[0][0] < horizon:
-            self._ticks.popleft()
-        return sum(n for _, n in self._ticks) / _RATE_WINDOW_S
+        return sum(n for at, n in tuple(self._ticks) if at >= horizon) / _RATE_WINDOW_S
 
     def _eta(self) -> str:
         if not self._finished or self._finished >= self._total:
@@ -129,7 +136,6 @@ class LiveProgress:
 
         if self._stage is None:
             return Text("asking the endpoint …", style="dim")
-        name = "climb" if isinstance(self._stage, Climb) else "certify"
         sample = self._sample
         server = (
             f"KV {percent(sample.kv_usage)} · running {count(sample.running)} · "
@@ -140,7 +146,7 @@ class LiveProgress:
         lost = f" · lost {self._lost}" if self._lost else ""
         certain = f" (+ {len(self._certain)} running)" if self._certain else ""
         status = (
-            f"{name} rung {self._stage.rung.number} · {self._finished}/{self._total} · "
+            f"{clean(self._stage)} · {self._finished}/{self._total} · "
             f"{len(self._running)} running · {self._rate():.0f} tokens/s · {server}"
         )
         totals = (

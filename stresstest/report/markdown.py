@@ -21,15 +21,19 @@ from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt
 SIMULATED = "> **Simulated.** These numbers come from the simulator; they are no measurement of a model."
 
 
-def run_markdown(result: RunResult) -> str:
-    """The whole report of one run. Model text is escaped: it cannot become markup."""
-    sections: list[str] = [f"# {_inline(str(result.run.settings.subject))}"]
+def run_markdown(result: RunResult, *, diagnosis: str = "") -> str:
+    """The whole report of one run. Model text is escaped: it cannot become markup.
+
+    diagnosis: its section, made by `report.diagnosis`.
+    """
+    sections: list[str] = [f"# {inline(str(result.run.settings.subject))}"]
     if result.run.profile.simulated:
         sections.append(SIMULATED)
-    sections.append(f"**{_inline(headline(result))}**")
-    sections.append(_inline(result.verdict.sentence))
-    sections.append(_bullets(result.verdict.advice))
+    sections.append(f"**{inline(headline(result))}**")
+    sections.append(inline(result.verdict.sentence))
+    sections.append(bullets(result.verdict.advice))
     sections += ["## The number", _number_table(result)]
+    sections.append(diagnosis)
     sections += ["## What was seen", _symptom_section(result)]
     sections += ["## Evidence", _evidence_section(result.verdict.evidence)]
     sections += ["## The server meanwhile", _server_section(result.server), _gpu_section(result.gpus)]
@@ -59,8 +63,8 @@ def _number_table(result: RunResult) -> str:
         ("context window", count(result.run.profile.max_model_len)),
     ]
     if threshold.lacking:
-        rows.append(("lacking", _inline(threshold.lacking)))
-    return _table(("", ""), rows)
+        rows.append(("lacking", inline(threshold.lacking)))
+    return grid(("", ""), rows)
 
 
 def _symptom_section(result: RunResult) -> str:
@@ -72,7 +76,7 @@ def _symptom_section(result: RunResult) -> str:
     rows = symptom_rows(result.generations)
     if not rows:
         return f"{lines[0]} No onset was seen."
-    table = _table(
+    table = grid(
         ("symptom", "generations", "median onset", "earliest", "latest"),
         [(s, str(n), count(m), count(lo), count(hi)) for s, n, m, lo, hi in rows],
     )
@@ -83,10 +87,9 @@ def _evidence_section(evidence: Sequence[Evidence]) -> str:
     if not evidence:
         return "Nothing fails, so there is nothing to attribute."
     rows = [
-        (str(e.plane), "for" if e.supports else "against", _inline(e.source), _inline(e.fact))
-        for e in evidence
+        (str(e.plane), "for" if e.supports else "against", inline(e.source), inline(e.fact)) for e in evidence
     ]
-    return _table(("plane", "", "source", "fact"), rows)
+    return grid(("plane", "", "source", "fact"), rows)
 
 
 def _server_section(server: ServerSummary | None) -> str:
@@ -99,12 +102,12 @@ def _server_section(server: ServerSummary | None) -> str:
         ("running / waiting, peak", f"{count(server.running_peak)} / {count(server.waiting_peak)}"),
         ("preemptions", count(server.preemptions)),
         ("tokens generated (all clients)", count(server.generated_tokens)),
-        ("requests finished, by reason", _inline(finished) or NOT_MEASURED),
+        ("requests finished, by reason", inline(finished) or NOT_MEASURED),
     ]
     for name, seconds in server.means.items():
         words = name.removesuffix("_seconds").replace("_", " ")
         rows.append((f"{words}, mean", f"{1000 * seconds:,.1f} ms"))
-    return _table(("", ""), rows)
+    return grid(("", ""), rows)
 
 
 def _gpu_section(gpus: Sequence[GpuSummary]) -> str:
@@ -113,13 +116,13 @@ def _gpu_section(gpus: Sequence[GpuSummary]) -> str:
     header = ("GPU", "utilisation", "memory, peak", "power", "temperature", "slowed", "errors")
     rows = [
         (
-            _inline(f"{g.gpu} {g.name or ''} ({g.source}, {g.samples} readings over {duration(g.seconds)})"),
+            inline(f"{g.gpu} {g.name or ''} ({g.source}, {g.samples} readings over {duration(g.seconds)})"),
             percent(g.utilisation),
             percent(g.memory_peak),
             _of(g.power, g.power_limit, "W"),
             _range(g.temperature_min, g.temperature_max, "°C"),
             _slowed(g),
-            _inline(_errors(g)),
+            inline(_errors(g)),
         )
         for g in gpus
     ]
@@ -129,7 +132,7 @@ def _gpu_section(gpus: Sequence[GpuSummary]) -> str:
         for what, why in g.missing.items():
             reasons.setdefault(why, []).append(what.replace("_", " "))
         gaps += [f"GPU {g.gpu}, not measured: {', '.join(what)} ({why})" for why, what in reasons.items()]
-    return "\n\n".join(part for part in (_table(header, rows), _bullets(gaps)) if part)
+    return "\n\n".join(part for part in (grid(header, rows), bullets(gaps)) if part)
 
 
 def _of(value: float | None, limit: float | None, unit: str) -> str:
@@ -147,7 +150,7 @@ def _range(low: float | None, high: float | None, unit: str) -> str:
 def _slowed(gpu: GpuSummary) -> str:
     if gpu.throttled is None:
         return NOT_MEASURED
-    return _inline("; ".join(f"{why} {s:.1f} s" for why, s in gpu.throttled.items())) or "never"
+    return inline("; ".join(f"{why} {s:.1f} s" for why, s in gpu.throttled.items())) or "never"
 
 
 def _errors(gpu: GpuSummary) -> str:
@@ -172,16 +175,16 @@ def _provenance(result: RunResult) -> str:
     run, profile = result.run, result.run.profile
     rows = [
         ("run", f"`{run.id}` ({run.status})"),
-        ("endpoint", f"{_inline(profile.base_url)}, {_inline(profile.version or 'version not known')}"),
-        ("model root", _inline(profile.root or "not known")),
-        ("decoding", _inline(decoding_words(result))),
+        ("endpoint", f"{inline(profile.base_url)}, {inline(profile.version or 'version not known')}"),
+        ("model root", inline(profile.root or "not known")),
+        ("decoding", inline(decoding_words(result))),
         ("concurrency", str(run.settings.concurrency)),
         ("tokens spent / time", f"{count(result.tokens_spent)} / {duration(result.seconds)}"),
         ("stresstest", run.tool_version),
     ]
-    rows += [("not available", _inline(f"{m.what}: {m.cost}")) for m in profile.missing]
-    rows += [("note", _inline(note)) for note in (*result.notes, NOT_SEEN)]
-    return f"{_table(('', ''), rows)}\n\n{_fenced(clean(reproduce_command(result)))}"
+    rows += [("not available", inline(f"{m.what}: {m.cost}")) for m in profile.missing]
+    rows += [("note", inline(note)) for note in (*result.notes, NOT_SEEN)]
+    return f"{grid(('', ''), rows)}\n\n{_fenced(clean(reproduce_command(result)))}"
 
 
 def _fenced(text: str) -> str:
@@ -191,17 +194,19 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {_inline(line)}" for line in lines)
+def bullets(lines: Iterable[str]) -> str:
+    """A list of foreign lines."""
+    return "\n".join(f"- {inline(line)}" for line in lines)
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are made harmless by the caller."""
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join('---' for _ in header)} |"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """Foreign text on one line, unable to open markup or leave its table cell."""
     flat = " ".join(clean(text).split())
     flat = html.escape(flat, quote=False)

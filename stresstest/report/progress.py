@@ -26,6 +26,8 @@ class Progress(Protocol):
 
     def stage(self, step: Climb | Certify) -> None: ...
 
+    def measuring(self, what: str, total: int) -> None: ...
+
     def event(self, event: Event) -> None: ...
 
     def sample(self, sample: ServerSample) -> None: ...
@@ -48,6 +50,9 @@ class SilentProgress:
         pass
 
     def stage(self, step: Climb | Certify) -> None:
+        pass
+
+    def measuring(self, what: str, total: int) -> None:
         pass
 
     def event(self, event: Event) -> None:
@@ -100,10 +105,14 @@ class PlainProgress(SilentProgress):
         self._say(f"resuming: {len(finished)} generations are already stored and are not repeated")
 
     def stage(self, step: Climb | Certify) -> None:
+        self.measuring(stage_line(step), len(step.jobs))
+
+    def measuring(self, what: str, total: int) -> None:
+        """A stage of `total` generations begins."""
         self._done, self._tokens = 0, 0
         self._stage_began = time.monotonic()
-        self._stage_size = len(step.jobs)
-        self._say(stage_line(step))
+        self._stage_size = total
+        self._say(what)
 
     def event(self, event: Event) -> None:
         if isinstance(event, Finished):

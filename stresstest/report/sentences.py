@@ -74,8 +74,8 @@ def representative(generations: tuple[Generation, ...]) -> Generation | None:
 
 
 NOT_SEEN = (
-    "Hardly seen by this version: near-loops of fewer than about 100 repeated words, invented words that look "
-    "like the language's own."
+    "Hardly seen by this version: near-loops of fewer than about 100 repeated words, invented words that "
+    "look like the language's own."
 )
 
 

@@ -58,10 +58,18 @@ def add(connection: Connection, row: dict[str, Any]) -> bool:
     return True
 
 
-def read(connection: Connection, run_id: str, *, tokens: bool) -> Iterator[Generation]:
-    """The generations of a run by phase, rung and index; one blob in memory at a time."""
+def read(
+    connection: Connection, run_id: str, *, tokens: bool, diagnosis: bool = False
+) -> Iterator[Generation]:
+    """The generations of a run by phase, rung and index; one blob in memory at a time.
+
+    diagnosis: those of its diagnosis instead, which are no part of what the run measured.
+    """
+    arms = _gen.phase == Phase.DIAGNOSE.value
     heads = connection.execute(
-        select(_gen.id, _gen.phase, _gen.rung, _gen.job_index).where(_gen.run_id == run_id)
+        select(_gen.id, _gen.phase, _gen.rung, _gen.job_index)
+        .where(_gen.run_id == run_id, arms if diagnosis else ~arms)
+        .order_by(_gen.id)
     ).all()
     for head in sorted(heads, key=lambda h: (_PHASES.get(h.phase, len(_PHASES)), h.rung, h.job_index)):
         row = connection.execute(_select(tokens).where(_gen.id == head.id)).one()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stresstest.clock import now
 from stresstest.model import (
+    Diagnosis,
     Generation,
     GpuSample,
     PlaneVerdict,
@@ -23,7 +24,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.store import generations, gpus, results, runs
+from stresstest.store import diagnoses, generations, gpus, results, runs
 from stresstest.store.engine import reading, writing
 from stresstest.store.faults import translated
 from stresstest.store.location import Address
@@ -136,8 +137,15 @@ class Store:
             return generations.add(connection, row)
 
     def generations(self, run_id: str, *, tokens: bool = True) -> list[Generation]:
-        """All generations by phase, rung and index; `tokens=False` leaves their tokens empty (fast)."""
+        """All generations by phase, rung and index, those of a diagnosis left out; `tokens=False` leaves
+        their tokens empty (fast)."""
         return self._read("reading generations", lambda c: list(generations.read(c, run_id, tokens=tokens)))
+
+    def arm_generations(self, run_id: str) -> list[Generation]:
+        """The generations of a run's diagnosis, with their tokens, by rung and index."""
+        return self._read(
+            "reading generations", lambda c: list(generations.read(c, run_id, tokens=True, diagnosis=True))
+        )
 
     def generation(self, run_id: str, key: str) -> Generation:
         """One generation, with its tokens; UsageError when there is none."""
@@ -191,6 +199,18 @@ class Store:
     ) -> list[StoredThreshold]:
         """Saved results, newest run first: the latest of each subject and decoding, then the older ones."""
         return self._read("reading thresholds", lambda c: results.read(c, model, task, language))
+
+    # Diagnoses
+
+    def save_diagnosis(self, found: Diagnosis, *, saved: float | None = None) -> None:
+        """Save a run's diagnosis, finished or not, in place of an earlier one. saved: clock seconds, now."""
+        moment = now() if saved is None else saved
+        with self._write("saving a diagnosis") as connection:
+            diagnoses.save(connection, found, moment)
+
+    def diagnosis(self, run_id: str) -> Diagnosis | None:
+        """The saved diagnosis of the run with exactly this id."""
+        return self._read("reading a diagnosis", lambda c: diagnoses.read(c, run_id))
 
     def _read(self, doing: str, query: Callable[[Connection], T]) -> T:
         with translated(self._address, doing), reading(self._engine) as connection:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import and_, case, delete, func, insert, select, update
 
 from stresstest.errors import StoreError, UsageError
-from stresstest.model import EndpointProfile, Run, RunSettings, RunStatus, Subject, Threshold
+from stresstest.model import EndpointProfile, Phase, Run, RunSettings, RunStatus, Subject, Threshold
 from stresstest.store import tables
 from stresstest.store.documents import clean_profile, clean_settings, clean_text, dump, load
 from stresstest.store.records import RunSummary, Session, Unset
@@ -76,8 +76,15 @@ def remove(connection: Connection, run_id: str) -> None:
 
 
 def require(connection: Connection, run_id: str) -> None:
-    """UsageError when there is no run with exactly this id."""
-    if connection.execute(select(_run.id).where(_run.id == run_id)).first() is None:
+    """UsageError when there is no run with exactly this id.
+
+    In a write transaction the run is locked: SQLite has one writer anyway, PostgreSQL would let two look for
+    the same key at once, and both insert it.
+    """
+    query = select(_run.id).where(_run.id == run_id)
+    if connection.get_execution_options().get("stresstest_write"):
+        query = query.with_for_update()
+    if connection.execute(query).first() is None:
         raise _unknown(connection, run_id)
 
 
@@ -113,6 +120,7 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
             func.sum(case((gen.failure.is_not(None), 1), else_=0)).label("lost"),
             func.sum(gen.output_tokens).label("output_tokens"),
         )
+        .where(gen.phase != Phase.DIAGNOSE.value)
         .group_by(gen.run_id)
         .subquery()
     )

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """Head of alembic/versions; lets an up-to-date store open without loading alembic (0.4 s)."""
 
 VERSION_TABLE = "stresstest_schema"
@@ -132,4 +132,14 @@ threshold = Table(
     Column("distinct_prompts", Integer),
     Column("body", Text, nullable=False),
     Column("verdict", Text, nullable=False),
+)
+
+diagnosis = Table(
+    "diagnosis",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(unique=True),
+    Column("saved", Float(53), nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("body", Text, nullable=False),
 )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from stresstest.detectors import can_judge
 from stresstest.diagnosis import annotate, plane_verdict
+from stresstest.diagnosis.capped import capped
+from stresstest.diagnosis.capped import sentence as capped_sentence
 from stresstest.diagnosis.gpu_series import GpuSeries, summarise_gpus
 from stresstest.errors import UsageError
 from stresstest.model import (
@@ -35,7 +37,9 @@ def find_run(store: Store, reference: str) -> Run:
     newest = store.runs()
     if not newest:
         raise UsageError("No runs are stored yet.", hint="Start one with: stresstest run --model M --lang it")
-    return store.run(newest[0].id)
+    found = store.run(newest[0].id)
+    # What a diagnosis or a sweep began is a part of it: meant is the run that a person began.
+    return found if found.settings.parent is None else store.run(found.settings.parent)
 
 
 def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -> RunResult:
@@ -106,6 +110,9 @@ def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[Server
         notes.append(f"Language drift was not looked for: no identifier here knows {language!r}.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
+    cut = capped(generations, run.profile)
+    if cut is not None:
+        notes.append(capped_sentence(cut))
     certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
     spoilt = sum(1 for g in certifying if g.invalid_from is not None)
     if spoilt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -15,7 +15,16 @@ from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.execution.driver import drive
 from stresstest.execution.events import Event
 from stresstest.ladder import Certify, Climb, Done, LadderSetup, next_step, worst_case
-from stresstest.model import EndpointProfile, Phase, Run, RunResult, RunSettings, RunStatus, ServerSample
+from stresstest.model import (
+    EndpointProfile,
+    Generation,
+    Phase,
+    Run,
+    RunResult,
+    RunSettings,
+    RunStatus,
+    ServerSample,
+)
 from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
 from stresstest.telemetry.gpus import GpuWatch
@@ -116,7 +125,7 @@ async def resume_campaign(
         )
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model) as endpoint:
         profile, _ = await _unless(stop, ask_endpoint(endpoint, settings))
-        _refuse_another_model(run, profile)
+        refuse_another_model(run, profile)
         run = replace(run, settings=_with_declared_budget(store, run, settings))
         watch = await _watch_gpus(settings, stop)
         store.update_run(run.id, status=RunStatus.RUNNING, ended=None, note=None, settings=run.settings)
@@ -146,11 +155,13 @@ class _Campaign:
         self.api_key = api_key
         self.stop = stop or asyncio.Event()
         self.setup: LadderSetup = ladder_setup(run.settings, prompts, run.settings.horizon or 0)
-        self.done = store.generations(run.id)
+        stored = store.generations(run.id)
+        # Where nothing was measured at all, the service failed and not the plan: everything is asked again.
+        self.done = [] if _all_lost(stored) else stored
         self.samples: list[ServerSample] = store.samples(run.id)
         self.samples_stored = len(self.samples)
         self.gpu_samples_stored = 0
-        self.spent = sum(g.output_tokens for g in self.done)
+        self.spent = sum(g.output_tokens for g in stored)
         self.session_started = clock.now()
         self.seconds_before = store.wall_seconds(run.id)
         self.over_budget = False
@@ -185,6 +196,8 @@ class _Campaign:
             step = next_step(self.setup, self.done)
             if isinstance(step, Done):
                 self.progress.note(step.reason)
+                if _all_lost(self.done):
+                    raise _nothing_measured(self.done)
                 self.complete, self.over_budget = step.complete, not step.complete
                 return
             if self._budget_spent():
@@ -265,6 +278,19 @@ class _Campaign:
         return Ending(result, interrupted=interrupted, error=error)
 
 
+def _all_lost(generations: Sequence[Generation]) -> bool:
+    return bool(generations) and all(g.failure is not None for g in generations)
+
+
+def _nothing_measured(lost: Sequence[Generation]) -> EndpointError:
+    """The end of a campaign that got no whole answer; a resume asks for all of them again."""
+    last = next((g.failure.message for g in reversed(lost) if g.failure is not None), "unknown")
+    return EndpointError(
+        f"All {len(lost)} generations were lost to service failures. Last: {last}",
+        hint="Look into the server's log. A resume asks for them again.",
+    )
+
+
 def _save(store: Store, result: RunResult) -> None:
     store.save_threshold(
         result.run.id,
@@ -306,7 +332,8 @@ def _with_declared_budget(store: Store, run: Run, settings: RunSettings) -> RunS
     return replace(settings, budget_tokens=run.settings.budget_tokens) if begun else settings
 
 
-def _refuse_another_model(run: Run, profile: EndpointProfile) -> None:
+def refuse_another_model(run: Run, profile: EndpointProfile) -> None:
+    """UsageError when what answers now is not what the run began with."""
     before, now = run.profile, profile
     for name, old, new in (
         ("model", before.model, now.model),

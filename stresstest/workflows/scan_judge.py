@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.detectors import PanelSpec, can_judge
 from stresstest.detectors.panel import judge_tokens, text_tokens
-from stresstest.detectors.recorded import judge_recorded
+from stresstest.detectors.recorded import Recorded, judge_many
 from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
 from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
@@ -56,14 +56,15 @@ class Batch:
 
 def judge_chunk(chunk: Chunk, job: Job, languages: Mapping[Group, str]) -> Batch:
     """Judge every answer of a chunk. languages: what is wanted in a group, where its first answers tell."""
-    judged: list[Judged] = []
     damaged = list(chunk.damaged)
-    size = 0
-    for record in readable(chunk, job, damaged):
-        judged.append(judge_record(record, job, languages))
-        size += len(record.text.encode("utf-8", "replace")) + len(record.reasoning.encode("utf-8", "replace"))
+    found = list(readable(chunk, job, damaged))
+    size = sum(_bytes(record.text) + _bytes(record.reasoning) for record in found)
     damaged.sort(key=lambda each: each.line)
-    return Batch(tuple(judged), tuple(damaged), size, chunk.done, chunk.source)
+    return Batch(tuple(judge_records(found, job, languages)), tuple(damaged), size, chunk.done, chunk.source)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def readable(chunk: Chunk, job: Job, damaged: list[Damaged]) -> Iterator[Record]:
@@ -89,18 +90,22 @@ def _value(record: Record, key: str) -> str | None:
     return record.prompt_key if key == "prompt" else record.extra.get(key)
 
 
-def judge_record(record: Record, job: Job, languages: Mapping[Group, str]) -> Judged:
-    """The panel's verdict on one record, on the scales that it can be measured in."""
+def judge_records(records: Sequence[Record], job: Job, languages: Mapping[Group, str]) -> list[Judged]:
+    """The panel's verdicts on some records, on the scales that each can be measured in."""
+    wanted = [wanted_language(each, job, languages.get(group_of(each, job.keys))) for each in records]
+    verdicts = _verdicts(records, [language for language, _ in wanted])
+    return [_judged(*row, job) for row in zip(records, verdicts, wanted, strict=True)]
+
+
+def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | None], job: Job) -> Judged:
+    language, source = wanted
     group = group_of(record, job.keys)
-    language, source = wanted_language(record, job, languages.get(group))
-    verdict = _verdict(record, language)
     if source == "group" and verdict.symptom is SymptomKind.LANGUAGE_DRIFT:
         asked = _language_asked(record)
         if asked and asked != language:
-            language, source, verdict = asked, "prompt", _verdict(record, asked)
+            language, source, verdict = asked, "prompt", _verdicts([record], [asked])[0]
     finish = record.finish_reason
-    plain = record.tokens is None and not record.reasoning
-    tokens = _tokens(record) if not plain or needs_tokens(record, verdict, job.tokenizer) else []
+    tokens = _tokens(record) if not _plain(record) or needs_tokens(record, verdict, job.tokenizer) else []
     scale = Scale.of(record, tokens, job.tokenizer)
     capped = _capped(record)
     judged = Judged(
@@ -128,11 +133,26 @@ def judge_record(record: Record, job: Job, languages: Mapping[Group, str]) -> Ju
     return replace(judged, shown=_shown(record, judged, verdict)) if job.show else judged
 
 
-def _verdict(record: Record, language: str | None) -> Verdict:
-    spec = PanelSpec(language=language, prompt_text=record.prompt_text)
-    if record.tokens is None and not record.reasoning:
-        return judge_recorded(record.text, spec, record.finish_reason)
-    return judge_tokens(_tokens(record), spec, record.finish_reason)
+def _verdicts(records: Sequence[Record], languages: Sequence[str | None]) -> list[Verdict]:
+    """In order; plain texts by the fast path, all together."""
+    specs = [
+        PanelSpec(language=language, prompt_text=record.prompt_text)
+        for record, language in zip(records, languages, strict=True)
+    ]
+    answers = [
+        Recorded(each.text, spec, each.finish_reason)
+        for each, spec in zip(records, specs, strict=True)
+        if _plain(each)
+    ]
+    quick = iter(judge_many(answers))
+    return [
+        next(quick) if _plain(each) else judge_tokens(_tokens(each), spec, each.finish_reason)
+        for each, spec in zip(records, specs, strict=True)
+    ]
+
+
+def _plain(record: Record) -> bool:
+    return record.tokens is None and not record.reasoning
 
 
 def _language_asked(record: Record) -> str | None:

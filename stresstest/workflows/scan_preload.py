@@ -10,4 +10,4 @@ from stresstest.workflows import scan_judge
 __all__ = ["scan_judge"]
 
 warm_up("en")
-features("tables")
+features(["tables"])

@@ -14,10 +14,11 @@ from scipy.stats import binomtest
 
 from benchmarks import campaigns
 from benchmarks.calibrate_campaigns import Cell, measure
-from benchmarks.calibrate_scenes import CELLS
-from benchmarks.calibrate_text import campaign
+from benchmarks.calibrate_pool import make_pool
+from benchmarks.calibrate_scenes import CELLS, UNITS
+from benchmarks.calibrate_text import Source, campaign
 from benchmarks.calibrate_worlds import LOSSY, WORLDS, World, draw, true_tokens
-from stresstest.model import RIGORS
+from stresstest.model import RIGORS, Job, Phase
 
 CAMPAIGNS = 400
 SURE = 0.9998
@@ -103,16 +104,33 @@ def test_a_loss_costs_little_of_the_threshold() -> None:
 
 def test_text_and_detectors_certify_what_the_true_onsets_do() -> None:
     """A campaign of loops through scheduler, text and panel: onsets are found, T is that of the truth."""
-    played = campaign(CELLS["loop"], RIGORS["quick"], 1)
-    assert played.tally.failing >= 22
-    assert played.tally.missed == played.tally.false == 0
+    source = Source(CELLS["loop"], 70)
+    played = campaign(source, RIGORS["quick"], 1)
+    found = source.pool(UNITS).found()
+    assert found.failing >= 60
+    assert found.missed == found.false == 0
+    assert played.tokens > 0
     assert abs(played.tokens - played.knowing) <= 8
 
 
 def test_failing_requests_are_told_as_system_and_never_as_degeneration() -> None:
     """A fifth of the requests refused, cut or stalled: the lost ones are system by fact and no onsets."""
-    played = campaign(CELLS["loop, 20 % of requests fail"], RIGORS["quick"], 1)
-    assert played.tally.lost > 0
-    assert played.tally.lost_as_system == played.tally.lost
-    assert played.tally.false == 0
+    source = Source(CELLS["loop, 20 % of requests fail"], 100)
+    played = campaign(source, RIGORS["quick"], 1)
+    found = source.pool(UNITS).found()
+    assert found.lost > 0
+    assert found.lost_as_system == found.lost
+    assert found.false == 0
     assert 0 < played.tokens <= played.knowing + 8
+
+
+@pytest.mark.parametrize("name", ["mixture, a quarter healthy", "loop, 20 % of requests fail"])
+def test_a_pool_answers_a_shorter_cap_as_the_engine_would(name: str) -> None:
+    """What calibration takes from a longer answer is what a request with the shorter cap would have got."""
+    scene, count = CELLS[name], 24
+    pool = make_pool(scene, UNITS, count)
+    for cap in (150, 260):
+        capped = make_pool(replace(scene, horizon=cap), UNITS, count)
+        jobs = [Job(Phase.CERTIFY, 2, i, UNITS, i, i, cap) for i in range(count)]
+        assert [pool.generation(j.index, j) for j in jobs] == [capped.generation(j.index, j) for j in jobs]
+        assert [pool.known(i, cap) for i in range(count)] == [capped.known(i, cap) for i in range(count)]

@@ -14,7 +14,7 @@ from stresstest.model.scanned import Extent, ScanResult
 from stresstest.records import Damaged, Mapped, Record, parse_fields, source
 from stresstest.workflows import scan_pool
 from stresstest.workflows.scan import ScanSettings, scan
-from stresstest.workflows.scan_judge import Job, judge_record
+from stresstest.workflows.scan_judge import Job, judge_records
 from tests.unit.test_panel import LOOP, story
 
 LOOPING = f" {LOOP}" * 30
@@ -132,7 +132,7 @@ def test_dharma_needs_to_know_the_cap(tmp_path: Path) -> None:
 
 
 def judged(text: str, **more: Any) -> Any:
-    return judge_record(Record("x", "f", 1, text, **more), Job(language="en"), {})
+    return judge_records([Record("x", "f", 1, text, **more)], Job(language="en"), {})[0]
 
 
 def test_completion_tokens_are_spread_over_the_text() -> None:
@@ -213,7 +213,7 @@ def test_the_wanted_language_comes_from_the_record_first() -> None:
     text = " ".join(f"{n}. {italian}"[:90] for n in range(4))
     assert judged(text, language="it").language_source == "record"
     assert judged(text).language_source == "given"
-    assert judge_record(Record("x", "f", 1, text, language="xx"), Job(language="en"), {}).language == "en"
+    assert judged(text, language="xx").language == "en"
 
 
 def test_too_many_groups_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

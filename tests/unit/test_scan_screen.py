@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors import PanelSpec, judge_text
-from stresstest.detectors.features import climbs, densest, features, gaps, nearby, piece_count, repeated
+from stresstest.detectors.features import features, piece_count
 from stresstest.detectors.fold import folded
 from stresstest.detectors.panel import text_tokens
-from stresstest.detectors.recorded import judge_recorded
-from stresstest.detectors.screen import healthy
+from stresstest.detectors.recorded import Recorded, judge_many, judge_recorded
+from stresstest.detectors.screen import healthy, suspicions
+from stresstest.detectors.windows import climb, dense, gaps, highest, nearby, repeated, rows
 from tests.unit.test_panel import LOOP, story
 
 EN = PanelSpec(language="en")
@@ -99,15 +100,29 @@ def test_what_the_panel_flags_never_passes(text: str, reason: str | None, langua
         assert 0 <= passed.observed <= passed.tokens
 
 
-@given(_TEXTS, st.sampled_from(["stop", "length", None]))
-@settings(max_examples=12, deadline=None)
-def test_recorded_verdicts_are_the_panels(text: str, reason: str | None) -> None:
-    """With screen and folding in front, every degenerate verdict is the panel's to the last field."""
-    found, verdict = judge_recorded(text, EN, reason), judge_text(text, EN, reason)
-    assert found.degenerate == verdict.degenerate
-    if verdict.degenerate:
-        same = ("tokens", "onset", "alarm", "symptom", "recovered", "loops_to_end")
-        assert [getattr(found, name) for name in same] == [getattr(verdict, name) for name in same]
+@given(st.lists(_TEXTS, min_size=1, max_size=3), st.sampled_from(["stop", "length", None]))
+@settings(max_examples=8, deadline=None)
+def test_recorded_verdicts_are_the_panels(texts: list[str], reason: str | None) -> None:
+    """With screen and folding in front, every degenerate verdict is the panel's in all that `scan` tells,
+    whatever other texts are screened along with it."""
+    found = judge_many([Recorded(text, EN, reason) for text in texts])
+    same = ("tokens", "onset", "alarm", "symptom", "recovered", "loops_to_end")
+    for each, text in zip(found, texts, strict=True):
+        verdict = judge_text(text, EN, reason)
+        assert each.degenerate == verdict.degenerate
+        if verdict.degenerate:
+            assert [getattr(each, name) for name in same] == [getattr(verdict, name) for name in same]
+            assert each.score == pytest.approx(verdict.score, abs=0.01)
+
+
+@given(
+    st.lists(_TEXTS | st.sampled_from(["", " ", "🙂 ok", "𝐀𝐁", "l'été", "x" * 90]), min_size=1, max_size=6),
+    st.sampled_from(["en", "it", None]),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_text_is_suspected_alone_as_among_others(texts: list[str], language: str | None) -> None:
+    """Nothing reaches from one text of a batch into the next: chunks and workers change no verdict."""
+    assert suspicions(texts, language) == [suspicions([text], language)[0] for text in texts]
 
 
 def test_healthy_prose_passes() -> None:
@@ -151,36 +166,46 @@ def test_what_has_no_long_loop_is_not_folded(text: str) -> None:
 
 
 @given(st.text(max_size=200) | st.text("ab1 \n.,_'é中한ก🙂\u0301\x00", max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_pieces_are_counted_as_the_panel_cuts_them(text: str) -> None:
     """The count of the fast path and of the panel are one scale, in every script."""
     assert piece_count(text) == len(text_tokens(text))
 
 
-@given(st.lists(st.sampled_from(["one", "Two", "due", "12", "7", "x1"]), min_size=1, max_size=60))
+_WORDS = st.lists(st.sampled_from(["one", "Two", "due", "12", "7", "x1"]), max_size=40)
+
+
+@given(st.lists(_WORDS, min_size=1, max_size=3))
 @settings(deadline=None)
-def test_hashes_say_what_stood_before(words: list[str]) -> None:
-    """Repeated four-grams, with figures masked and case folded, and where they stood last."""
-    masked = ["0" if w.isdecimal() else w.lower() for w in words]
-    seen = features(" ".join(words))
-    again, source = repeated(seen.words, 4)
-    for i in range(max(len(words) - 3, 0)):
-        before = [j for j in range(i) if masked[j : j + 4] == masked[i : i + 4]]
-        assert again[i] == bool(before)
-        assert not before or source[i] == before[-1]
-    close = nearby(seen.words, 5)
-    for i, word in enumerate(masked):
-        assert close[i] == (word in masked[max(i - 5, 0) : i])
+def test_hashes_say_what_stood_before(texts: list[list[str]]) -> None:
+    """Repeated four-grams of each text, figures masked and case folded, and where they stood last."""
+    seen = features([" ".join(words) for words in texts])
+    at, source = repeated(seen.words, 4, seen.closes)
+    close = nearby(seen.words, 5, seen.closes)
+    expected = []
+    begin = 0
+    for words, fence in zip(texts, seen.closes.tolist(), strict=True):
+        masked = ["0" if w.isdecimal() else w.lower() for w in words]
+        assert begin + len(masked) == fence
+        for i in range(len(masked)):
+            before = [j for j in range(i) if masked[j : j + 4] == masked[i : i + 4] and i + 4 <= len(masked)]
+            expected += [(begin + i, begin + before[-1])] if before else []
+            assert close[begin + i] == (masked[i] in masked[max(i - 5, 0) : i])
+        begin = fence + 1
+    assert list(zip(at.tolist(), source.tolist(), strict=True)) == expected
 
 
-def test_windows_sums_and_gaps() -> None:
-    """The small tools: densest window, highest climb of a sum that never falls below zero, gaps."""
-    flags = np.array([1, 0, 0, 1, 1, 1, 0, 1], np.bool_)
-    assert (densest(flags, 3), densest(flags, 100)) == (3, 5)
-    assert climbs(np.array([-5.0, 2.0, 2.0, -1.0, 2.0, -9.0, 3.0])) == 5.0
-    assert climbs(np.array([])) == 0.0
-    assert gaps(flags, 2) == [(1, 3)]
-    assert gaps(np.zeros(4, np.bool_), 2) == [(0, 4)]
+def test_rows_windows_sums_and_gaps() -> None:
+    """The small tools, over two texts of five and two places, each with its fence: none reaches further."""
+    fences = np.array([5, 8])
+    flags = np.array([1, 0, 0, 1, 1, 0, 1, 1, 0], np.bool_)
+    assert dense(flags, 3, 2, fences).tolist() == [4, 5, 8]
+    assert rows(np.array([1, 2, 3, 7, 8]), 2).tolist() == [1, 2, 7]
+    evidence = np.array([2, -5, 2, 2, -1, 0, 3, -1, 0])
+    assert climb(evidence, fences).tolist() == [2, 0, 2, 4, 3, 0, 3, 2, 0]
+    assert highest(climb(evidence, fences), fences).tolist() == [4, 3]
+    assert [each.tolist() for each in gaps(flags, fences, 1)] == [[1], [3]]
+    assert [each.tolist() for each in gaps(np.zeros(9, np.bool_), fences, 2)] == [[0, 6], [5, 8]]
 
 
 def test_a_foreign_opening_is_not_hidden_by_what_follows() -> None:

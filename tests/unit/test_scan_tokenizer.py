@@ -3,52 +3,47 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 from tokenizers import Tokenizer
+
+from stresstest.errors import UsageError
+from stresstest.workflows.scan import ScanSettings, scan
+from stresstest.workflows.scan_judge import Job
+from tests.unit.test_scan import Heard
 
 TOKENIZER = Path(__file__).parents[1] / "lab" / "models" / "lab" / "tokenizer.json"
 SENTENCE = "The old keeper went down to the harbour and counted every boat before the storm came in. "
+
+
+def scanned(folder: Path, text: str, tokenizer: Path) -> dict[str, object]:
+    """The verdict line of one answer."""
+    file, out = folder / "in.jsonl", folder / "out.jsonl"
+    file.write_text(json.dumps({"id": "a", "text": text}) + "\n", encoding="utf-8")
+    job = Job(language="en", tokenizer=str(tokenizer))
+    scan(ScanSettings((str(file),), job, out=str(out), workers=1), Heard())
+    verdict: dict[str, object] = json.loads(out.read_text(encoding="utf-8"))
+    return verdict
 
 
 def test_positions_are_the_tokenizers_own(tmp_path: Path) -> None:
     """The onset in tokens is where the model's tokenizer puts the second copy's first character."""
     opening = "Nobody had expected the letter to arrive so late in the year. "
     text = opening + SENTENCE * 6
-    file, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    file.write_text(json.dumps({"id": "a", "text": text, "language": "en"}) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "stresstest", "--store", str(tmp_path / "s.sqlite3"), "scan", str(file)]
-    done = subprocess.run(
-        [*command, "--tokenizer", str(TOKENIZER), "--out", str(out), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 4), done.stderr
-    verdict = json.loads(out.read_text(encoding="utf-8"))
+    verdict = scanned(tmp_path, text, TOKENIZER)
     second = text.index(SENTENCE, len(opening) + 1)
     encoded = Tokenizer.from_file(str(TOKENIZER)).encode(text, add_special_tokens=False)
     expected = 1 + sum(1 for start, _ in encoded.offsets if start < second)
     assert verdict["symptom"] == "loop"
-    assert abs(verdict["onset_char"] - second) <= 2
-    assert abs(verdict["onset_token"] - expected) <= 2
+    assert verdict["onset_char"] == pytest.approx(second, abs=2)
+    assert verdict["onset_token"] == pytest.approx(expected, abs=2)
 
 
 def test_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:
-    """A wrong file is a sentence and exit code 2, not the library's traceback."""
-    file, wrong = tmp_path / "in.jsonl", tmp_path / "wrong.json"
-    file.write_text(json.dumps({"id": "a", "text": SENTENCE}) + "\n", encoding="utf-8")
+    """A wrong file is a sentence for the user and no traceback of the library's."""
+    wrong = tmp_path / "wrong.json"
     wrong.write_text("{}", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "stresstest", "scan", str(file), "--tokenizer", str(wrong)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 2, done.stdout
-    assert "no tokenizer.json" in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(UsageError, match=r"no tokenizer\.json") as caught:
+        scanned(tmp_path, SENTENCE, wrong)
+    assert caught.value.exit_code == 2

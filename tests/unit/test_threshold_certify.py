@@ -257,3 +257,18 @@ def test_safe_max_tokens_needs_a_certificate() -> None:
     assert safe_max_tokens(Threshold(0.1, 0.9, lacking="all"), 0.1) is None
     with pytest.raises(ValueError, match="share"):
         safe_max_tokens(Threshold(0.1, 0.9, tokens=5, certified=True), 1.0)
+
+
+def test_answers_that_fail_in_spoilt_windows_are_not_forgotten() -> None:
+    """Preempted windows censor, but when more than the tolerated share degenerates inside them, a limit
+    certified from the rest would be a wrong "safe": nothing is certified, and the sentence says why."""
+    healthy = [make(make_job(index=i), 4000, finish="length") for i in range(30)]
+    spoilt = [make(make_job(index=30 + i), 900, 600, invalid_from=300) for i in range(8)]
+    rigor = RIGORS["quick"]
+    assert certified_threshold(healthy, rigor).certified
+    few = certified_threshold([*healthy, *spoilt[:3]], rigor)
+    assert few.certified
+    many = certified_threshold([*healthy, *spoilt], rigor)
+    assert not many.certified
+    assert many.lacking is not None
+    assert "8 of 38 certifying generations" in many.lacking

@@ -47,7 +47,8 @@ _CONSTRAINTS = (
     re.compile(rf"\b(?:in|en|auf|em)\s+(?:lingua\s+)?(?:{_NAME})[\s,]+(?:{_ONLY})\b", re.IGNORECASE),
 )
 _FUNCTION_WORDS = {
-    "it": "il lo la gli le di che un una per con del della nel sono non è una dei scrivi come più ogni",
+    "it": "il lo la gli le di che e in su a da al un una per con del della nel sono non è dei scrivi come "
+    "più ogni",
     "en": "the of and to in is that for with write a an are how what this your you it about each",
     "fr": "le la les des et un une pour avec dans du que est sur écris comment chaque qui vous au",
     "de": "der die das und ein eine für mit von den ist im schreibe wie über jede nicht zu dem auf",

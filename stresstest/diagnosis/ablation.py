@@ -1,0 +1,69 @@
+"""What asking in another way changes: fresh answers against the run's own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stresstest.model import Ablation, Generation
+from stresstest.threshold import onset_ratio
+
+OPEN, LONGER = "open structure", "twice the length"
+PROMPTS = 8
+
+
+def compared(name: str, answers: Sequence[Generation], run: Sequence[Generation], window: int) -> Ablation:
+    """answers: asked in the other way, watched up to `window` tokens. run: the run's certifying ones."""
+    here, there = _by(answers, window), _by(run, window)
+    onsets = [o for g in answers if (o := g.verdict.onset) is not None and o <= window]
+    own = [o for g in run if (o := g.verdict.onset) is not None and o <= window]
+    ratio = onset_ratio(own, onsets)
+    p = None
+    if here[1] and there[1]:
+        from scipy.stats import fisher_exact
+
+        p = float(fisher_exact([[here[0], here[1] - here[0]], [there[0], there[1] - there[0]]]).pvalue)
+    found = Ablation(
+        name,
+        n=here[1],
+        failed=here[0],
+        run_n=there[1],
+        run_failed=there[0],
+        p=p,
+        ratio=None if ratio is None else ratio.ratio,
+        lo=None if ratio is None else ratio.lo,
+        hi=None if ratio is None else ratio.hi,
+        independent=None if ratio is None else ratio.independent,
+        sentence="",
+    )
+    return replace(found, sentence=_sentence(found))
+
+
+def _by(answers: Sequence[Generation], window: int) -> tuple[int, int]:
+    """(degenerate by `window`, of those that failed or were observed so far)."""
+    failed = sum(1 for g in answers if g.verdict.onset is not None and g.verdict.onset <= window)
+    healthy = sum(
+        1
+        for g in answers
+        if g.failure is None
+        and (g.verdict.onset is None or g.verdict.onset > window)
+        and (g.verdict.observed >= 0.9 * window or g.finish_reason == "stop")
+    )
+    return failed, failed + healthy
+
+
+def _sentence(found: Ablation) -> str:
+    counts = f"{found.failed} of {found.n} fail against {found.run_failed} of {found.run_n}"
+    if found.name == OPEN:
+        if (
+            found.p is not None
+            and found.p <= 0.05
+            and found.failed * found.run_n < found.run_failed * found.n
+        ):
+            return f"Without the numbered structure {counts} (p = {found.p:.2g}): the structure matters."
+        return f"Without the numbered structure {counts}: the structure is not what fails."
+    if found.ratio is None:
+        return f"Asked for twice the length, {counts}; too few onsets for a ratio."
+    ratio = f"onsets come at {found.ratio:.2f} times the place (90 % interval {found.lo:.2f}-{found.hi:.2f})"
+    verdict = "independent of the length asked for" if found.independent else "independence is not shown"
+    return f"Asked for twice the length, {ratio}: {verdict}."

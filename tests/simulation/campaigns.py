@@ -1,0 +1,136 @@
+"""Whole campaigns against the simulator, through the command line, and the truth about what they met."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stresstest.cli.demo import simulator
+from stresstest.cli.main import main
+from stresstest.model import Generation, Plane, Run, ServerSample
+from stresstest.simulation.engine import Engine, SimRequest, vocabulary
+from stresstest.simulation.engine.scenariofile import load_scenario
+from stresstest.simulation.engine.virtual import run_virtual
+from stresstest.store import open_store
+from stresstest.workflows.conclude import conclude
+from stresstest.workflows.setting import load_source
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A `run` that is over. code: its exit code; said: what it wrote on stderr."""
+
+    scenario: str
+    code: int
+    document: dict[str, Any]
+    said: str
+    run: Run
+    generations: list[Generation]
+    samples: list[ServerSample]
+
+    @property
+    def failing(self) -> list[Generation]:
+        return [g for g in self.generations if g.verdict.degenerate]
+
+    @property
+    def onsets(self) -> list[int]:
+        return [g.verdict.onset for g in self.generations if g.verdict.onset is not None]
+
+    @property
+    def kv_peak(self) -> float:
+        """Largest share of the KV cache that /metrics told, 0-1."""
+        return max(s.kv_usage for s in self.samples if s.kv_usage is not None)
+
+    @property
+    def system_facts(self) -> list[str]:
+        """Everything that was held against the system."""
+        facts = [e for g in self.generations for e in g.evidence if e.supports and e.plane is Plane.SYSTEM]
+        return [e.fact for e in facts]
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the simulated model did, by itself: its text, and where and how it failed."""
+
+    text: str
+    onset: int | None
+    symptom: str | None
+
+
+def campaign(scenario: str, folder: Path, *options: str) -> Campaign:
+    """`stresstest run --rigor quick …` against the scenario's own server process, into a store of its own."""
+    with simulator(scenario) as base_url:
+        return measured(scenario, base_url, folder / "campaign.sqlite3", *options)
+
+
+def measured(scenario: str, base_url: str, store: Path, *options: str) -> Campaign:
+    """The same against a server that runs already. In this process: the imports are paid once."""
+    words = ["--store", str(store), "--display", "plain", "run", "--base-url", base_url]
+    code, out, err = command(*words, "--rigor", "quick", "--json", *options)
+    with open_store(str(store)) as opened:
+        result = conclude(opened, "latest")
+    generations, samples = list(result.generations), list(result.samples)
+    return Campaign(scenario, code, json.loads(out), err, result.run, generations, samples)
+
+
+def command(*words: str) -> tuple[int, str, str]:
+    """The command line's entry point with these words: exit code, stdout, stderr."""
+    out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, 0
+    sys.argv = ["stresstest", *words]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    finally:
+        sys.argv = before
+    return code, out.getvalue(), err.getvalue()
+
+
+def truths(campaign: Campaign) -> dict[str, Truth]:
+    """What each generation's request gives on an idle engine without HTTP, by the generation's key.
+
+    The text of an answer depends on its request alone (unless a hazard asks for the load), so that this is
+    the same text as the campaign saw; tests compare it. No request fails here.
+    """
+    scenario = load_scenario(campaign.scenario)
+    scenario = replace(scenario, hazards=tuple(h for h in scenario.hazards if h.is_text))
+    settings = campaign.run.settings
+    prompts, decoding = load_source(settings), settings.decoding
+    found = {}
+    for generation in campaign.generations:
+        job = generation.job
+        said = [(m.role, m.content) for m in prompts.get(job.prompt_index, job.units).messages]
+        request = SimRequest(
+            tuple(vocabulary.chat(said)),
+            job.max_tokens,
+            chat=True,
+            messages=tuple(said),
+            seed=job.seed,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            repetition_penalty=decoding.repetition_penalty,
+        )
+        [sequence] = run_virtual(Engine(scenario), [request], concurrency=1).sequences
+        ids = [written.id for written in sequence.output if written.id != vocabulary.EOS]
+        found[generation.key] = Truth(vocabulary.decode(ids), sequence.onset, sequence.symptom)
+    return found
+
+
+def disagreements(campaign: Campaign, known: dict[str, Truth], *, within: int) -> list[str]:
+    """Generations whose verdict is not the truth: another symptom, or an onset off by more than `within`."""
+    found = []
+    for generation in campaign.generations:
+        truth, verdict = known[generation.key], generation.verdict
+        # What fails beyond the last token that was seen has not failed yet.
+        onset = truth.onset if truth.onset is not None and truth.onset <= verdict.tokens else None
+        symptom = truth.symptom if onset is not None else None
+        ours = None if verdict.symptom is None else str(verdict.symptom)
+        if ours != symptom or abs((verdict.onset or 0) - (onset or 0)) > within:
+            found.append(f"{generation.key}: {ours} at {verdict.onset}, truth {symptom} at {onset}")
+    return found

@@ -1,0 +1,214 @@
+"""`stresstest diagnose` and `sweep` from the command line: documents, exit codes, refusals, reports."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.cli.main import main
+from stresstest.diagnosis.cells import answers, ratios
+from stresstest.errors import ExitCode, UsageError
+from stresstest.model import (
+    RIGORS,
+    ArmResult,
+    Basis,
+    Decoding,
+    Diagnosis,
+    Link,
+    Plane,
+    RunSettings,
+    Subject,
+    SymptomKind,
+    Threshold,
+)
+from stresstest.model.sweep import Cell
+from stresstest.report.diagnosis import diagnosis_markdown
+from stresstest.store import open_store
+from stresstest.workflows.sweep import applied, combinations
+from tests.unit.store_data import make_run
+
+ARMS = (
+    ArmResult("unchanged", None, "nothing", 24, 24, 24, 1.0, 1.0, False, symptoms={"loop": 24}),
+    ArmResult("penalty-1.15", Plane.DECODING, "repetition_penalty 1.15", 24, 0, 24, 6e-8, 0.12, True),
+)
+LOOP = Link(
+    "r1",
+    Plane.DECODING,
+    Basis.CONFIRMED,
+    SymptomKind.LOOP,
+    903.0,
+    24,
+    "loop at ~900: decoding, confirmed, cleared by repetition_penalty 1.15",
+    cleared_by="repetition_penalty 1.15",
+    cleared_decoding=Decoding(repetition_penalty=1.15),
+    arms=ARMS,
+)
+OPEN = Link(
+    "r2", None, None, SymptomKind.LANGUAGE_DRIFT, 5300.0, 5, "drift: inconclusive", lacking="9 prompts"
+)
+DONE = Diagnosis(
+    "r1",
+    (LOOP,),
+    complete=True,
+    recommended=Decoding(repetition_penalty=1.15),
+    safe_max_tokens=4554,
+    safe_run="r2",
+)
+
+
+def command(*args: str) -> tuple[int, str, str]:
+    """The command line's entry point, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    before, code = sys.argv, 0
+    sys.argv = ["stresstest", "--display", "none", *args]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    finally:
+        sys.argv = before
+    return code, out.getvalue(), err.getvalue()
+
+
+def stored(folder: Path, found: Diagnosis) -> str:
+    path = str(folder / "s.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        store.save_diagnosis(found)
+    return path
+
+
+def test_the_document_keeps_designs_keys(tmp_path: Path) -> None:
+    """Run's keys, the chain with its arms, the recommended decoding; the verdict is the chain's first."""
+    code, out, err = command("--store", stored(tmp_path, DONE), "diagnose", "r1", "--json")
+    assert code == 0, err
+    document: dict[str, Any] = json.loads(out)
+    assert {"run_id", "threshold", "safe_max_tokens", "planes", "tokens_spent"} <= document.keys()
+    assert document["verdict"]["plane"] == "decoding"
+    assert document["verdict"]["basis"] == "confirmed"
+    assert document["recommended_decoding"] == {"repetition_penalty": 1.15}
+    assert document["recommended_max_tokens"] == 4554
+    [link] = document["chain"]
+    assert {"plane", "basis", "symptom", "median_onset", "cleared_by", "arms"} <= link.keys()
+    assert {"name", "changed", "n", "failed", "p", "clears"} <= link["arms"][1].keys()
+    assert link["arms"][0]["p"] is None
+
+
+def test_an_open_chain_is_inconclusive_and_says_what_is_lacking(tmp_path: Path) -> None:
+    """Exit 4 as soon as one link is open, and one JSON document all the same."""
+    found = replace(DONE, chain=(LOOP, OPEN))
+    code, out, _ = command("--store", stored(tmp_path, found), "diagnose", "r1", "--json")
+    assert code == ExitCode.INCONCLUSIVE
+    assert json.loads(out)["chain"][1]["lacking"] == "9 prompts"
+
+
+def test_the_terminal_tells_the_chain_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence, the arms, what to do, what it cost."""
+    monkeypatch.setenv("COLUMNS", "160")
+    code, out, _ = command("--store", stored(tmp_path, DONE), "diagnose", "latest")
+    assert code == 0
+    assert out.index(LOOP.sentence) < out.index("clears")
+    assert "decoding: repetition_penalty 1.15" in out
+    assert "4,554" in out
+    assert "output tokens" in out
+
+
+def test_a_stored_run_is_diagnosed_as_it_was_measured(tmp_path: Path) -> None:
+    """Options of a run beside a stored one would silently change nothing, so they are refused."""
+    path = stored(tmp_path, DONE)
+    code, _, err = command("--store", path, "diagnose", "r1", "--temperature", "0.7")
+    assert code == ExitCode.USAGE
+    assert "--temperature" in err
+    code, _, err = command("--store", path, "diagnose", "r1", "--arms", "weather")
+    assert code == ExitCode.USAGE
+    assert "system, decoding, context" in err
+    assert command("--store", path, "diagnose", "nope")[0] == ExitCode.USAGE
+
+
+def test_a_report_holds_the_diagnosis_and_its_words_are_harmless() -> None:
+    """Foreign text cannot open markup or leave its cell."""
+    hostile = replace(LOOP, notes=("a | b <script>",), lacking=None)
+    text = diagnosis_markdown(replace(DONE, chain=(hostile,)))
+    assert "## Diagnosis" in text
+    assert "| repetition\\_penalty 1.15 | 24 | 0 |" in text
+    assert "<script>" not in text
+
+
+def cell(value: str, failed: int, kind: str, *, model: str = "m", onset: int = 900) -> Cell:
+    onsets = tuple(onset + i for i in range(failed))
+    return Cell(
+        {"repetition_penalty": value},
+        "r",
+        Subject(model, "narrative", "it"),
+        Decoding(),
+        Threshold(0.1, 0.9),
+        None,
+        38,
+        failed,
+        {kind: failed} if failed else {},
+        float(onset) if failed else None,
+        onsets=onsets,
+    )
+
+
+def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
+    """The source's words: it works between 1.1 and 1.15, and 1.2 drifts."""
+    cells = [
+        cell("1.0", 38, "loop"),
+        cell("1.1", 30, "loop"),
+        cell("1.15", 1, "loop"),
+        cell("1.2", 20, "language_drift"),
+    ]
+    [answer] = answers(cells, ["repetition_penalty"])
+    assert "between 1.1 and 1.15" in answer
+    assert "at 1.2 20 of 38 fail otherwise (language drift" in answer
+    [nothing] = answers([cell("1.0", 38, "loop"), cell("1.2", 38, "near_loop")], ["repetition_penalty"])
+    assert nothing == "no repetition_penalty up to 1.2 keeps repetition away."
+    assert answers(cells[:1], ["repetition_penalty"]) == ()
+
+
+def test_subjects_side_by_side_get_a_ratio_with_its_interval() -> None:
+    """The later one over the earlier one; below five onsets there is none."""
+    late, early = (
+        cell("1.0", 20, "loop", model="a", onset=5000),
+        cell("1.0", 20, "loop", model="b", onset=200),
+    )
+    [ratio] = ratios([early, late])
+    assert ratio.of == "a · narrative · it"
+    assert ratio.lo <= ratio.ratio <= ratio.hi
+    assert 20 <= ratio.ratio <= 27
+    assert ratios([early, cell("1.0", 3, "loop", model="a")]) == ()
+
+
+def test_cells_move_one_parameter_at_a_time_unless_a_grid_is_asked_for() -> None:
+    """The first values are the base; unknown names and values are refused before anything is sent."""
+    params = {"repetition_penalty": ["1.0", "1.1"], "temperature": ["0.7", "1.0", "1.3"]}
+    assert len(combinations(params, grid=True)) == 6
+    moved = combinations(params, grid=False)
+    assert len(moved) == 4
+    assert moved[0] == {"repetition_penalty": "1.0", "temperature": "0.7"}
+    refused: list[dict[str, list[str]]] = [{"weather": ["1"]}, {"temperature": ["warm"]}, {"top_p": []}]
+    for bad in refused:
+        with pytest.raises(UsageError):
+            combinations(bad, grid=False)
+    settings = RunSettings(Subject("m", "narrative", "it"), "http://a/v1", "narrative")
+    values = {"top_k": "40", "model": "other", "base_url": "http://b/v1"}
+    changed = applied(settings, values)
+    assert changed.decoding.top_k == 40
+    assert (changed.subject.model, changed.base_url) == ("other", "http://b/v1")
+    assert asdict(changed.decoding)["temperature"] is None
+    assert RIGORS[changed.rigor].name == settings.rigor
+
+
+def test_a_sweep_without_parameters_is_refused() -> None:
+    """Nothing to sweep is no sweep."""
+    assert command("sweep", "--lang", "it")[0] == ExitCode.USAGE
+    assert command("sweep", "--lang", "it", "--param", "temperature")[0] == ExitCode.USAGE

@@ -1,0 +1,171 @@
+"""Which interventions are declared, and what their outcomes decide."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.diagnosis.arms import ALONE, BOTH, CONTEXT, UNCHANGED, constrained, declare, decoding_arms
+from stresstest.diagnosis.chain import Answer, Decision, Outcome, can_clear, candidate, decide, result
+from stresstest.diagnosis.forks import Fork
+from stresstest.diagnosis.wording import link_sentence
+from stresstest.model import Arm, Basis, Decoding, Link, Plane, SymptomKind
+from tests.unit._deciding import make, make_job
+
+LOOP, DRIFT = SymptomKind.LOOP, SymptomKind.LANGUAGE_DRIFT
+ALL = tuple(Plane)
+CONSTRAINT = "Solo in italiano."
+
+
+def declared(decoding: Decoding | None = None, *, concurrency: int = 8) -> list[Arm]:
+    return declare(decoding or Decoding(), constraint=CONSTRAINT, concurrency=concurrency, planes=ALL)
+
+
+def outcome(arm: Arm, failing: int, of: int = 24, *, symptom: SymptomKind = LOOP) -> Outcome:
+    """`failing` of `of` forks fail."""
+    bad, good = Answer(True, 500, symptom), Answer(False, None, None)
+    return Outcome(arm, {f"1/{i}": bad if i < failing else good for i in range(of)})
+
+
+def outcomes(**failing: int | tuple[int, SymptomKind]) -> dict[str, Outcome]:
+    """Outcomes by arm name (- written as _); those not named are left out."""
+    arms = {arm.name.replace("-", "_").replace(".", "_"): arm for arm in declared()}
+    found = {}
+    for name, value in failing.items():
+        count, symptom = value if isinstance(value, tuple) else (value, LOOP)
+        found[arms[name].name] = outcome(arms[name], count, symptom=symptom)
+    return found
+
+
+def decided(**failing: int | tuple[int, SymptomKind]) -> Decision:
+    return decide(outcomes(**failing), arms=len(declared()) - 1, forks=24)
+
+
+def test_penalties_come_nearest_first_and_never_the_runs_own() -> None:
+    """The smallest change that clears is found first, whatever the run began with."""
+    names = [arm.name for arm in decoding_arms(Decoding(), None)]
+    assert names == ["penalty-1.05", "penalty-1.1", "penalty-1.15", "penalty-1.2", "temperature-0.7"]
+    high = [arm.name for arm in decoding_arms(Decoding(repetition_penalty=1.2), None)]
+    assert high[:4] == ["penalty-1.15", "penalty-1.1", "penalty-1.05", "penalty-1"]
+    assert [a.name for a in decoding_arms(Decoding(temperature=0.7), None)][-1] == "temperature-0.3"
+
+
+def test_only_one_thing_changes_in_an_arm() -> None:
+    """Everything that an arm does not name stays as the run had it, seed and system prompt included."""
+    own = Decoding(temperature=1.3, top_k=40, system_prompt="Sei uno scrittore.")
+    penalty = next(a for a in decoding_arms(own, CONSTRAINT) if a.name == "penalty-1.1")
+    assert penalty.decoding == replace(own, repetition_penalty=1.1)
+    demanded = constrained(own, CONSTRAINT)
+    assert demanded is not None
+    assert demanded.system_prompt == f"Sei uno scrittore.\n{CONSTRAINT}"
+    assert constrained(demanded, CONSTRAINT) is None
+
+
+def test_alone_is_declared_only_where_there_was_load() -> None:
+    """A run of one request at a time has nothing to compare with; fewer declared arms, a wider bound."""
+    assert ALONE in {arm.name for arm in declared()}
+    assert ALONE not in {arm.name for arm in declared(concurrency=1)}
+    only = declare(Decoding(), constraint=None, concurrency=8, planes=(Plane.CONTEXT,))
+    assert [arm.name for arm in only] == [UNCHANGED, CONTEXT]
+
+
+def test_the_first_plane_that_clears_is_named() -> None:
+    """System before decoding before context, each by its own arm."""
+    assert decided(unchanged=24, alone=0).plane is Plane.SYSTEM
+    found = decided(unchanged=24, alone=4, penalty_1_05=20, penalty_1_1=1)
+    assert (found.plane, found.basis) == (Plane.DECODING, Basis.CONFIRMED)
+    assert found.arm is not None
+    assert found.arm.name == "penalty-1.1"
+    assert decided(unchanged=24, alone=4, penalty_1_1=8, last_units=2).plane is Plane.CONTEXT
+
+
+def test_another_symptom_clears_nothing() -> None:
+    """Failures are all-cause: a constraint that turns drift into broken structure has healed nobody."""
+    found = decided(unchanged=(24, DRIFT), constraint=(24, SymptomKind.STRUCTURE_BREAK), last_units=20)
+    assert found.plane is None
+    assert found.lacking is not None
+
+
+def test_failures_that_do_not_come_again_are_inconclusive_with_the_n_that_is_lacking() -> None:
+    """Under half of the unchanged forks fail again: nothing to clear, and how many prompts it takes."""
+    found = decided(unchanged=8)
+    assert found.plane is None
+    assert found.lacking is not None
+    assert "8 of 24" in found.lacking
+    assert "42 failing prompts" in found.lacking
+    few = decide({}, arms=9, forks=5)
+    assert few.lacking == "14 failing prompts are needed, 5 are there"
+
+
+def test_two_failures_close_together_are_told_by_both_changes() -> None:
+    """Neither heals alone; the one whose symptom strikes first, proven in the other's background, leads."""
+    found = outcomes(
+        unchanged=(24, LOOP), penalty_1_15=(22, DRIFT), last_units=(24, LOOP), decoding_and_context=0
+    )
+    both = found[BOTH]
+    found[BOTH] = Outcome(replace(both.arm, decoding=found["penalty-1.15"].arm.decoding), both.answers)
+    decision = decide(found, arms=10, forks=24)
+    assert decision.plane is Plane.DECODING
+    assert decision.note is not None
+    chosen = candidate(found)
+    assert chosen is not None
+    assert chosen.arm.name == "penalty-1.15"
+
+
+def test_what_fails_in_every_decoding_alike_needs_no_second_background() -> None:
+    """No decoding changes the symptom: the arm with both changes is not sent."""
+    assert candidate(outcomes(unchanged=24, penalty_1_05=20, penalty_1_1=24)) is None
+
+
+def forks(n: int = 24) -> list[Fork]:
+    return [Fork(make(make_job(index=i), 900, 500), 400, 300, 500, 750) for i in range(n)]
+
+
+@given(st.lists(st.booleans(), min_size=24, max_size=24), st.integers(0, 24))
+def test_stopping_early_never_changes_the_answer(fails: list[bool], seen: int) -> None:
+    """An arm that is given up would not have cleared, whatever its remaining forks had said."""
+    arms = declared()
+    unchanged = outcome(arms[0], 24)
+    whole = Outcome(arms[2], {f"1/{i}": Answer(bad, None, None) for i, bad in enumerate(fails)})
+    part = Outcome(arms[2], dict(list(whole.answers.items())[:seen]))
+    if not can_clear(part, unchanged.failures, forks(), len(arms) - 1):
+        assert not result(whole, unchanged, len(arms) - 1).clears
+
+
+def test_simulated_error_of_the_rule() -> None:
+    """Arms that change nothing (failures come again at 70 %): none of 400 diagnoses names a plane."""
+    rng = random.Random(3)
+    arms = declared()
+    named = 0
+    for _ in range(400):
+        found = {
+            arm.name: Outcome(arm, {f"1/{i}": Answer(rng.random() < 0.7, 500, LOOP) for i in range(24)})
+            for arm in arms
+        }
+        named += decide(found, arms=len(arms) - 1, forks=24).plane is not None
+    assert named == 0
+
+
+def test_the_sentence_of_a_link() -> None:
+    """The chain's words as the issue wants them."""
+    by = "repetition_penalty 1.15"
+    link = Link("r", Plane.DECODING, Basis.CONFIRMED, LOOP, 903.0, 24, "", cleared_by=by)
+    assert link_sentence(link) == "loop at ~900: decoding, confirmed, cleared by repetition_penalty 1.15"
+    unchanged = result(outcomes(unchanged=(24, DRIFT))[UNCHANGED], outcomes(unchanged=24)[UNCHANGED], 9)
+    swapped = outcomes(unchanged=24, constraint=(24, SymptomKind.STRUCTURE_BREAK))
+    arm = result(swapped["constraint"], swapped[UNCHANGED], 9)
+    drift = Link("r", Plane.CONTEXT, Basis.CONFIRMED, DRIFT, 5312.0, 24, "", arms=(unchanged, arm))
+    assert link_sentence(drift) == (
+        "drift at ~5,300: context, confirmed; a language constraint changes the symptom (structure break), "
+        "not the onset"
+    )
+
+
+@pytest.mark.parametrize("n", [0, 13])
+def test_too_few_failing_prompts_decide_nothing(n: int) -> None:
+    """Below the n at which an arm that heals all could clear, no arm is even asked."""
+    assert decide({}, arms=9, forks=n).plane is None

@@ -1,0 +1,253 @@
+"""`diagnose` end to end on the simulator: the plane, what is stored, and that a resume repeats nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest import __version__
+from stresstest.endpoint.client import Endpoint
+from stresstest.errors import UsageError
+from stresstest.execution.driver import drive
+from stresstest.execution.events import Event, Finished
+from stresstest.model import (
+    Basis,
+    Decoding,
+    Diagnosis,
+    Generation,
+    Job,
+    Phase,
+    Plane,
+    Run,
+    RunSettings,
+    RunStatus,
+    Subject,
+    SymptomKind,
+)
+from stresstest.report.progress import SilentProgress
+from stresstest.simulation.engine.scenariofile import load_scenario
+from stresstest.simulation.server.start import Running
+from stresstest.store import open_store
+from stresstest.store.repository import Store
+from stresstest.workflows.conclude import conclude, find_run
+from stresstest.workflows.diagnose import Diagnosed, Options, diagnose
+from stresstest.workflows.setting import WorkFactory, ask_endpoint, load_source
+from tests.simulated import served
+from tests.unit.store_data import make_run
+
+DECODING = """
+name = "loops"
+[[hazard]]
+symptom = "loop"
+plane = "decoding"
+onset = { distribution = "lognormal", median = 190, sigma = 0.1 }
+requires = { repetition_penalty = "<1.1" }
+"""
+CONTEXT = """
+name = "drifts"
+[[hazard]]
+symptom = "language_drift"
+plane = "context"
+onset = { distribution = "lognormal", median = 450, sigma = 0.05 }
+"""
+SYSTEM = """
+name = "crowded"
+[[hazard]]
+symptom = "flooding"
+plane = "system"
+onset = { distribution = "lognormal", median = 200, sigma = 0.1 }
+requires = { concurrency = ">4" }
+"""
+PROMPTS = 15
+
+PLAIN = Options(unmask=False, why=False)
+
+
+@contextmanager
+def simulated(folder: Path, toml: str) -> Iterator[Running]:
+    file = folder / f"{tomllib.loads(toml)['name']}.toml"
+    file.write_text(toml, encoding="utf-8")
+    with served(load_scenario(str(file))) as running:
+        yield running
+
+
+def measured(
+    store: Store, base_url: str, cap: int, *, prompts: int = PROMPTS, units: int = 20, ids: bool = True
+) -> str:
+    """A finished run of a few certifying generations, without a whole campaign."""
+
+    async def make() -> None:
+        settings = RunSettings(
+            Subject("sim", "narrative", "it"), base_url, "narrative", "quick", horizon=cap, gpus="none"
+        )
+        source = load_source(settings)
+        async with Endpoint(base_url, model="sim") as endpoint:
+            profile, settings = await ask_endpoint(endpoint, settings)
+            store.create_run(
+                Run(
+                    "r1",
+                    settings,
+                    profile,
+                    RunStatus.DONE,
+                    1000.0,
+                    1001.0,
+                    tool_version=__version__,
+                    prompts_digest=source.digest(),
+                )
+            )
+            jobs = [Job(Phase.CERTIFY, 1, i, units, i, i, cap) for i in range(prompts)]
+            works = await WorkFactory(endpoint, profile, source, settings, {}).works(jobs)
+            async for generation in drive(endpoint, works, concurrency=8, abort=True):
+                tokens = generation.tokens if ids else tuple(replace(t, id=None) for t in generation.tokens)
+                store.add_generation("r1", replace(generation, tokens=tokens))
+
+    asyncio.run(make())
+    return "r1"
+
+
+def found(store: Store, run_id: str, options: Options = PLAIN, **more: Any) -> Diagnosed:
+    progress = more.pop("progress", SilentProgress())
+    return asyncio.run(diagnose(run_id, store, progress, options=options, **more))
+
+
+class Stopper(SilentProgress):
+    """Asks for a stop after so many finished generations."""
+
+    def __init__(self, stop: Callable[[], None], after: int) -> None:
+        self.stop = stop
+        self.left = after
+        self.keys: list[str] = []
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, Finished):
+            self.keys.append(event.generation.key)
+            self.left -= 1
+            if self.left == 0:
+                self.stop()
+
+
+@pytest.fixture(scope="module")
+def loops(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Store, str, Diagnosed, list[Generation]]]:
+    """A decoding loop, diagnosed in two sessions: the first is stopped in the middle."""
+    folder = tmp_path_factory.mktemp("loops")
+    with simulated(folder, DECODING) as server, open_store(str(folder / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 400)
+        before = store.generations(run_id)
+
+        async def stopped() -> Diagnosed:
+            stop = asyncio.Event()
+            progress = Stopper(stop.set, 20)
+            return await diagnose(run_id, store, progress, options=PLAIN, stop=stop)
+
+        first = asyncio.run(stopped())
+        assert first.interrupted
+        assert not first.diagnosis.complete
+        kept = {g.key for g in store.arm_generations(run_id)}
+        assert len(kept) >= 20
+        again = Stopper(lambda: None, 0)
+        done = found(store, run_id, progress=again)
+        assert not kept & set(again.keys)
+        yield store, run_id, done, before
+
+
+def test_a_loop_that_a_penalty_clears_is_decoding(
+    loops: tuple[Store, str, Diagnosed, list[Generation]],
+) -> None:
+    """The hidden truth: penalty 1.1 clears, 1.05 does not; the smallest that does is named."""
+    _, run_id, done, _ = loops
+    [link] = done.diagnosis.chain
+    assert (link.plane, link.basis, link.symptom) == (Plane.DECODING, Basis.CONFIRMED, SymptomKind.LOOP)
+    assert link.cleared_by == "repetition_penalty 1.1"
+    assert link.cleared_decoding == Decoding(repetition_penalty=1.1)
+    assert link.run_id == run_id
+    rows = {arm.name: arm for arm in link.arms}
+    assert list(rows) == ["unchanged", "alone", "penalty-1.05", "penalty-1.1"]
+    assert rows["unchanged"].failed >= 13
+    assert rows["penalty-1.05"].decided_early
+    assert 2 <= rows["penalty-1.05"].failed <= rows["penalty-1.05"].n < PROMPTS
+    assert rows["penalty-1.1"].failed == 0
+    assert done.diagnosis.complete
+
+
+def test_a_diagnosis_is_no_part_of_what_the_run_measured(
+    loops: tuple[Store, str, Diagnosed, list[Generation]],
+) -> None:
+    """Counts, threshold, tokens and the list of runs stay as they were; arms have a call of their own."""
+    store, run_id, done, before = loops
+    assert store.generations(run_id) == before
+    [row] = store.runs()
+    assert row.generations == PROMPTS
+    result = conclude(store, run_id)
+    assert result.tokens_spent == sum(g.output_tokens for g in before)
+    arms = store.arm_generations(run_id)
+    assert {g.job.phase for g in arms} == {Phase.DIAGNOSE}
+    assert done.diagnosis.arm_tokens >= sum(g.output_tokens for g in arms)
+    assert len({g.key for g in arms}) == len(arms)
+
+
+def test_a_finished_diagnosis_sends_nothing(loops: tuple[Store, str, Diagnosed, list[Generation]]) -> None:
+    """It comes back from the store as it was, without a server."""
+    store, run_id, done, _ = loops
+    assert found(store, run_id, base_url="http://127.0.0.1:9/v1").diagnosis == done.diagnosis
+    assert store.diagnosis(run_id) == done.diagnosis
+    assert store.diagnosis("nope") is None
+
+
+def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path) -> None:
+    """No decoding clears, a short context does; why and remedy are measured, not asserted."""
+    with simulated(tmp_path, CONTEXT) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 640, prompts=11, units=12)
+        options = Options(planes=(Plane.CONTEXT,))
+        done = found(store, run_id, options)
+        [link] = done.diagnosis.chain
+        assert (link.plane, link.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
+        assert link.arms[-1].name == "last-units"
+        assert link.arms[-1].failed == 0
+        assert link.why is not None
+        assert {a.name for a in link.ablations} == {"open structure", "twice the length"}
+        assert link.remedy is not None
+        assert link.remedy.failed == 0
+        assert link.remedy.units == 12
+        assert store.diagnosis(run_id) == done.diagnosis
+
+
+def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
+    """Alone the same answers stay healthy, at the run's load they fail again."""
+    with simulated(tmp_path, SYSTEM) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        # More prompts than the test needs: the last of a sample run in a thinner crowd.
+        run_id = measured(store, server.base_url, 400, prompts=20)
+        [link] = found(store, run_id).diagnosis.chain
+        assert (link.plane, link.basis) == (Plane.SYSTEM, Basis.CONFIRMED)
+        assert [arm.name for arm in link.arms] == ["unchanged", "alone"]
+
+
+def test_without_token_ids_the_prompts_are_asked_anew_and_that_is_said(tmp_path: Path) -> None:
+    """Fewer measurements on a plain server, never a silent guess: no context arm, and a note."""
+    with simulated(tmp_path, DECODING) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 400, ids=False)
+        [link] = found(store, run_id, replace(PLAIN, planes=(Plane.DECODING, Plane.CONTEXT))).diagnosis.chain
+        assert link.from_scratch
+        assert link.plane is Plane.DECODING
+        assert link.cleared_by == "repetition_penalty 1.1"
+        assert any("asked anew" in note for note in link.notes)
+        assert {arm.plane for arm in link.arms} == {None, Plane.DECODING}
+
+
+def test_a_part_of_a_diagnosis_is_its_run(tmp_path: Path) -> None:
+    """`latest` after a diagnosis is the run that a person began, not the campaign that unmasked."""
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        store.create_run(make_run("r1", created=1.0))
+        child = make_run("r2", created=2.0)
+        store.create_run(replace(child, settings=replace(child.settings, parent="r1")))
+        assert find_run(store, "latest").id == "r1"
+        with pytest.raises(UsageError, match="nope"):
+            store.save_diagnosis(Diagnosis("nope", ()))
