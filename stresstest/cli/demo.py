@@ -65,7 +65,7 @@ def command(
         with simulator(scenario) as base_url:
             ending, diagnosed = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
         result = ending.result
-        print_run(console, result)
+        print_run(console, result, program=None)
         section = ""
         if diagnosed is not None and diagnosed.diagnosis.chain:
             print_diagnosis(console, diagnosed.diagnosis, result)

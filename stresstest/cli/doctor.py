@@ -85,14 +85,14 @@ def _explain(options: dict[str, Any], log: str, prompt_tokens: int | None, json_
         limits = [row for row in store.thresholds() if row.latest]
     with _opened(log) as lines:
         found = explain(lines, limits, prompt_tokens=prompt_tokens or PROMPT_TOKENS)
-    if json_output:
-        typer.echo(dumps(startup_document(found.facts, found.chain, found.held)))
-    elif not found.facts.known:
+    if not found.facts.known:
         name = "stdin" if log == "-" else log
         raise UsageError(
             f"{name}: none of its {found.facts.lines} lines is known from a vLLM start.",
             hint="The log begins with 'vLLM API server version'; capture stdout and stderr together.",
         )
+    if json_output:
+        typer.echo(dumps(startup_document(found.facts, found.chain, found.held)))
     else:
         print_startup(stdout_console(), found.facts, found.chain, found.held)
     if found.chain is not None or (found.facts.error and not found.facts.ready):

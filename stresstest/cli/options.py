@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,7 +42,15 @@ class GlobalOptions:
         values = config.resolve(merged, config_file=Path(self.config) if self.config else None)
         values["api_key"] = values["api_key"] or os.environ.get("OPENAI_API_KEY") or None
         values["given"] = {k for k, v in given.items() if v is not None}
+        values["program"] = _program(merged["store"])
         return values
+
+
+def _program(store: str | None) -> str:
+    """How a command that goes on with this store begins; a URL may hold a password and is not repeated."""
+    if not store:
+        return "stresstest"
+    return f"stresstest --store {'…' if '@' in store else shlex.quote(store)}"
 
 
 def _prototype(  # the options of `run`, in the order of `--help`

@@ -12,6 +12,7 @@ import typer
 
 from stresstest.cli.options import progress_for, run_settings, show_error, stdout_console, with_run_options
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
+from stresstest.model import RunStatus
 
 if TYPE_CHECKING:
     from stresstest.workflows.run import Ending
@@ -48,8 +49,8 @@ def command(
     if json_output:
         typer.echo(dumps(run_document(ending.result)))
     else:
-        print_run(stdout_console(), ending.result)
-    _exit(ending)
+        print_run(stdout_console(), ending.result, program=options["program"])
+    _exit(ending, options["program"])
 
 
 def _play(options: dict[str, Any], resume: str | None) -> Ending:
@@ -124,18 +125,23 @@ def _refuse_other_options(resume: str, given: set[str]) -> None:
         )
 
 
-def _exit(ending: Ending) -> None:
+def _exit(ending: Ending, program: str) -> None:
     run = ending.result.run
     if ending.error is not None:
         show_error(ending.error)
-        _say_resume(run.id, kept=len(ending.result.generations))
+        _say_resume(program, run.id, kept=len(ending.result.generations))
         raise typer.Exit(ExitCode.ENDPOINT)
     if ending.interrupted:
-        _say_resume(run.id, kept=len(ending.result.generations))
+        _say_resume(program, run.id, kept=len(ending.result.generations))
         raise typer.Exit(ExitCode.INTERRUPTED)
+    if run.status is RunStatus.INTERRUPTED:
+        sys.stderr.write(
+            f"Stopped: the budget is spent. Go on with: {program} run --resume {run.id} and a larger "
+            "--budget-tokens or --budget-time\n"
+        )
     if not ending.result.threshold.certified:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _say_resume(run_id: str, kept: int) -> None:
-    sys.stderr.write(f"{kept} generations are kept. Go on with: stresstest run --resume {run_id}\n")
+def _say_resume(program: str, run_id: str, kept: int) -> None:
+    sys.stderr.write(f"{kept} generations are kept. Go on with: {program} run --resume {run_id}\n")

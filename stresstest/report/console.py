@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_run(console: Console, result: RunResult) -> None:
-    """The verdict: number, symptoms, plane with evidence, the text around an onset, what to do."""
+def print_run(console: Console, result: RunResult, *, program: str | None = "stresstest") -> None:
+    """The verdict: number, symptoms, plane with evidence, the text around an onset, what to do.
+
+    program: how a command on the same store begins; None where nothing is stored.
+    """
     from rich.panel import Panel
     from rich.text import Text
 
@@ -38,11 +41,11 @@ def print_run(console: Console, result: RunResult) -> None:
     for note in result.notes:
         console.print(Text(f"note: {clean(note)}", style="yellow"))
     console.print(Text(NOT_SEEN, style="dim"))
-    tail = (
-        f"{count(result.tokens_spent)} tokens in {duration(result.seconds)} · "
-        f"stresstest report {result.run.id} -o report.md"
-    )
-    console.print(Text(tail, style="dim"))
+    console.print(Text(f"{count(result.tokens_spent)} tokens in {duration(result.seconds)}", style="dim"))
+    if program is not None:
+        # On a line of its own and never wrapped: it is there to be copied.
+        line = Text(f"{program} report {result.run.id} -o report.md", style="dim")
+        console.print(line, soft_wrap=True)
 
 
 def _title(result: RunResult) -> str:

@@ -18,7 +18,7 @@ def headline(result: RunResult) -> str:
     reach = f"≥ {count(threshold.tokens)}" if threshold.censored_at else count(threshold.tokens)
     risk = (
         f"with {percent(threshold.confidence)} confidence at most {percent(threshold.alpha)} of requests "
-        f"that run so long degenerate by then (n = {threshold.n} at risk, {threshold.onsets} onsets)"
+        f"that run so long degenerate by then (n = {threshold.n} at risk, {_onsets(threshold.onsets)})"
     )
     return (
         f"{subject}: coherent up to {reach} tokens; {risk}. Safe max_tokens: {count(result.safe_max_tokens)}."
@@ -71,6 +71,10 @@ def representative(generations: tuple[Generation, ...]) -> Generation | None:
         (g for g in generations if g.verdict.degenerate), key=lambda g: (g.verdict.onset or 0, g.key)
     )
     return failing[len(failing) // 2] if failing else None
+
+
+def _onsets(number: int) -> str:
+    return f"{number} onset{'' if number == 1 else 's'}"
 
 
 NOT_SEEN = (

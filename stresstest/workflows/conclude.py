@@ -63,10 +63,11 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     if run.status is not RunStatus.DONE:
         threshold = _incomplete(threshold, len(certifying))
+    safe = safe_max_tokens(threshold, settings.margin)
     return RunResult(
         run=run,
         threshold=threshold,
-        safe_max_tokens=safe_max_tokens(threshold, settings.margin),
+        safe_max_tokens=safe,
         verdict=plane_verdict(generations, settings.decoding, run.profile),
         generations=tuple(generations),
         samples=tuple(samples),
@@ -77,7 +78,11 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         survival=survival_curve(certifying),
         server=summarise(samples),
         gpus=summarise_gpus(gpus),
-        notes=(*_notes(run, generations, samples), *_gpu_notes(gpus)),
+        notes=(
+            *_sample_notes(certifying, threshold, safe),
+            *_notes(run, generations, samples),
+            *_gpu_notes(gpus),
+        ),
     )
 
 
@@ -99,6 +104,30 @@ def is_short(generation: Generation) -> bool:
     asked, got = generation.job.units, generation.verdict.units
     ended = generation.finish_reason == "stop" and not generation.verdict.degenerate
     return ended and asked is not None and got is not None and got < asked
+
+
+def _sample_notes(certifying: Sequence[Generation], threshold: Threshold, safe: int | None) -> list[str]:
+    """What a reader must know of the sample before the number is used."""
+    notes = []
+    prompts = len({g.prompt_id for g in certifying})
+    if threshold.certified and 2 * prompts < threshold.n:
+        notes.append(
+            f"The {threshold.n} answers at risk come from {prompts} distinct prompt"
+            f"{'s' if prompts > 1 else ''}: the bound holds for these; how others behave was not measured."
+        )
+    healthy = [g for g in certifying if not g.verdict.degenerate and g.failure is None]
+    longer = sum(1 for g in healthy if safe is not None and g.verdict.tokens > safe)
+    if longer and not threshold.onsets:
+        notes.append(
+            f"No onset was seen: T is where the sample thins out ({threshold.n} of {len(certifying)} answers "
+            f"ran that long), not where the model fails. A cap of {safe} would cut {longer} of {len(healthy)} "
+            "healthy answers; longer or more prompts raise it."
+        )
+    elif longer:
+        notes.append(
+            f"A cap of {safe} would have cut {longer} of {len(healthy)} healthy answers of this sample."
+        )
+    return notes
 
 
 def _notes(run: Run, generations: Sequence[Generation], samples: Sequence[ServerSample]) -> list[str]:

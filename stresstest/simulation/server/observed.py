@@ -76,7 +76,8 @@ class Observed:
         if sequence.gap is not None:
             self.gap.observe(sequence.gap)
         elif sequence.first_token is not None:
-            self.first.observe(sequence.first_token - sequence.arrived)
+            # A paced engine may stamp a step a moment before the request that it took in.
+            self.first.observe(max(0.0, sequence.first_token - sequence.arrived))
 
     def ended(self, sequence: Sequence) -> None:
         """The sequence is done; one that was cancelled before it began has no times to tell."""
@@ -89,8 +90,8 @@ class Observed:
         self.prefilled.observe(sequence.prompt_tokens - sequence.cached_tokens)
         if first is None or last is None or scheduled is None:
             return
-        self.whole.observe(last - sequence.arrived)
-        self.queued.observe(scheduled - sequence.arrived)
+        self.whole.observe(max(0.0, last - sequence.arrived))
+        self.queued.observe(max(0.0, scheduled - sequence.arrived))
         self.inference.observe(last - scheduled)
         self.prefill.observe(first - scheduled)
         self.decode.observe(last - first)
