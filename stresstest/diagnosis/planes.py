@@ -204,8 +204,8 @@ def _advice(plane: Plane, failing: Sequence[Generation], decoding: Decoding) -> 
     penalty = decoding.repetition_penalty or 1.0
     if plane is Plane.CONTEXT:
         return (
-            "To confirm: continue the failing answers from the instruction and the last few units only, "
-            "decoding unchanged; if they stay healthy, it is the context.",
+            "To confirm: stresstest diagnose continues the failing answers from the instruction and the last "
+            "few units only, decoding unchanged; if they stay healthy, it is the context.",
             "Cheap cross-check: repeat with a longer --system-prompt; a limit in the context moves the onset "
             "earlier by as many tokens.",
             "Until then cap max_tokens, or produce long outputs in pieces with a short context each.",

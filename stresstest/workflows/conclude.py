@@ -120,8 +120,8 @@ def _sample_notes(certifying: Sequence[Generation], threshold: Threshold, safe: 
     if longer and not threshold.onsets:
         notes.append(
             f"No onset was seen: T is where the sample thins out ({threshold.n} of {len(certifying)} answers "
-            f"ran that long), not where the model fails. A cap of {safe} would cut {longer} of {len(healthy)} "
-            "healthy answers; longer or more prompts raise it."
+            f"ran that long), not where the model fails. A cap of {safe} would cut {longer} of "
+            f"{len(healthy)} healthy answers; longer or more prompts raise it."
         )
     elif longer:
         notes.append(
