@@ -28,8 +28,8 @@ class Recorded(NamedTuple):
 def judge_recorded(text: str, spec: PanelSpec, finish_reason: str | None = None) -> Verdict:
     """:func:`judge_text` for whole corpora: the same symptoms, many times faster.
 
-    A text without a symptom may count as observed a few words further than the panel's own answer, which
-    waits for the end of its last passage; and its warnings are left out, and those beside a loop.
+    A text without a symptom that did not choose its end counts as observed up to `OPEN_TAIL` before it, where
+    the panel waits for the end of its last passage; its warnings are left out, and those beside a loop.
     """
     return judge_many([Recorded(text, spec, finish_reason)])[0]
 

@@ -33,6 +33,13 @@ _CLOSERS = "\"'»”’)]}*_`」』 \t\n"
 _END = re.compile(r"\n|[.!?…؟।۔][\"'»”’)\]}*_`」』]*(?=\s|$)|[。！？｡][」』]*")
 _TAIL = 1200
 """Characters of the end in which a sentence is looked for."""
+OPEN_TAIL = 256
+"""Pieces at the end that a passed text does not count as observed, where it did not choose its end.
+
+The panel's open candidates (language, gibberish) in healthy text reach back a median of 83 pieces, 22 % of
+them more than 64, at most 1,124; measured on 1,833 outputs. The screen does not follow them, so it stays
+on the safe side of nearly all."""
+_UNCHOSEN = frozenset({None, "length", "abort", "error", "content_filter", "repetition"})
 _DATED_ALONE = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
 """Their onset is exact, whatever warnings stand before it."""
 
@@ -77,7 +84,8 @@ def screened(text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | N
         return None
     if verdict is not None:
         return verdict
-    observed = min((start - 1 for start in (opened, end) if start is not None), default=seen.count)
+    known = seen.count if finish_reason not in _UNCHOSEN else max(seen.count - OPEN_TAIL, 0)
+    observed = min([known, *(start - 1 for start in (opened, end) if start is not None)])
     zones = (Zone(ZoneKind.STABLE, 1, seen.count),) if seen.count else ()
     return Verdict(tokens=seen.count, observed=observed, zones=zones)
 
@@ -139,8 +147,7 @@ def _may_be_foreign(text: str, seen: Foreign, spec: PanelSpec) -> bool:
 
 def _ending(text: str, count: int, spec: PanelSpec, finish_reason: str | None) -> int | None:
     """Truncation, and what is left open by the last sentence: 0 for a symptom, else its first token."""
-    chosen = finish_reason is not None and finish_reason not in ("length", "abort", "error")
-    if not chosen:
+    if finish_reason in _UNCHOSEN:
         return _open_sentence(text, count)
     bare = text.rstrip(_CLOSERS)
     plain = bare[-1:] in _CHOSEN_ENDS and bare != "" and "```" not in text and "~~~" not in text

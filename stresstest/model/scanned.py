@@ -47,7 +47,7 @@ class Judged:
     where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`.
     cluster, digest: 64-bit names of prompt and output, 0 for none. length_class: the requested length.
     language: the one it was judged against; language_source: "record" | "given" |
-    "group" | "prompt" | "answer".
+    "group" | "prompt" | "other language than the group's" | "answer".
     """
 
     id: str
@@ -105,7 +105,7 @@ class GroupResult:
     wasted/total: positions from the onset on, and all. healthy_cut: share of healthy requests longer than
     the safe limit (than T where the unit is words). sampled: outputs that the threshold stands on, when
     they are a random part. prompts: distinct ones, None where unknown. languages: language → requests;
-    language_sources: where from → requests.
+    language_sources: where from → requests. empty: answers without a word.
     """
 
     key: Mapping[str, str | None]
@@ -128,6 +128,7 @@ class GroupResult:
     languages: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     language_sources: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     by_length: LengthEffect | None = None
+    empty: int = 0
 
 
 @dataclass(frozen=True, slots=True)

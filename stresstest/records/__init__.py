@@ -1,5 +1,6 @@
 """Foreign logs to records: whatever somebody kept of a model's answers, read in bounded memory."""
 
+from stresstest.records.finish import ending
 from stresstest.records.mapping import TARGETS, Mapped, parse_fields
 from stresstest.records.record import Chunk, Damaged, Record, UnreadableError
 from stresstest.records.shapes import records
@@ -14,6 +15,7 @@ __all__ = [
     "UnreadableError",
     "check",
     "chunks",
+    "ending",
     "parse_fields",
     "records",
     "size",

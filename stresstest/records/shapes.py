@@ -17,6 +17,8 @@ from stresstest.records.mapping import TARGETS, Mapped, follow, parse_path, seco
 from stresstest.records.record import Raw, Record, UnreadableError
 
 _TEXT_KEYS = ("response", "output", "text", "completion", "generated_text", "content")
+ANSWER_KEYS = frozenset({*_TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
+"""Where the answer of a line may stand."""
 _FINISH_KEYS = ("finish_reason", "stop_reason")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _START_KEYS = ("start", "startTime", "start_time")

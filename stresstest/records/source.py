@@ -18,7 +18,7 @@ from stresstest.errors import UsageError
 from stresstest.records import parquet
 from stresstest.records.arrays import elements
 from stresstest.records.record import Chunk, Damaged, Raw, UnreadableError
-from stresstest.records.vllm_log import RequestLog
+from stresstest.records.vllm_log import REQUEST_MARKS, RequestLog, is_json_log
 
 CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
@@ -28,7 +28,7 @@ MAX_LINE = 64 << 20
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
-_LOG_MARKS = (b"Generated response ", b"Received request ", b" vLLM ", b"vllm")
+_LOG_MARKS = (*REQUEST_MARKS, b" vLLM ", b"vllm")
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -97,9 +97,7 @@ def _stream(source: str, file: _Readable) -> Iterator[Chunk]:
 def _dispatched(packing: _Packing, stream: io.BufferedReader[_Counted], head: bytes) -> Iterator[Chunk]:
     first = head.lstrip()
     line = first.split(b"\n", 1)[0].strip()
-    if any(mark in head for mark in _LOG_MARKS[:2]) or (
-        first[:1] not in b"{[" and any(mark in head for mark in _LOG_MARKS)
-    ):
+    if is_json_log(head) if first[:1] in (b"{", b"[") else any(mark in head for mark in _LOG_MARKS):
         return _log(packing, stream)
     if first.startswith(b"[") or line in (b"{", b"["):
         return _documents(packing, stream)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from stresstest.records.record import UnreadableError
+from stresstest.records.shapes import ANSWER_KEYS
 
 _REMEMBERED = 20_000
 """Requests whose answer may still come; older ones have lost their cap, nothing else."""
@@ -29,6 +30,26 @@ _DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
 _PROMPT = re.compile(r"prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
+
+REQUEST_MARKS = (b"Generated response ", b"Received request ")
+"""What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
+
+
+def is_json_log(head: bytes) -> bool:
+    """Whether a file that begins as JSON is vLLM's log written as JSON lines.
+
+    The first whole line with a mark decides: in a log it stands in the message of an object that has no
+    answer of its own.
+    """
+    line = next((line for line in head.splitlines() if any(mark in line for mark in REQUEST_MARKS)), b"")
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if not isinstance(row, dict) or not ANSWER_KEYS.isdisjoint(row):
+        return False
+    messages = [row[key] for key in _MESSAGES if isinstance(row.get(key), str)]
+    return any(mark.decode() in message for message in messages for mark in REQUEST_MARKS)
 
 
 class RequestLog:

@@ -12,6 +12,8 @@ from stresstest.report.text import NOT_MEASURED, SYMPTOM_WORDS, clean, count, pe
 if TYPE_CHECKING:
     from rich.console import Console
 
+OTHER_LANGUAGE = "other language than the group's"
+"""As `scan` names this source of a language."""
 SHOWN_GROUPS = 40
 """Groups that are explained one by one below the table; with more of them the table must do."""
 
@@ -95,6 +97,9 @@ def group_name(group: GroupResult) -> str:
 def limit_sentence(group: GroupResult) -> str:
     """What failed, how far the group is coherent and what that stands on, what a cap there would cut."""
     parts = [_failed(group)]
+    elsewhere = group.language_sources.get(OTHER_LANGUAGE, 0)
+    if elsewhere:
+        parts.append(f"{count(elsewhere)} in another language than the group's")
     threshold = group.threshold
     if threshold.certified:
         onsets = "1 onset" if threshold.onsets == 1 else f"{threshold.onsets} onsets"
@@ -145,6 +150,9 @@ def notes(result: ScanResult) -> list[str]:
         )
     if result.damaged:
         found.append(f"{count(result.damaged)} damaged lines were left out; {_first(result)}")
+    empty = sum(group.empty for group in result.groups)
+    if empty:
+        found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
     units = Counter[str]()
     sources, languages = Counter[str](), Counter[str]()
     for group in result.groups:
@@ -186,6 +194,7 @@ def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]
         "given": "given by --lang",
         "group": "inferred from the group's first answers",
         "prompt": "that of the prompt",
+        OTHER_LANGUAGE: "its own, plainly another than its group's",
         "answer": "inferred from the start of the answer itself",
         "unknown": "not known, so drift was not looked for",
     }

@@ -45,6 +45,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "wasted": group.wasted,
         "total": group.total,
         "recovered": group.recovered,
+        "empty": group.empty,
         "prompts": group.prompts,
         "sampled": group.sampled,
         "languages": dict(group.languages),

@@ -16,6 +16,7 @@ from stresstest.detectors.recorded import Recorded, judge_many
 from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
 from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
+from stresstest.records.finish import LENGTH, LOST, REPETITION, STOP, ending
 from stresstest.workflows.scan_scale import Scale, length_class, needs_tokens
 
 if TYPE_CHECKING:
@@ -24,9 +25,16 @@ if TYPE_CHECKING:
 SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 """Characters around an onset that are kept of the worst outputs."""
 
-_STOPPED = frozenset({"length", "repetition"})
-_LOST = frozenset({"abort", "error", "content_filter"})
+OTHER_LANGUAGE = "other language than the group's"
+"""Source of the language of an answer that plainly begins in another one than its group."""
+
+_CLOSED = "closed"
+"""For the panel: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
+a truncation is concluded from known reasons only, and this word is none of them."""
 _TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
+
+_OF_ANOTHER_LANGUAGE = (SymptomKind.LANGUAGE_DRIFT, SymptomKind.GIBBERISH)
+"""What a healthy text shows that is judged in a language it is not in."""
 
 Group = tuple[str | None, ...]
 
@@ -100,11 +108,10 @@ def judge_records(records: Sequence[Record], job: Job, languages: Mapping[Group,
 def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | None], job: Job) -> Judged:
     language, source = wanted
     group = group_of(record, job.keys)
-    if source == "group" and verdict.symptom is SymptomKind.LANGUAGE_DRIFT:
-        asked = _language_asked(record)
-        if asked and asked != language:
-            language, source, verdict = asked, "prompt", _verdicts([record], [asked])[0]
-    finish = record.finish_reason
+    if source == "group" and verdict.symptom in _OF_ANOTHER_LANGUAGE:
+        own, own_source = _language_of_its_own(record)
+        if own and own != language:
+            language, source, verdict = own, own_source, _verdicts([record], [own])[0]
     tokens = _tokens(record) if not _plain(record) or needs_tokens(record, verdict, job.tokenizer) else []
     scale = Scale.of(record, tokens, job.tokenizer)
     capped = _capped(record)
@@ -122,8 +129,8 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         score=round(_score(verdict), 4),
         capped=capped,
         tail_repeats=_tail_repeats(record.text),
-        ended=not verdict.degenerate and capped is not True and finish not in _STOPPED | _LOST,
-        unresolved=_unresolved(record, verdict, capped),
+        ended=not verdict.degenerate and capped is not True and _end(record) in (STOP, _CLOSED),
+        unresolved=_unresolved(record, verdict),
         cluster=_name(record.prompt_key),
         digest=_name(record.reasoning + record.text),
         length_class=length_class(record, job.by_length),
@@ -140,13 +147,13 @@ def _verdicts(records: Sequence[Record], languages: Sequence[str | None]) -> lis
         for record, language in zip(records, languages, strict=True)
     ]
     answers = [
-        Recorded(each.text, spec, each.finish_reason)
+        Recorded(each.text, spec, _end(each))
         for each, spec in zip(records, specs, strict=True)
         if _plain(each)
     ]
     quick = iter(judge_many(answers))
     return [
-        next(quick) if _plain(each) else judge_tokens(_tokens(each), spec, each.finish_reason)
+        next(quick) if _plain(each) else judge_tokens(_tokens(each), spec, _end(each))
         for each, spec in zip(records, specs, strict=True)
     ]
 
@@ -155,12 +162,25 @@ def _plain(record: Record) -> bool:
     return record.tokens is None and not record.reasoning
 
 
-def _language_asked(record: Record) -> str | None:
-    """The language of the prompt, where the answer begins in it: a few foreign questions of a group."""
+def _end(record: Record) -> str | None:
+    """How it ended, as the panel is told: a text that ends in good order, for no known reason, is closed."""
+    known = ending(record.finish_reason)
+    if known is None:
+        return None if _capped(record) or _breaks_off(record.text) else _CLOSED
+    return "abort" if known in LOST else known
+
+
+def _language_of_its_own(record: Record) -> tuple[str | None, str]:
+    """The language that an answer begins in, and whether its prompt is in that one too.
+
+    A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
+    that another one was wanted of it.
+    """
     from stresstest.detectors.infer import infer_language
 
-    asked = infer_language(record.prompt_text) if record.prompt_text else None
-    return asked if asked and asked == infer_language(record.text) else None
+    own = infer_language(record.text)
+    asked = infer_language(record.prompt_text) if own and record.prompt_text else None
+    return own, "prompt" if own == asked else OTHER_LANGUAGE
 
 
 def _score(verdict: Verdict) -> float:
@@ -195,27 +215,22 @@ def wanted_language(record: Record, job: Job, of_group: str | None) -> tuple[str
 
 def _capped(record: Record) -> bool | None:
     """Whether max_tokens ended it: by the finish reason, else by the counts; None where nobody knows."""
-    if record.finish_reason is not None:
-        return record.finish_reason == "length"
+    known = ending(record.finish_reason)
+    if known is not None:
+        return known == LENGTH
     if record.max_tokens is not None and record.completion_tokens is not None:
         return record.completion_tokens >= record.max_tokens
     return None
 
 
-def _unresolved(record: Record, verdict: Verdict, capped: bool | None) -> bool:
-    """Whether it was stopped with a candidate open, so that nobody knows whether it was failing there.
+def _unresolved(record: Record, verdict: Verdict) -> bool:
+    """Whether it ended with a candidate open, so that nobody knows whether it was failing there.
 
-    Without a finish reason a text that ends like a text ended by itself; one that breaks off may have
-    been stopped by a cap that nobody wrote down.
+    The rule of a run's generations: whatever ended it, by itself too.
     """
     if verdict.degenerate:
         return False
-    opened = verdict.observed < verdict.tokens
-    if record.finish_reason == "repetition":
-        return True
-    if capped or record.finish_reason in _LOST:
-        return opened
-    return opened and record.finish_reason is None and _breaks_off(record.text)
+    return verdict.observed < verdict.tokens or ending(record.finish_reason) == REPETITION
 
 
 def _breaks_off(text: str) -> bool:

@@ -26,6 +26,7 @@ class Tally:
     requests: int = 0
     degenerate: int = 0
     recovered: int = 0
+    empty: int = 0
     dharma_known: int = 0
     dharma: int = 0
     symptoms: Counter[str] = field(default_factory=Counter)
@@ -41,6 +42,7 @@ class Tally:
         self.requests += 1
         self.degenerate += judged.degenerate
         self.recovered += judged.recovered
+        self.empty += judged.words.length == 0
         if judged.capped is not None:
             self.dharma_known += 1
             self.dharma += judged.capped and judged.tail_repeats
@@ -98,6 +100,7 @@ class Tally:
             languages=dict(self.languages.most_common()),
             language_sources=dict(self.language_sources.most_common()),
             by_length=length_effect(sample.onsets_by_class(tokens=tokens)) if by_length else None,
+            empty=self.empty,
         )
 
 

@@ -36,8 +36,8 @@ def lost_are_system(found: Campaign, kinds: set[FailureKind]) -> None:
 
 
 def test_a_fifth_of_the_requests_fails_and_the_threshold_stands(tmp_path: Path) -> None:
-    """500s, cuts and stalls at random beside a loop: each onset is the loop's own, or where a near-loop led into it; what was
-    lost is system; T is certified, and not above the truth."""
+    """500s, cuts and stalls at random beside a loop: each onset is the loop's own, or where a near-loop
+    led into it; what was lost is system; T is certified, and not above the truth."""
     found = campaign("flaky", tmp_path, "--lang", "it", "--horizon", "4096")
     assert found.code == 0, found.said
     lost_are_system(found, {FailureKind.CUT, FailureKind.STALL})

@@ -211,10 +211,12 @@ def test_a_failed_start_says_why_and_what_would_help(tmp_path: Path) -> None:
     assert all(line.startswith("  ") or line.endswith(":") or not line.strip() for line in after[1:])
 
 
-@pytest.mark.parametrize("words", [("--log", "absent.log"), ("--log", "-")])
-def test_what_is_no_startup_log(tmp_path: Path, words: tuple[str, str]) -> None:
-    """A file that is not there, and text that is something else, are usage errors with a hint."""
-    found = doctor(tmp_path, *words, stdin="hello\nworld\n")
+@pytest.mark.parametrize("words", [("absent.log",), ("-",), ("-", "--json")])
+@pytest.mark.parametrize("typed", ["hello\nworld\n", ""])
+def test_what_is_no_startup_log(tmp_path: Path, words: tuple[str, ...], typed: str) -> None:
+    """A file that is not there, an empty one, and text that is something else are usage errors with a hint,
+    as JSON too: an empty document would look like a start without facts."""
+    found = doctor(tmp_path, "--log", *words, stdin=typed)
     assert found.code == ExitCode.USAGE
-    assert "absent.log" in found.err or "none of its 2 lines is known" in found.err
+    assert "absent.log" in found.err or f"none of its {typed.count(chr(10))} lines is known" in found.err
     assert found.out == ""

@@ -93,6 +93,22 @@ def test_empty_states_and_mistakes(
     assert "Traceback" not in done.stderr
 
 
+def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path) -> None:
+    """Both could pass for health or failure of the group: they are counted beside its rate."""
+    italian = " ".join(
+        f"Il mare era {word} e la barca tornava piano verso il porto, mentre le donne aspettavano."
+        for word in ("calmo", "freddo", "grigio", "mosso", "vuoto")
+    )
+    texts = [*(story(5, seed=n) for n in range(12)), italian, "", ""]
+    path = write(tmp_path / "a.jsonl", [{"text": text, "finish_reason": "stop"} for text in texts])
+    (group,) = json.loads(stresstest("scan", path, "--json", tmp_path=tmp_path).stdout)["groups"]
+    assert (group["empty"], group["degenerate"]) == (2, 0)
+    assert group["language_sources"]["other language than the group's"] == 1
+    shown = " ".join(stresstest("scan", path, tmp_path=tmp_path).stdout.split())
+    assert "Empty answers: 2." in shown
+    assert "nothing degenerates; 1 in another language than the group's" in shown
+
+
 def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     """Exit 130 with one JSON document of the answers that were judged until then, from a pipe without end."""
     command = [sys.executable, "-m", "stresstest", "scan", "-", "--lang", "en", "--json", "--workers", "2"]

@@ -182,7 +182,7 @@ def test_other_compressions_are_named(tmp_path: Path, magic: bytes, what: str) -
     assert what in damaged[0]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\n \n", b"[]", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", b"\n\n \n", b"[]", gzip.compress(b"", mtime=0)])
 def test_nothing_in_it_is_no_damage(tmp_path: Path, data: bytes) -> None:
     """Empty files hold no requests and nothing broken."""
     path = tmp_path / "empty"
@@ -245,3 +245,14 @@ def test_a_vllm_log_without_answers_says_what_it_needs(tmp_path: Path) -> None:
     found, damaged = scan(path)
     assert found == []
     assert "--enable-log-outputs" in damaged[0]
+
+
+@pytest.mark.parametrize("mark", ["Received request 7: ", "Generated response 7: output: 'x'"])
+@pytest.mark.parametrize("form", ["lines", "array", "pretty"])
+def test_an_answer_about_vllms_log_is_no_log(tmp_path: Path, mark: str, form: str) -> None:
+    """Answers that quote the log's own words are records: taken for a log, the whole file was dropped."""
+    rows = [{**row, "message": f"why {mark}?", "text": f"{row['text']} {mark}"} for row in ROWS]
+    texts = {"lines": "\n".join(map(json.dumps, rows)), "array": json.dumps(rows)}
+    path = tmp_path / "a.jsonl"
+    path.write_text(texts.get(form, json.dumps(rows, indent=1)), encoding="utf-8")
+    assert scan(path) == (ALL, [])

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from stresstest.detectors.screen import OPEN_TAIL
 from stresstest.errors import UsageError
 from stresstest.model.scanned import Extent, ScanResult
 from stresstest.records import Damaged, Mapped, Record, parse_fields, source
 from stresstest.workflows import scan_pool
 from stresstest.workflows.scan import ScanSettings, scan
-from stresstest.workflows.scan_judge import Job, judge_records
+from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Job, judge_records
 from tests.unit.test_panel import LOOP, story
 
 LOOPING = f" {LOOP}" * 30
@@ -177,11 +178,14 @@ def test_reasoning_counts_as_tokens_but_not_as_text() -> None:
 @pytest.mark.parametrize(
     ("more", "unresolved", "ended"),
     [
-        ({"finish_reason": "tool_calls"}, False, True),
+        ({"finish_reason": "content_filter"}, True, False),
         ({"finish_reason": "length"}, True, False),
+        ({"finish_reason": "MAX_TOKENS"}, True, False),
         ({"finish_reason": "abort"}, True, False),
         ({"finish_reason": "repetition"}, True, False),
-        ({}, True, True),
+        ({}, True, False),
+        ({"finish_reason": "timeout"}, True, False),
+        ({"finish_reason": "tool_calls"}, True, False),
         ({"completion_tokens": 90, "max_tokens": 90}, True, False),
     ],
 )
@@ -194,9 +198,67 @@ def test_what_stopped_an_output_with_an_open_end(more: dict[str, Any], unresolve
 
 @pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
 def test_a_text_that_ends_like_one_ended_by_itself(end: str) -> None:
-    """Without a finish reason a closed sentence, or closing words on a line of their own, is an end."""
-    found = judged(story(4) + end)
-    assert not found.unresolved
+    """Without a known finish reason a closed sentence, or closing words on a line of their own, is an end."""
+    for reason in (None, "timeout"):
+        found = judged(story(4) + end, finish_reason=reason)
+        assert (found.unresolved, found.ended) == (False, True)
+        assert found.words.observed == found.words.length
+
+
+def test_a_truncation_needs_a_known_reason() -> None:
+    """An open code block is a truncation where the model chose to end, and only there."""
+    text = story(4) + "\n\n```python\nprint('one.')"
+    assert judged(text, finish_reason="end_turn").symptom == "truncation"
+    assert judged(text).symptom is None
+    assert judged(text, finish_reason="timeout").symptom is None
+
+
+def test_a_natural_end_with_a_candidate_open_is_unresolved() -> None:
+    """As in a run: an answer that ends by itself while it may be failing is no witness of health."""
+    repeated = story(1, seed=7).split(". ", 1)[1]
+    text = story(4) + "".join(f"\n\nParagraph {n}. {repeated}" for n in (1, 2))
+    found = judged(text, finish_reason="stop")
+    assert found.symptom is None
+    assert found.words.observed < found.words.length
+    assert found.unresolved
+
+
+def test_the_end_of_a_capped_text_is_not_observed() -> None:
+    """The panel may have a candidate open there; a chosen end leaves none."""
+    text = story(12)
+    capped, chosen = judged(text, finish_reason="length"), judged(text, finish_reason="EOS_TOKEN")
+    assert capped.words == Extent(chosen.words.length, chosen.words.length - OPEN_TAIL)
+    assert chosen.words.observed == chosen.words.length
+    assert (capped.unresolved, chosen.unresolved) == (True, False)
+    assert judged(story(1), finish_reason="max_tokens").words.observed == 0
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "max_output_tokens", "model_length", "incomplete"])
+def test_a_cap_by_any_name_is_a_cap(tmp_path: Path, reason: str) -> None:
+    """Dharma's rate counts the caps of every library."""
+    rows = [{"text": story(2) + LOOPING, "finish_reason": each} for each in (reason, "STOP", "timeout")]
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    assert (group.dharma_known, group.dharma_rate) == (2, 0.5)
+
+
+def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
+    """A whole answer in another language than the group's is no drift unless the record or the user says
+    what was wanted; one that leaves the group's language still is."""
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. "
+    whole = "".join(
+        italian.replace("calmo", word) for word in ("calmo", "freddo", "grigio", "mosso", "vuoto")
+    )
+    rows = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(12)]
+    rows += [{"text": whole, "finish_reason": "stop"}, {"text": story(5) + whole, "finish_reason": "stop"}]
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=Job()).groups
+    assert group.symptoms == {"language_drift": 1}
+    assert group.language_sources == {"group": 13, OTHER_LANGUAGE: 1}
+    assert group.languages == {"en": 13, "it": 1}
+    rows[12]["language"] = "en"
+    (said,) = run(write(tmp_path / "b.jsonl", rows), job=Job()).groups
+    assert said.symptoms == {"language_drift": 2}
+    (given,) = run(write(tmp_path / "c.jsonl", rows), job=Job(language="en")).groups
+    assert given.symptoms == {"language_drift": 2}
 
 
 def test_a_requested_repetition_in_the_prompt_is_exempt() -> None:

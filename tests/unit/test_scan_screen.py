@@ -14,7 +14,7 @@ from stresstest.detectors.features import features, piece_count
 from stresstest.detectors.fold import folded
 from stresstest.detectors.panel import text_tokens
 from stresstest.detectors.recorded import Recorded, judge_many, judge_recorded
-from stresstest.detectors.screen import healthy, suspicions
+from stresstest.detectors.screen import OPEN_TAIL, healthy, suspicions
 from stresstest.detectors.windows import climb, dense, gaps, highest, nearby, repeated, rows
 from tests.unit.test_panel import LOOP, story
 
@@ -90,7 +90,7 @@ _TEXTS = st.builds(
 @settings(max_examples=40, deadline=None)
 def test_what_the_panel_flags_never_passes(text: str, reason: str | None, language: str | None) -> None:
     """No miss: a text with any confirmed symptom fails the screen; one that passes has the panel's length,
-    and is observed no further than its end."""
+    and is observed no further than its end; the tail of one that did not choose it is left out."""
     spec = PanelSpec(language=language)
     passed = healthy(text, spec, reason)
     verdict = judge_text(text, spec, reason)
@@ -98,6 +98,7 @@ def test_what_the_panel_flags_never_passes(text: str, reason: str | None, langua
         assert not verdict.degenerate, [s.summary for s in verdict.symptoms if s.confirmed]
         assert passed.tokens == verdict.tokens
         assert 0 <= passed.observed <= passed.tokens
+        assert reason == "stop" or passed.observed <= max(passed.tokens - OPEN_TAIL, 0)
 
 
 @given(st.lists(_TEXTS, min_size=1, max_size=3), st.sampled_from(["stop", "length", None]))
