@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
 
 from stresstest import records
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
-from stresstest.model.scanned import Judged, ScanResult
+from stresstest.model.scanned import GroupResult, Judged, ScanResult
 from stresstest.records import Chunk, Damaged
 from stresstest.workflows.scan_judge import Batch, Group, Job, group_of, readable
 from stresstest.workflows.scan_pool import Work, judged, workers_by_default
@@ -67,10 +67,11 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
         except KeyboardInterrupt:
             interrupted = True
     by_length = settings.job.by_length is not None
+    groups = state.tallies.results(RIGORS[settings.rigor], settings.margin, by_length=by_length)
     return ScanResult(
         requests=state.tallies.requests,
         damaged=state.damaged,
-        groups=state.tallies.results(RIGORS[settings.rigor], settings.margin, by_length=by_length),
+        groups=tuple(_unfinished(group) for group in groups) if interrupted else groups,
         group_by=settings.job.keys,
         damaged_examples=tuple(state.named),
         worst=state.tallies.worst,
@@ -78,6 +79,19 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
         seconds=time.monotonic() - began,
         interrupted=interrupted,
     )
+
+
+def _unfinished(group: GroupResult) -> GroupResult:
+    """The beginning of a file is no fair part of it: rates are told as far as they go, limits are not."""
+    threshold = replace(
+        group.threshold,
+        tokens=None,
+        upper=None,
+        certified=False,
+        censored_at=None,
+        lacking="the scan was interrupted, and what was read first is no random part of the files",
+    )
+    return replace(group, threshold=threshold, safe_max_tokens=None, healthy_cut=None)
 
 
 class _State:

@@ -135,5 +135,6 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     assert process.returncode == 130, stderr
     document = json.loads(stdout)
     assert document["interrupted"]
+    assert not any(group["threshold"]["certified"] for group in document["groups"]), "no fair part of it"
     assert 0 < document["requests"] <= 4000
     assert b"Traceback" not in stderr
