@@ -7,6 +7,8 @@ is in what must *not* count: rulers, tables, number lists, answer keys and formu
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -37,6 +39,8 @@ _LEAVE_SHARE = 0.5
 _MOST_DISTINCT = int(WINDOW * (1 - SHARE)) + FEW
 _WORD, _FIGURE, _OTHER = 1, 2, 0
 _SIGNS = frozenset("\\{}<>$_^=")
+_DRAWN = re.compile("[\u2190-\u23ff\u2500-\u25ff\u2800-\u28ff\u2b1b\u2b1c\U0001f7e5-\U0001f7eb]")
+"""Arrows, technical signs, boxes, blocks, Braille dots, squares: rulers, diagrams, grids."""
 
 
 @dataclass(slots=True)
@@ -167,7 +171,7 @@ class FloodingDetector:
 
 def _kind(text: str) -> tuple[int, str]:
     """A token's part: a word (folded), a figure, or neither. A lone letter of an alphabet is no word:
-    answer keys and sequences are made of them; one ideograph is."""
+    answer keys and sequences are made of them; one ideograph is, and so is an emoji."""
     word = text.strip()
     if any(ch.isdigit() or ch == "|" for ch in word):
         return _FIGURE, word
@@ -176,7 +180,23 @@ def _kind(text: str) -> tuple[int, str]:
     letters = sum(ch.isalpha() for ch in word)
     if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
         return _WORD, word.casefold()
-    return _OTHER, word
+    symbols = "" if word.isascii() or letters else _symbols(word)
+    return (_WORD, symbols) if symbols else (_OTHER, word)
+
+
+def symbols_in(text: str) -> int:
+    """How many emoji and the like, which flood as words do, a text has: a quick look, linear."""
+    return 0 if text.isascii() else sum(map(text.count, filter(_is_symbol, set(text))))
+
+
+def _is_symbol(char: str) -> bool:
+    return unicodedata.category(char) == "So" and not _DRAWN.match(char)
+
+
+def _symbols(text: str) -> str:
+    """Its emoji and the like, without their modifiers; a run of one of them is that one."""
+    found = list(filter(_is_symbol, text))
+    return found[0] if len(set(found)) == 1 else "".join(found)
 
 
 def _owners(words: list[_Word]) -> frozenset[str]:

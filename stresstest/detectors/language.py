@@ -11,10 +11,12 @@ is the first token of the first foreign passage of that majority.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, replace
 
 from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.bilingual import LOOK_BACK, is_bilingual, is_labelled
 from stresstest.detectors.function_words import LISTED, count, quickly, words_of
 from stresstest.detectors.langid import glance, judge, normalised, screen
 from stresstest.detectors.prose import ProseFilter
@@ -193,6 +195,11 @@ class LanguageDetector:
         if exempt and not drifted:
             self._title = self._title or first
             return
+        # An answer may open with its first pair: one is then enough.
+        opens = not self._native_chars and not self._foreign_chars
+        if not drifted and self._is_bilingual(last, wanted, pairs=1 if opens else 2):
+            self._pardon(first)
+            return
         self._last_foreign = last
         foreign = round(chars * opinion.share)
         passage = _Passage(self._title or first, last, opinion.language, opinion.score, foreign, text[:80])
@@ -203,6 +210,21 @@ class LanguageDetector:
     def _from_prompt(self, parts: list[str]) -> bool:
         """Whether the prompt has these sentences too: a text to translate, an instruction repeated."""
         return bool(self._prompt) and all(_folded(part) in self._prompt for part in parts)
+
+    def _is_bilingual(self, last: int, wanted: str, pairs: int) -> bool:
+        """Whether the sentences up to the token `last` are a parallel text."""
+        sentences = self._feed.sentences
+        end = bisect_right(sentences, last, key=lambda span: span.first)
+        return is_bilingual(sentences[max(end - LOOK_BACK, 0) : end], wanted, pairs=pairs)
+
+    def _pardon(self, first: int) -> None:
+        """What was foreign so far, up to this passage, is the other half of a parallel text."""
+        self._title = self._title or first
+        self._recent.clear()
+        self._foreign_chars = 0
+        if self._standing is not None:
+            self._symptoms[-1] = replace(self._standing, end=self._last_foreign)
+            self._standing = None
 
     def _on_foreign(self, passage: _Passage, whole: bool) -> None:
         opening = whole and not self._native_chars and not self._foreign_chars
@@ -220,7 +242,7 @@ class LanguageDetector:
             self._confirm(foreign[0], f"{len(foreign)} of {len(self._recent)} consecutive passages")
         elif passage.chars >= LONG_PASSAGE:
             self._confirm(passage, f"one passage of {passage.chars} characters")
-        elif opening:
+        elif opening and not is_labelled(passage.excerpt):
             self._confirm(passage, "the opening sentence")
 
     def _on_native(self, chars: int) -> None:

@@ -124,10 +124,13 @@ class LoopDetector:
 
     def finish(self, finish_reason: str | None) -> None:
         """A loop that broke within the last few tokens of a lost or cut output still stands: fewer
-        than six tokens (perhaps the last one halved) cannot show that the model went on otherwise."""
-        if self._loops and finish_reason != "stop":
+        than six tokens (perhaps the last one halved) cannot show that the model went on otherwise. Nor
+        can blanks after the loop, however the output ended."""
+        if self._loops:
             loop = max(self._loops, key=lambda found: found.last)
-            loop.standing = loop.standing or len(self._seq) - 1 - loop.last < GRAM
+            after = self._seq[loop.last + 1 :]
+            short = finish_reason != "stop" and len(after) < GRAM
+            loop.standing = loop.standing or short or not any(self._texts[code].strip() for code in after)
 
     @property
     def open_from(self) -> int | None:

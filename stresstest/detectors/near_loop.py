@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.code_lines import CodeLines
 from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
 from stresstest.detectors.marks import MarkReader, mark
 from stresstest.detectors.template import UNCOUNTED, Requests
@@ -60,6 +61,10 @@ formulas; it needs `SEPARATOR_REPEATED` words."""
 DATA_FIGURES = 0.35
 DATA_WORDS = 0.3
 """Beyond and below these, rows of data are never a near-loop: each says something in its figures."""
+
+CODE_COPIED = 1024
+"""Words that a near-loop in code or markup needs: tests, types and records are alike by design. A steady
+one needs `SEPARATOR_REPEATED`."""
 
 NEARBY = 24
 """Distance in words within which text circles. Below `GRAM` a word or two repeat, exactly or as a flood."""
@@ -123,6 +128,7 @@ class NearLoopDetector:
     def __init__(self, spec: PanelSpec) -> None:
         self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
         self._reader = MarkReader(self._take)
+        self._code = CodeLines()
         self._position = 0
         self._reasoning = False
         self._written = Written()
@@ -143,6 +149,7 @@ class NearLoopDetector:
         if token.reasoning is not self._reasoning:
             self._barrier(token.reasoning)
         self._reader.update(token.text, self._position)
+        self._code.update(token.text)
 
     def finish(self, finish_reason: str | None) -> None:
         """A near-loop that the output left some words ago no longer stands. The last word, which may be
@@ -309,6 +316,10 @@ class NearLoopDetector:
         if figures > FIGURE_SHARE * every or words < WORD_SHARE * every:
             need = SEPARATOR_REPEATED
             stretch.data = figures > DATA_FIGURES * every or words < DATA_WORDS * every
+        circling = stretch is self._circle
+        steady = not circling and self._steady >= stretch.steady
+        if self._code.inside:
+            need = max(need, SEPARATOR_REPEATED if steady else CODE_COPIED)
         asked = self._requests.copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED)
@@ -316,12 +327,10 @@ class NearLoopDetector:
             stretch.third = max(self._third, self._circling, stretch.third) + LOOK_AGAIN
             stretch.steady = max(self._steady, stretch.steady) + LOOK_AGAIN
             return
-        circling = stretch is self._circle
         if self._found and stretch.first <= self._found[-1].last:
             self._current = found = self._found[-1]
             found.standing, found.circling, found.last = True, circling, n
             return
-        steady = not circling and self._steady >= stretch.steady
         need = max(need, stretch.steady if steady else stretch.third)
         first = self._dated(stretch)
         start = max(first - lag, 0)
@@ -336,6 +345,7 @@ class NearLoopDetector:
         """An answer may quote its own reasoning: no copy crosses from one into the other."""
         self._reasoning = reasoning
         self._reader.cut()
+        self._code.cut()
         self._sum = self._third = self._circling = 0
         if self._current is not None:
             self._end(self._current)

@@ -24,6 +24,9 @@ _INLINE = re.compile(
     r"|</?[a-zA-Z][^<>]{0,200}>"
     r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
 )
+_KEY = re.compile(r'"[\w .$-]{1,60}"\s*:')
+_LITERAL = re.compile(r"(?<![\w\"])(?:true|false|null)(?![\w\"])")
+_STRING = re.compile(r'"([^"]*)"')
 _HEADING = re.compile(r"[\W_]*(?:[^\W\d]+[^\w\n]{1,4}){0,2}\(?\d{1,6}(?:[\W_]+|$)|[#>*\-+•–—\s]+")
 _MARKED = re.compile(r"[`~>|\"«“„「『‹$@</\\*_#]|www\.|  ")
 """Without any of these nothing can be taken out."""
@@ -46,6 +49,11 @@ def _without_heading(text: str) -> str:
     prose = strip_heading(text)
     head = text[: len(text) - len(prose)]
     return next((mark for mark in reversed(head) if mark in _CLOSING), "") + prose
+
+
+def _told(string: re.Match[str]) -> str:
+    """A string of a record of data, if it says something: codes, names and dates do not."""
+    return string.group() if len(string.group(1).split()) >= QUOTED_WORDS else " "
 
 
 class ProseFilter:
@@ -83,12 +91,18 @@ class ProseFilter:
         if self._fenced or self._cited or text.startswith((">", "|")):
             return ""
         text = _without_heading(text)
+        data = _KEY.search(text) is not None
         text = _INLINE.sub(" ", text)
+        if data:
+            text = _LITERAL.sub(" ", text)
         if self._quotations:
-            text = self._without_quotations(text)
+            text = self._without_quotations(text, data=data)
+        elif data:
+            text = _STRING.sub(_told, text)
         return _SQUEEZE.sub(" ", _MARKS.sub("", text)).strip()
 
-    def _without_quotations(self, text: str) -> str:
+    def _without_quotations(self, text: str, *, data: bool) -> str:
+        """Text without its quotations; of a record of data the short strings are taken out too."""
         kept: list[str] = []
         at = 0
         while at < len(text):
@@ -113,7 +127,7 @@ class ProseFilter:
                 self._until, self._quoted = closing, len(text) - opened.end()
                 break
             inside = text[opened.end() : end]
-            if len(inside.split()) < QUOTED_WORDS and inside.isascii():
+            if not data and len(inside.split()) < QUOTED_WORDS and inside.isascii():
                 kept.append(inside)
             at = end + 1
         return " ".join(kept)

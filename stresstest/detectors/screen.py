@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from stresstest.detectors.asking import asked, listened
 from stresstest.detectors.base import Detector, PanelSpec
 from stresstest.detectors.features import features
-from stresstest.detectors.flooding import FloodingDetector
+from stresstest.detectors.flooding import OPEN_WORDS, FloodingDetector, symbols_in
 from stresstest.detectors.gibberish import GibberishDetector
 from stresstest.detectors.language import LanguageDetector
 from stresstest.detectors.loop import LoopDetector
@@ -64,8 +64,14 @@ def suspicions(texts: Sequence[str], language: str | None) -> list[Suspicion]:
     seen = features(texts)
     again = suspect_repetition(seen)
     foreign = suspect_language(seen, language)
-    columns = (seen.counts, again.loop, again.near_loop, again.flood)
-    return [Suspicion(*row) for row in zip(*(c.tolist() for c in columns), foreign, strict=True)]
+    # The features see no emoji as words; the flooding detector does.
+    flood = [
+        many or symbols_in(text) >= OPEN_WORDS for many, text in zip(again.flood.tolist(), texts, strict=True)
+    ]
+    rows = zip(
+        seen.counts.tolist(), again.loop.tolist(), again.near_loop.tolist(), flood, foreign, strict=True
+    )
+    return [Suspicion(*row) for row in rows]
 
 
 def screened(text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None) -> Verdict | None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.flooding import WINDOW, FloodingDetector
+from stresstest.detectors.flooding import WINDOW, FloodingDetector, symbols_in
 from stresstest.detectors.panel import text_tokens
 from stresstest.detectors.template import UNCOUNTED
 from stresstest.model import Token
@@ -177,3 +177,24 @@ def test_subword_pieces_and_case_do_not_hide_a_flood() -> None:
     (found,) = detector.symptoms()
     assert found.detail["words"] == ["so", "very"]
     assert 0.5 <= found.score < 1
+
+
+@pytest.mark.parametrize("signs", ["😀😂🎉", "🎉", "\ufffd"])
+def test_emoji_flood_like_words(signs: str) -> None:
+    """A few emoji in any order, or characters that could not be decoded, are found within a window."""
+    (found,) = watch("".join(random.Random(2).choices(signs, k=200))).symptoms()
+    assert (found.onset, found.alarm) == (1, WINDOW)
+
+
+def test_drawings_and_ratings_are_no_flood() -> None:
+    """Boxes and blocks are rulers, squares make grids, and stars beside words are ratings."""
+    grid = "".join(random.Random(2).choices("⬛⬜", k=400))
+    ratings = "\n".join(f"★★★★☆ {prose(12, seed)}" for seed in range(20))
+    for text in ("═" * 200 + "█" * 200, "┌─┐│└┘" * 60, grid, ratings):
+        assert watch(text).symptoms() == []
+
+
+def test_symbols_are_counted_where_they_may_flood() -> None:
+    """The quick look sees every emoji that a flood could be made of, and no letter, sign or ruler."""
+    assert symbols_in("sì, no… ══ → ⬛ + = 😀😀 bene 🎉 \ufffd") == 4
+    assert symbols_in("plain words, 1 + 1 = 2") == 0

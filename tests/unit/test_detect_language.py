@@ -13,7 +13,7 @@ from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.infer import infer_group, infer_language
 from stresstest.detectors.language import LanguageDetector
 from stresstest.detectors.segment import TextFeed
-from stresstest.model import SymptomKind, Token
+from stresstest.model import Symptom, SymptomKind, Token
 
 PROSE = {
     "it": [
@@ -59,6 +59,11 @@ def watch(text: str, language: str | None, reason: str | None = "stop") -> tuple
         detector.update(token)
     detector.finish(reason)
     return detector, feed
+
+
+def confirmed(text: str, language: str) -> list[Symptom]:
+    """The drifts of a text that ended by itself."""
+    return [symptom for symptom in watch(text, language)[0].symptoms() if symptom.confirmed]
 
 
 def token_of(text: str, part: str) -> int:
@@ -349,3 +354,68 @@ def test_a_group_speaks_for_the_answers_that_are_not_plain() -> None:
     assert infer_group([FIFTEEN["fr"], "1, 2, 3"]) == "fr"
     assert infer_group([FIFTEEN["fr"], FIFTEEN["en"]]) is None
     assert infer_group(["42", ""]) is None
+
+
+LINES_OF_TWO = [
+    ("Il vecchio pescatore tornò al porto di notte.", "The old fisherman came back to the harbour at night."),
+    ("Dov'è la stazione dei treni?", "Where is the railway station?"),
+    ("La maestra aprì la finestra e ascoltò.", "The teacher opened the window and listened."),
+    ("Vorrei prenotare una camera con il bagno.", "I would like to book a room with a bath."),
+    ("Sua sorella gli aveva scritto una lettera.", "His sister had written him a letter."),
+    ("Non capisco quello che mi dice.", "I do not understand what you are telling me."),
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "IT: {0}\nEN: {1}",
+        "EN: {1}\nIT: {0}",
+        "**Italiano:** {0}\n**Inglese:** {1}\n",
+        "- {0} – {1}",
+        "{0}\t{1}",
+    ],
+)
+def test_parallel_text_is_not_drift(form: str) -> None:
+    """Translations line by line, in either order, or side by side, are in two languages on purpose."""
+    text = "\n".join(form.format(*pair) for pair in LINES_OF_TWO * 2)
+    assert not confirmed(text, "it")
+
+
+def test_a_vocabulary_is_not_drift() -> None:
+    """Its halves are too short for a verdict of their own."""
+    pairs = [
+        "la casa – the house",
+        "andare a letto – to go to bed",
+        "il cane del vicino – the neighbour's dog",
+    ]
+    assert not confirmed("\n".join(f"- {pair}" for pair in pairs * 3), "it")
+
+
+def test_drift_after_parallel_text_is_found() -> None:
+    """Once the wanted language does not come back, the labels excuse nothing."""
+    pairs = "\n".join(f"IT: {own}\nEN: {other}" for own, other in LINES_OF_TWO)
+    text = pairs + "\n" + "\n".join(f"EN: {line}" for line in PROSE["en"])
+    (drift,) = confirmed(text, "it")
+    assert token_of(text, "EN: " + LINES_OF_TWO[-1][1]) <= drift.onset <= token_of(text, PROSE["en"][1])
+
+
+@pytest.mark.parametrize("joint", [" ", "\n\n"])
+def test_sentences_of_two_languages_in_turn_are_drift(joint: str) -> None:
+    """Without labels or dashes the other language is not there as a translation."""
+    mixed = [sentence for pair in zip(PROSE["it"], PROSE["en"], strict=True) for sentence in pair]
+    assert confirmed(joint.join(mixed), "it")
+
+
+def records(text: str) -> str:
+    """A JSON array of reviews that all say `text`, with literals, a code and names."""
+    names = ["Eva Schmidt", "John Smith", "Ann Lee", "Marta Bianchi"]
+    fields = '{{"autore": "{0}","voto": 4,"testo": "{1}","verificata": true,"lingua": "it"}}'
+    return "[" + ", ".join(fields.format(names[i % 4], text) for i in range(20)) + "]"
+
+
+def test_literals_and_codes_of_json_are_no_language() -> None:
+    """true, "it" and names stand between the reviews; what the reviews say still counts."""
+    italian = "Ottimo prodotto, lo uso ogni giorno. Anche la spedizione è stata veloce."
+    assert watch(records(italian), "it")[0].symptoms() == []
+    assert confirmed(records("It broke after a week. Nobody answered any of my letters."), "it")

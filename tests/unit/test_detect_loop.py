@@ -256,3 +256,14 @@ def test_the_score_grows_with_the_loop() -> None:
     assert scores == sorted(scores)
     assert scores[0] == pytest.approx(0.5)
     assert scores[-1] > 0.95
+
+
+@pytest.mark.parametrize("blanks", ["", " ", "\n", "\n\n \n"])
+@pytest.mark.parametrize("reason", ["stop", "length", None])
+def test_blanks_at_the_end_do_not_end_a_loop(blanks: str, reason: str | None) -> None:
+    """A last line break says nothing else than the loop; a sentence after it does."""
+    (loop,) = watch(text_tokens("sempre " * 120 + blanks), finish_reason=reason).symptoms()
+    assert loop.end is None
+    text = "sempre " * 120 + blanks + "Poi la storia finì bene e tutti furono contenti."
+    (ended,) = watch(text_tokens(text), finish_reason=reason).symptoms()
+    assert ended.end is not None

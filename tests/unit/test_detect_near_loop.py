@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.base import PanelSpec
+from stresstest.detectors.loop import SEPARATOR_REPEATED
 from stresstest.detectors.near_loop import CIRCLES, THIRD, NearLoopDetector
 from stresstest.detectors.panel import text_tokens
 from stresstest.model import Symptom, SymptomKind, Token
@@ -279,3 +280,51 @@ def test_every_numeral_is_masked() -> None:
 def test_the_bounds_are_what_the_text_says() -> None:
     """The documented bounds hold together: circling is the shorter proof, copying the longer one."""
     assert CIRCLES < THIRD
+
+
+VERBS = (
+    *("add", "remove", "update", "find", "list", "create", "parse", "render", "merge", "split"),
+    *("load", "store", "open", "close", "send", "receive", "sort", "filter", "map", "reduce"),
+    *("export", "import", "validate", "encode", "decode", "compress", "expand", "join", "login", "logout"),
+)
+
+
+def alike_tests() -> str:
+    """Thirty tests of one make in a fence."""
+    body = (
+        "    client = service.Client(config)\n    result = client.{0}({1})\n    assert result is not None\n"
+    )
+    body += '    assert result.status == "ok"\n    assert result.value == {2}\n\n\n'
+    tests = [
+        f"def test_{verb}_returns_its_value():\n" + body.format(verb, i, i * i % 17)
+        for i, verb in enumerate(VERBS)
+    ]
+    return "Here they are.\n\n```python\n" + "".join(tests) + "```\n"
+
+
+def alike_scenarios() -> str:
+    """Ten Gherkin scenarios of one make, without a fence."""
+    scenario = (
+        "  Scenario: A user can {0} an item\n    Given the user is logged in to the application\n"
+        "    And the user is on the page of items\n    When the user clicks the {0} button\n"
+        "    And the user confirms the dialog\n    Then the item should be on the list\n\n"
+    )
+    return "Feature: Items\n\n" + "".join(scenario.format(verb) for verb in VERBS[:10])
+
+
+@pytest.mark.parametrize("text", [alike_tests(), alike_scenarios()])
+def test_alike_pieces_of_code_are_no_near_loop(text: str) -> None:
+    """Tests and scenarios are alike by design; the same lines without end are still a near-loop."""
+    assert found(text) == []
+    assert found(
+        "Here.\n```\n" + "".join(f"def test_{i}():\n    assert run({i}) is not None\n" for i in range(300))
+    )
+
+
+@pytest.mark.parametrize("closing", ["```\n", ""])
+def test_a_fence_excuses_no_prose(closing: str) -> None:
+    """Prose after a code block is judged as prose, also when the block was never closed."""
+    unit = sentences(3, 24)
+    text = f"```\nx = 1\n{closing}" + "".join(f"Paragraph {n}. {unit}\n\n" for n in range(1, 8))
+    (loop,) = found(text)
+    assert loop.alarm < SEPARATOR_REPEATED

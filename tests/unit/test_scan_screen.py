@@ -219,3 +219,12 @@ def test_a_foreign_opening_is_not_hidden_by_what_follows() -> None:
     spanish = PanelSpec(language="es")
     assert judge_text(text, spec=spanish).degenerate
     assert healthy(text, spanish, None) is None
+
+
+def test_a_flood_of_emoji_is_not_screened_out() -> None:
+    """Emoji are no words to the fast path's features, but they flood: the panel is asked."""
+    opening = "The old keeper went down to the harbour and counted every boat before the storm came in. "
+    spec = PanelSpec(language="en")
+    text = opening + "".join(("😀", "🎉", "🔥")[(i * i) % 3] for i in range(400))
+    assert healthy(text, spec, "length") is None
+    assert healthy(opening + "Good night 😀", spec, "stop") is not None
