@@ -7,8 +7,10 @@ where a loop was known well before the cut and stands well after it; else the te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import Any
 
 from stresstest.model import Symptom, SymptomKind, Verdict
@@ -20,6 +22,9 @@ _PLACES = (1.0, 0.8, 0.5)
 _PERIODS, _CHARS, _SIGNS = 5, 4000, 12_000
 """What is kept of the loop: periods, and characters with and without letters in it. Enough for every bound
 of the detectors, which are in copies and in tokens."""
+PIECE = 32
+"""Letters of the longest piece of a word (`text_tokens`)."""
+_ENDLESS = re.compile(r"\w+")
 _WORTH = 2000
 """Fewer characters are not worth the trouble."""
 
@@ -53,7 +58,9 @@ def _shortened(text: str, end: int, period: int) -> Folded | None:
     keep = _PERIODS * period + (_CHARS if lettered else _SIGNS)
     start = end - _PROBE - _same(text[: end - _PROBE], text[: end - _PROBE - period], backwards=True) - period
     stop = end + _same(text[end:], text[end - period :], backwards=False)
-    spare = (stop - start - keep) // period * period
+    # An endless word is read in pieces: whole ones are cut out, so that those behind the cut are the same.
+    step = lcm(period, PIECE) if _ENDLESS.fullmatch(shown) else period
+    spare = (stop - start - keep) // step * step
     if spare < _WORTH:
         return None
     # The last period and a bit stay behind the cut, so that the loop stands there for all to see.

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors import PanelSpec, judge_text
@@ -141,6 +141,9 @@ def test_healthy_prose_passes() -> None:
     st.integers(0, 4),
     st.sampled_from(["stop", "length", None]),
 )
+@example("x", 25_472, 0, 0, "length")
+@example("x", 25_472, 0, 0, "stop")
+@example("ab", 20_001, 3, 1, "stop")
 @settings(max_examples=14, deadline=None)
 def test_folding_a_loop_changes_nothing(
     period: str, size: int, less: int, after: int, reason: str | None

@@ -204,7 +204,7 @@ def test_ctrl_c_keeps_what_was_measured_and_certifies_nothing(tmp_path: Path) ->
     assert result["generations"] >= 1
     assert result["threshold"]["certified"] is False
     assert "not complete" in result["threshold"]["lacking"]
-    assert f"stresstest run --resume {result['run_id']}" in err.decode()
+    assert f"run --resume {result['run_id']}" in err.decode()
     with open_store(str(store)) as opened:
         assert opened.thresholds() == []
 
