@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stresstest.diagnosis.evidence import KV_FULL
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import Timeouts
 from stresstest.model import FailureKind
@@ -66,15 +67,19 @@ def test_cut_streams_alone_are_the_system_and_no_onset(tmp_path: Path) -> None:
 
 
 def test_a_full_cache_is_evidence_before_the_onsets_and_spoils_the_sample(tmp_path: Path) -> None:
-    """Preemptions and a full KV cache come before what fails: plane system. What follows a preemption counts
-    neither for nor against the model; whether enough is left to certify anything hangs on the moment."""
+    """Preemptions of a full KV cache come before what fails: plane system. What follows a preemption counts
+    neither for nor against the model; whether enough is left to certify anything hangs on the moment, and so
+    does whether a reading of the gauge falls on its peak (the counter forgets nothing)."""
     found = campaign("kv-exhaustion", tmp_path, "--lang", "it", "--horizon", "4096")
     verdict = found.document["verdict"]
     assert (verdict["plane"], verdict["basis"]) == ("system", "observed")
     assert found.document["planes"]["system"] >= 0.5 * len(found.failing) > 0
     facts = " ".join(e["fact"] for e in verdict["evidence"] if e["supports"])
     assert "preemptions before the onset" in facts
-    assert "KV cache reached" in facts
+    assert found.kv_peak >= 0.8
+    told = [e for g in found.failing for e in g.evidence if e.fact.startswith("KV cache")]
+    assert len(told) == len(found.failing)
+    assert ("KV cache reached" in facts) == any((e.value or 0.0) >= KV_FULL for e in told)
     threshold = found.document["threshold"]
     assert found.code == (0 if threshold["certified"] else 4)
     assert threshold["certified"] or "requests at risk are needed" in threshold["lacking"]
