@@ -5,6 +5,16 @@ process's anchored monotonic clock (:mod:`stresstest.clock`). ``None`` means
 "not measured", never zero.
 """
 
+from stresstest.model.comparison import (
+    Changed,
+    CheckVerdict,
+    Comparison,
+    Finding,
+    FindingKind,
+    Method,
+    Severity,
+    Side,
+)
 from stresstest.model.diagnosis import (
     Ablation,
     Arm,
@@ -55,6 +65,7 @@ from stresstest.model.server import (
 )
 from stresstest.model.words import (
     Basis,
+    DocumentKind,
     FailureKind,
     Phase,
     Plane,
@@ -72,12 +83,18 @@ __all__ = [
     "ArmResult",
     "Basis",
     "Change",
+    "Changed",
+    "CheckVerdict",
+    "Comparison",
     "Decoding",
     "Diagnosis",
+    "DocumentKind",
     "EndpointProfile",
     "EntropyShape",
     "Evidence",
     "FailureKind",
+    "Finding",
+    "FindingKind",
     "Generation",
     "GenerationRequest",
     "GpuDevice",
@@ -86,6 +103,7 @@ __all__ = [
     "Job",
     "Link",
     "Message",
+    "Method",
     "Missing",
     "Observation",
     "Phase",
@@ -100,6 +118,8 @@ __all__ = [
     "ServerSample",
     "ServerSummary",
     "ServiceFailure",
+    "Severity",
+    "Side",
     "Subject",
     "Symptom",
     "SymptomKind",

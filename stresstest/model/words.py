@@ -51,6 +51,15 @@ class Phase(StrEnum):
     DIAGNOSE = "diagnose"
 
 
+class DocumentKind(StrEnum):
+    """What is kept beside runs: findings that stand on several of them, or on none."""
+
+    SWEEP = "sweep"
+    CHECK = "check"
+    COST = "cost"
+    SCAN = "scan"
+
+
 class RunStatus(StrEnum):
     RUNNING = "running"
     INTERRUPTED = "interrupted"

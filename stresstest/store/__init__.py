@@ -1,4 +1,4 @@
-"""The store: runs, generations, samples and thresholds, in SQLite or PostgreSQL.
+"""The store: runs, generations, samples, thresholds and documents, in SQLite or PostgreSQL.
 
 Importing this package costs nothing: SQLAlchemy is loaded when a store is opened.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stresstest.store.records import RunSummary, Session, StoredThreshold, Unset
+from stresstest.store.records import RunSummary, Session, StoredDocument, StoredThreshold, Unset
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
 
-__all__ = ["RunSummary", "Session", "StoredThreshold", "Unset", "open_store"]
+__all__ = ["RunSummary", "Session", "StoredDocument", "StoredThreshold", "Unset", "open_store"]
 
 
 def open_store(url: str | None = None) -> Store:

@@ -46,6 +46,8 @@ def translated(address: Address, doing: str) -> Iterator[None]:
         raise _sentence(address, doing, cause) from None
     except sqlite3.Error as exc:  # from a connection that SQLAlchemy has not wrapped yet
         raise _sentence(address, doing, exc) from None
+    except UnicodeDecodeError:  # SQLite's own message quotes a schema that is no text any more
+        raise _sentence(address, doing, sqlite3.DatabaseError("malformed database schema")) from None
 
 
 def _sentence(address: Address, doing: str, cause: BaseException) -> StoreError:

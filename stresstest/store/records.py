@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from stresstest.model import Decoding, PlaneVerdict, RunStatus, Subject, Threshold
+from stresstest.model import Decoding, DocumentKind, PlaneVerdict, RunStatus, Subject, Threshold
 
 
 class Unset(Enum):
@@ -67,6 +69,22 @@ class StoredThreshold:
     distinct_prompts: int | None
     latest: bool
     certified_before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """What a sweep, a check, a cost or a scan found. body: what its ``--json`` prints.
+
+    saved: clock seconds. runs: ids of the runs that it stands on; one that was deleted is gone from here.
+    """
+
+    id: str
+    kind: DocumentKind
+    saved: float
+    complete: bool
+    simulated: bool
+    runs: tuple[str, ...]
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ Every call is one transaction. Calls are thread-safe. Packing a 16k-token genera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from stresstest.clock import now
+from stresstest.clock import new_id, now
 from stresstest.model import (
     Diagnosis,
+    DocumentKind,
     Generation,
     GpuSample,
     PlaneVerdict,
@@ -24,11 +25,11 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.store import diagnoses, generations, gpus, results, runs
+from stresstest.store import diagnoses, findings, generations, gpus, results, runs
 from stresstest.store.engine import reading, writing
 from stresstest.store.faults import translated
 from stresstest.store.location import Address
-from stresstest.store.records import RunSummary, Session, StoredThreshold, Unset
+from stresstest.store.records import RunSummary, Session, StoredDocument, StoredThreshold, Unset
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -211,6 +212,39 @@ class Store:
     def diagnosis(self, run_id: str) -> Diagnosis | None:
         """The saved diagnosis of the run with exactly this id."""
         return self._read("reading a diagnosis", lambda c: diagnoses.read(c, run_id))
+
+    # Documents
+
+    def save_document(
+        self,
+        kind: DocumentKind,
+        body: Mapping[str, Any],
+        *,
+        complete: bool = True,
+        simulated: bool = False,
+        runs: Sequence[str] = (),
+        id: str | None = None,
+        saved: float | None = None,
+    ) -> str:
+        """Keep what a sweep, a check, a cost or a scan found, in place of one with this id; returns the id.
+
+        body: as its ``--json`` prints it. runs: exact ids of the runs it stands on. id: a new one by default.
+        saved: clock seconds, now by default.
+        """
+        moment = now() if saved is None else saved
+        name = new_id() if id is None else id
+        document = StoredDocument(name, kind, moment, complete, simulated, tuple(runs), body)
+        with self._write("saving a document") as connection:
+            findings.save(connection, document)
+        return name
+
+    def documents(self, kind: DocumentKind | None = None, run: str | None = None) -> list[StoredDocument]:
+        """All documents, or those of a kind or of the run with exactly this id; newest first."""
+        return self._read("reading documents", lambda c: findings.read(c, kind, run))
+
+    def document(self, reference: str) -> StoredDocument:
+        """The document with this id or unique beginning of one; UsageError otherwise."""
+        return self._read("reading a document", lambda c: findings.find(c, reference))
 
     def _read(self, doing: str, query: Callable[[Connection], T]) -> T:
         with translated(self._address, doing), reading(self._engine) as connection:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """Head of alembic/versions; lets an up-to-date store open without loading alembic (0.4 s)."""
 
 VERSION_TABLE = "stresstest_schema"
@@ -142,4 +142,26 @@ diagnosis = Table(
     Column("saved", Float(53), nullable=False),
     Column("complete", Boolean, nullable=False),
     Column("body", Text, nullable=False),
+)
+
+document = Table(
+    "document",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("saved", Float(53), nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("simulated", Boolean, nullable=False),
+    Column("body", Text, nullable=False),
+    Index(None, "kind", "saved"),
+)
+
+document_run = Table(
+    "document_run",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("document_id", String(64), ForeignKey("document.id", ondelete="CASCADE"), nullable=False),
+    _run_id(),
+    UniqueConstraint("document_id", "run_id"),
+    Index(None, "run_id"),
 )

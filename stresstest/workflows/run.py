@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -73,7 +72,7 @@ async def run_campaign(
         gpus = await _watch_gpus(settings, stop)
         profile = replace(profile, missing=(*profile.missing, *gpus.missing))
         run = Run(
-            id=_new_id(),
+            id=clock.new_id(),
             settings=replace(settings, horizon=horizon),
             profile=profile,
             status=RunStatus.RUNNING,
@@ -118,11 +117,12 @@ async def resume_campaign(
         _save(store, result)
         return Ending(result)
     prompts = load_source(settings)
-    if prompts.digest() != run.prompts_digest:
-        raise UsageError(
-            f"The prompts of run {run.id} have changed since it began; going on would mix two samples.",
-            hint="Restore the task or prompts file, or start a new run.",
-        )
+    refuse_changed_prompts(
+        run,
+        prompts,
+        "going on would mix two samples",
+        hint="Restore the task or prompts file, or start a new run.",
+    )
     async with Endpoint(settings.base_url, api_key=api_key, model=settings.subject.model) as endpoint:
         profile, _ = await _unless(stop, ask_endpoint(endpoint, settings))
         refuse_another_model(run, profile)
@@ -332,6 +332,12 @@ def _with_declared_budget(store: Store, run: Run, settings: RunSettings) -> RunS
     return replace(settings, budget_tokens=run.settings.budget_tokens) if begun else settings
 
 
+def refuse_changed_prompts(run: Run, prompts: Prompts, because: str, *, hint: str) -> None:
+    """UsageError when the prompts are no longer those that the run began with."""
+    if prompts.digest() != run.prompts_digest:
+        raise UsageError(f"The prompts of run {run.id} have changed since it began; {because}.", hint=hint)
+
+
 def refuse_another_model(run: Run, profile: EndpointProfile) -> None:
     """UsageError when what answers now is not what the run began with."""
     before, now = run.profile, profile
@@ -347,10 +353,3 @@ def refuse_another_model(run: Run, profile: EndpointProfile) -> None:
                 f"Not what run {run.id} began with: {name} was {old}, is {new}.",
                 hint="Start a new run; a mixture of the two would certify neither.",
             )
-
-
-def _new_id() -> str:
-    """Sorts by time, reads aloud: 20261121-173000-4f2a."""
-    import time
-
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"

@@ -51,6 +51,14 @@ def fill(store: Store) -> None:
     store.save_threshold(
         "kept", Threshold(0.1, 0.9, 900, n=40), 810, verdict, distinct_prompts=38, saved=1.79e9
     )
+    if hasattr(store, "save_diagnosis"):  # from revision 0003 on
+        from stresstest.model import Diagnosis
+
+        store.save_diagnosis(Diagnosis("kept", (), notes=("Cut short.",)), saved=1.79e9)
+    if hasattr(store, "save_document"):  # from revision 0004 on
+        from stresstest.model import DocumentKind
+
+        store.save_document(DocumentKind.CHECK, {"verdict": "pass"}, runs=("kept",), id="gate", saved=1.79e9)
     store.end_session(session, make_generation(3).ended)
 
 
@@ -74,7 +82,19 @@ def known(store: Store) -> dict[str, Any]:
         "samples": [[s.at, s.kv_usage, s.preemptions] for s in store.samples("kept")],
         "gpu_samples": [[g.at, g.gpu, g.power] for g in gpus],
         "threshold": [stored.threshold.tokens, stored.safe_max_tokens, stored.verdict.sentence],
+        "diagnosis": _notes_of_diagnosis(store),
+        "documents": _documents(store),
     }
+
+
+def _notes_of_diagnosis(store: Store) -> list[str]:
+    found = store.diagnosis("kept") if hasattr(store, "diagnosis") else None
+    return list(found.notes) if found is not None else []
+
+
+def _documents(store: Store) -> list[list[Any]]:
+    kept = store.documents(run="kept") if hasattr(store, "documents") else []
+    return [[d.id, str(d.kind), d.saved, dict(d.body)] for d in kept]
 
 
 def main() -> None:

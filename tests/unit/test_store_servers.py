@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import StoreError
-from stresstest.model import FailureKind, ServiceFailure
+from stresstest.model import DocumentKind, FailureKind, ServiceFailure
 from stresstest.store import open_store
 from stresstest.store.tables import SCHEMA_REVISION
 from tests.postgres import server
@@ -95,6 +95,11 @@ def test_a_store_of_every_released_schema_opens_with_all_it_holds(store_url: str
         assert [stored.threshold.tokens, stored.safe_max_tokens, stored.verdict.sentence] == known[
             "threshold"
         ]
+        found = store.diagnosis(summary.id)
+        assert (list(found.notes) if found else []) == known.get("diagnosis", [])
+        kept = [[d.id, str(d.kind), d.saved, dict(d.body)] for d in store.documents(run=summary.id)]
+        assert kept == known.get("documents", [])
+        store.save_document(DocumentKind.SCAN, {"requests": 1})
         store.create_run(make_run("new"))
         assert store.add_generation("new", make_generation())
         assert store.generations("new") == [make_generation()]
