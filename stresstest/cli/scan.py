@@ -15,6 +15,7 @@ from stresstest.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from stresstest.report.scan_progress import SilentScan
     from stresstest.workflows.scan import ScanSettings
+    from stresstest.workflows.scan_keys import Glance
 
 EXAMPLES = """\b
 Examples:
@@ -30,9 +31,7 @@ def command(
     options: dict[str, Any],
     files: Annotated[
         list[str],
-        typer.Argument(
-            help="JSONL, JSON, either gzipped, Parquet, vLLM logs; - for stdin.", metavar="FILES..."
-        ),
+        typer.Argument(help="JSONL, JSON, either gzipped, Parquet, vLLM logs; - for stdin.", metavar="FILES"),
     ],
     group_by: Annotated[
         str | None, typer.Option(help="Keys of the records, with commas: model,task or metadata.team.")
@@ -99,7 +98,8 @@ def command(
         workers=workers,
     )
     _check(settings)
-    _run(settings, _listener(options["display"], size(list(files))), json_output)
+    look = _look(settings)
+    _run(settings, look, listener_for(options["display"], size(list(files))), json_output)
 
 
 def _check(settings: ScanSettings) -> None:
@@ -110,16 +110,37 @@ def _check(settings: ScanSettings) -> None:
         raise UsageError("stdin (-) can be read only once.")
 
 
-def _run(settings: ScanSettings, listener: SilentScan, json_output: bool) -> None:
+def _look(settings: ScanSettings) -> Glance:
+    """A warning now, not after hours, for a key that the files do not seem to have."""
+    from stresstest.report.text import clean
+    from stresstest.workflows.scan_keys import Glance, glance
+
+    if not settings.job.keys:
+        return Glance(0, frozenset(), ())
+    look = glance(settings.files, settings.job)
+    for key in settings.job.keys:
+        if look.read and key not in look.seen:
+            hint = look.hint(key) or ""
+            said = f"none of the first {look.read} records has the key {key!r} of --group-by. {hint}"
+            sys.stderr.write(f"warning: {clean(said).strip()}\n")
+    return look
+
+
+def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output: bool) -> None:
     from stresstest.report.document import dumps
     from stresstest.report.scan_console import print_scan
     from stresstest.report.scan_document import scan_document
     from stresstest.workflows.scan import scan
+    from stresstest.workflows.scan_keys import absent
 
     try:
         result = scan(settings, listener)
     finally:
         listener.close()
+    missing = absent(result) if result.requests and not result.interrupted else []
+    if missing:
+        names = " or ".join(repr(key) for key in missing)
+        raise UsageError(f"No record has the key {names} of --group-by.", hint=look.hint(missing[0]))
     if json_output:
         typer.echo(dumps(scan_document(result)))
     elif result.requests:
@@ -152,7 +173,8 @@ def _language(value: str | None) -> str | None:
     return value or None
 
 
-def _listener(display: str | None, total: int | None) -> SilentScan:
+def listener_for(display: str | None, total: int | None) -> SilentScan:
+    """Who watches a reading of files: rich on a terminal, plain lines elsewhere, or none."""
     from stresstest.report.scan_progress import LiveScan, PlainScan, SilentScan
 
     chosen = display or ("rich" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain")

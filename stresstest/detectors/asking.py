@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from stresstest.detectors.base import Detector, PanelSpec
+from stresstest.detectors.base import Detector, PanelSpec, Reader
 from stresstest.detectors.segment import TextFeed
 from stresstest.model import Token
 
@@ -34,7 +34,10 @@ def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | No
 def asked(detectors: Sequence[Detector], tokens: Sequence[Token], finish_reason: str | None) -> int | None:
     """After the last token: 0 for any symptom, else the oldest open candidate's first token, or None."""
     for detector in detectors:
-        deque(map(detector.update, tokens), maxlen=0)
+        if isinstance(detector, Reader):
+            detector.read(tokens)
+        else:
+            deque(map(detector.update, tokens), maxlen=0)
         detector.finish(finish_reason)
     if any(detector.symptoms() for detector in detectors):
         return 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stresstest.model import Symptom, Token
 
@@ -39,3 +40,11 @@ class Detector(Protocol):
 
     def symptoms(self) -> list[Symptom]:
         """All symptoms so far, in order of onset; a symptom's onset never changes once reported."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A detector that can take a whole answer at once, many times faster."""
+
+    def read(self, tokens: Sequence[Token]) -> None:
+        """All tokens of an answer without reasoning, instead of `update` with each."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stresstest.detectors.marks import ALONE
+from stresstest.detectors.marks import ALONE, LONGEST_PIECE, mark
 from stresstest.detectors.panel import text_tokens
 from stresstest.detectors.windows import Flags, Hashes, Indices, owners
 
@@ -23,8 +23,6 @@ _BLANK, WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
 """Kinds of characters. STOP ends sentences, JOINT joins words; LOW is the second half of a pair."""
 _KIND, _DIGIT, _BEYOND, _CAPITAL, _JOIN = 7, 8, 16, 32, 64
 """Bits of a character's class: its kind; a digit; a letter of no Latin script; a capital; an underscore."""
-_LONGEST_PIECE = 32
-"""Characters after which the panel's pieces are cut."""
 _GREEK = (0x370, 0x3FF)
 _EMOJI = (0xD83C, 0xD83D, 0xD83E)
 """First halves of the pairs that are signs, with few exceptions."""
@@ -68,6 +66,15 @@ class Features:
         if units == len(self.texts[text]):
             return unit - first
         return len(self.codes[first:unit].tobytes().decode("utf-16-le", "surrogatepass"))
+
+    def says(self, words: slice) -> Flags:
+        """Which of these words say something: no number and no lone letter of an alphabet (`marks.mark`)."""
+        _, left, _ = _tables()
+        codes = self.codes[self.starts[words]]
+        lone = np.flatnonzero(self.words[words] == left.take(codes.astype(np.intp)))
+        said = ~self.figures[words]
+        said[lone] = [mark(chr(code)).word for code in codes[lone].tolist()]
+        return said
 
 
 @lru_cache(maxsize=1)
@@ -224,12 +231,12 @@ def _counts(
 def _cut(starts: Indices, inside: Flags, begins: Indices) -> Indices:
     """Further pieces of each text's words that are longer than a piece may be."""
     more = np.zeros(len(begins) - 1, np.int64)
-    for i in np.flatnonzero(np.diff(starts) > _LONGEST_PIECE).tolist():
+    for i in np.flatnonzero(np.diff(starts) > LONGEST_PIECE).tolist():
         first, end = int(starts[i]), int(starts[i + 1])
         if inside[first]:
             outside = np.flatnonzero(~inside[first:end])
             length = int(outside[0]) if len(outside) else end - first
-            more[owners(starts[i : i + 1], begins[1:] - 1)] += (length - 1) // _LONGEST_PIECE
+            more[owners(starts[i : i + 1], begins[1:] - 1)] += (length - 1) // LONGEST_PIECE
     return more
 
 

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter, deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from stresstest.detectors.base import PanelSpec
@@ -189,6 +190,7 @@ def symbols_in(text: str) -> int:
     return 0 if text.isascii() else sum(map(text.count, filter(_is_symbol, set(text))))
 
 
+@lru_cache(1 << 13)
 def _is_symbol(char: str) -> bool:
     return unicodedata.category(char) == "So" and not _DRAWN.match(char)
 

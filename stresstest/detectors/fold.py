@@ -8,22 +8,22 @@ where a loop was known well before the cut and stands well after it; else the te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
+from stresstest.detectors.marks import LONGEST_PIECE
 from stresstest.model import Symptom, SymptomKind, Verdict
 
 _PROBE = 48
 """Characters whose last earlier occurrence proposes the period."""
+_EARLIER = 6
+"""So many earlier occurrences are tried: a phrase may stand several times in one period."""
 _PLACES = (1.0, 0.8, 0.5)
 """Where in the text the probe ends."""
-_PERIODS, _CHARS, _SIGNS = 5, 4000, 12_000
+_PERIODS, _CHARS, _SIGNS = 4, 4000, 12_000
 """What is kept of the loop: periods, and characters with and without letters in it. Enough for every bound
 of the detectors, which are in copies and in tokens."""
-PIECE = 32
-"""Letters of the longest piece of a word (`text_tokens`)."""
 _ENDLESS = re.compile(r"\w+")
 _WORTH = 2000
 """Fewer characters are not worth the trouble."""
@@ -43,12 +43,14 @@ def folded(text: str) -> Folded | None:
         return None
     for place in _PLACES:
         end = int(len(text) * place)
-        at = text.rfind(text[end - _PROBE : end], 0, end - 1)
-        if at < 0:
-            continue
-        found = _shortened(text, end, end - _PROBE - at)
-        if found is not None:
-            return found
+        probe, at = text[end - _PROBE : end], end - _PROBE
+        for _ in range(_EARLIER):
+            at = text.rfind(probe, 0, at + _PROBE - 1)
+            if at < 0:
+                break
+            found = _shortened(text, end, end - _PROBE - at)
+            if found is not None:
+                return found
     return None
 
 
@@ -59,7 +61,7 @@ def _shortened(text: str, end: int, period: int) -> Folded | None:
     start = end - _PROBE - _same(text[: end - _PROBE], text[: end - _PROBE - period], backwards=True) - period
     stop = end + _same(text[end:], text[end - period :], backwards=False)
     # An endless word is read in pieces: whole ones are cut out, so that those behind the cut are the same.
-    step = lcm(period, PIECE) if _ENDLESS.fullmatch(shown) else period
+    step = lcm(period, LONGEST_PIECE) if _ENDLESS.fullmatch(shown) else period
     spare = (stop - start - keep) // step * step
     if spare < _WORTH:
         return None
@@ -127,14 +129,3 @@ def _longer(loop: Symptom, more: int) -> Symptom:
     detail = {**loop.detail, "repeated": repeated + more, "exponent": round(after, 2)}
     summary = loop.summary.replace(f" {before:.1f} times", f" {after:.1f} times", 1)
     return replace(loop, score=score, detail=detail, summary=summary)
-
-
-def judged_folded(text: str, judge: Callable[[str], Verdict], count: Callable[[str], int]) -> Verdict | None:
-    """The verdict on a text with a long exact loop; None when it has none or must be read whole.
-
-    judge: gives the verdict on a text. count: its tokens.
-    """
-    short = folded(text)
-    if short is None:
-        return None
-    return unfolded(judge(short.text), count(text[: short.cut]), count(text))

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
+ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3001-\ua4cf\uac00-\ud7af\uf900-\ufaff"
 """Scripts without spaces between words, as a character class: every character is a word of its own."""
+
+LONGEST_PIECE = 32
+"""Characters after which plain text without tokens is cut within a word (`text_tokens`)."""
 
 _KNOWN = 1 << 15
 """Token texts and words remembered, over all generations of the process."""
@@ -22,7 +25,7 @@ _KNOWN = 1 << 15
 LONGEST = 64
 """Characters after which a word is cut, so that one without end costs no quadratic time."""
 
-_WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}]+")
+WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}]+")
 _LEADING = re.compile(rf"[^\W_{ALONE}]+")
 
 LARGEST = 9
@@ -55,12 +58,11 @@ def _cut(text: str) -> _Cut:
     leading = _LEADING.match(text)
     head = leading.group() if leading else ""
     after = text[len(head) :]
-    words = _WORD.findall(after)
+    words = WORD.findall(after)
     tail = ""
     if words and after.endswith(words[-1]) and _LEADING.match(words[-1]):
         tail = words.pop()
-    signs = sum(unicodedata.category(ch)[0] in "PS" for ch in after)
-    return _Cut(head, tuple(words), tail, signs, bool(after))
+    return _Cut(head, tuple(words), tail, _signs(after), bool(after))
 
 
 @lru_cache(_KNOWN)
@@ -72,6 +74,15 @@ def mark(word: str) -> Mark:
         return Mark(masked, masked != "0" and len(masked) > 2, masked == "0", value)
     text = word.casefold()
     return Mark(text, len(text) > 1 or (not text.isascii() and text.upper() == text), False, None)
+
+
+def signs_in(text: str) -> int:
+    """A token's punctuation and symbols, or a line's, which is not worth remembering."""
+    return _cut(text).signs if len(text) <= LONGEST else _signs(text)
+
+
+def _signs(text: str) -> int:
+    return sum(unicodedata.category(ch)[0] in "PS" for ch in text)
 
 
 def is_alone(word: str) -> bool:

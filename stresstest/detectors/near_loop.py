@@ -22,14 +22,16 @@ The onset is where the sum last left zero, its maximum-likelihood estimate: the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.code_lines import CodeLines
 from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
 from stresstest.detectors.marks import MarkReader, mark
+from stresstest.detectors.reading import Words, stood_before
+from stresstest.detectors.stretch import NearLoop, Stretch, Totals, akin
 from stresstest.detectors.template import UNCOUNTED, Requests
-from stresstest.detectors.written import Written
+from stresstest.detectors.written import Entry, Written
 from stresstest.model import Symptom, SymptomKind, Token
 
 GRAM = 4
@@ -40,9 +42,6 @@ MISS = 5
 
 JUMP = 8
 """What it costs to go on copying from elsewhere: known phrases in ever new order are a template."""
-
-SHIFT = 2
-"""A few words put in or left out move the distance by so many without being a jump."""
 
 THIRD = 96
 """Copied words that stand for the third time, net of what was not copied, at which copying is proof."""
@@ -82,48 +81,14 @@ _BITS = 20
 _MASK = (1 << (_BITS * GRAM)) - 1
 
 
-@dataclass(slots=True)
-class _Totals:
-    words: int = 0
-    figures: int = 0
-    signs: int = 0
-
-
-@dataclass(slots=True)
-class _Stretch:
-    """Copied text in one piece. first: its first mark; lag: from how far it was copied then; before: what
-    stood before it. third, steady: when it is to be judged. data: rows of data so far."""
-
-    first: int
-    lag: int
-    before: _Totals
-    third: int = THIRD
-    steady: int = MIN_REPEATED
-    data: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _NearLoop:
-    """first, last: indices of its first and last copied mark. need: copied words at which it was proof."""
-
-    first: int
-    start: int
-    period: int
-    alarm: int
-    need: int
-    steady: bool
-    text: str
-    last: int
-    circling: bool
-    standing: bool = True
-
-
 class NearLoopDetector:
     """Online search for near-loops over token texts, whatever their tokenizer.
 
     Cost: a word is three dictionary look-ups and one comparison. Memory: a code, a position and a byte a
     word, and the index of four-grams.
     """
+
+    _enough = False
 
     def __init__(self, spec: PanelSpec) -> None:
         self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
@@ -136,12 +101,13 @@ class NearLoopDetector:
         self._gram = 0
         self._lag = self._missed = 0
         self._steady = 0
-        self._totals = _Totals()
-        self._stretch = _Stretch(0, 0, _Totals())
-        self._circle = _Stretch(0, 0, _Totals())
+        self._spoken = self._figures = 0
+        self._stretch = Stretch(0, 0, 0, Totals(), THIRD, MIN_REPEATED)
+        self._circle = Stretch(0, 0, 0, Totals(), CIRCLES, MIN_REPEATED)
+        self._read: Words | None = None
         self._sum = self._third = self._circling = 0
-        self._current: _NearLoop | None = None
-        self._found: list[_NearLoop] = []
+        self._current: NearLoop | None = None
+        self._found: list[NearLoop] = []
 
     def update(self, token: Token) -> None:
         """Take the next output token."""
@@ -150,6 +116,33 @@ class NearLoopDetector:
             self._barrier(token.reasoning)
         self._reader.update(token.text, self._position)
         self._code.update(token.text)
+
+    def read(self, tokens: Sequence[Token]) -> None:
+        """All tokens of an answer without reasoning at once, instead of :meth:`update` with each.
+
+        Words that are new while nothing is being copied are passed over; where a word stands is asked of
+        few.
+        """
+        words = Words([token.text for token in tokens])
+        if not words.whole:
+            for token in tokens:
+                self.update(token)
+            return
+        self._read = words
+        self._written.fill(words)
+        marks, seq = words.marks, self._written.seq
+        self._pass_over(dict(stood_before(seq, GRAM)), lambda n: (seq[n], *marks[n][1:]))
+
+    def _pass_over(self, before: Mapping[int, int], entry: Callable[[int], Entry]) -> None:
+        """Go on where a four-gram stands again, and until nothing is copied any more, or it is `_enough`."""
+        n, end = 0, len(self._written.seq)
+        for known in (*before, end):
+            n = max(n, known)
+            while n < end and (n in before or self._lag or self._sum or self._circling):
+                self._go_on(n, entry(n), before.get(n))
+                n += 1
+                if self._enough:
+                    return
 
     def finish(self, finish_reason: str | None) -> None:
         """A near-loop that the output left some words ago no longer stands. The last word, which may be
@@ -176,22 +169,26 @@ class NearLoopDetector:
     def _take(self, word: str, position: int) -> None:
         """The next whole word: does it go on with the copy, and what does that add up to?"""
         written = self._written
-        seq = written.seq
-        n = len(seq)
-        code, counts, figure, value = written.add(word, position)
-        totals = self._totals
-        totals.words += counts
-        totals.figures += figure
-        self._gram = gram = ((self._gram << _BITS) | code) & _MASK
+        n = len(written.seq)
+        entry = written.add(word, position)
+        self._spoken += entry[1]
+        self._figures += entry[2]
+        self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK
         last = self._index.get(gram)
         self._index[gram] = n
+        if last is not None or self._lag or self._sum or self._circling:
+            self._go_on(n, entry, last)
+        elif entry[2]:
+            written.counts(n, 0, entry[3])
+
+    def _go_on(self, n: int, entry: Entry, last: int | None) -> None:
+        """The word at n, where something is being copied or its four-gram stood before, up to `last`."""
+        code, counts, figure, value = entry
         lag = self._lag
-        if lag and seq[n - lag] == code:
+        if lag and self._written.seq[n - lag] == code:
             self._hit(n, counts)
-        else:
-            written.copied.append(0)
-            if lag or self._sum:
-                self._miss(counts)
+        elif lag or self._sum:
+            self._miss(counts)
         if last is not None and n - last != self._lag and (self._missed > 1 or not self._lag):
             self._follow(n, n - last)
         if figure:
@@ -209,10 +206,10 @@ class NearLoopDetector:
         self._missed = 0
         copied = self._written.copied
         again = copied[n - self._lag]
-        copied.append(2 if again else 1)
+        copied[n] = 2 if again else 1
         if counts:
             if not self._sum:
-                self._begin(n, self._lag)
+                self._begin(n, n, self._lag)
             if self._sum < MOST:
                 self._sum += 1
             if again:
@@ -229,7 +226,7 @@ class NearLoopDetector:
     def _turn(self, n: int, lag: int, counts: bool) -> None:
         """The last four words stood a moment ago."""
         if not self._circling:
-            self._circle = self._stretched(n - GRAM + 1, lag)
+            self._circle = self._stretched(n, n - GRAM + 1, lag)
             self._circle.third = CIRCLES
         self._circling += counts
         if self._current is not None:
@@ -243,18 +240,25 @@ class NearLoopDetector:
         if self._current is not None and self._current.circling and not self._circling:
             self._end(self._current)
 
-    def _end(self, found: _NearLoop) -> None:
+    def _end(self, found: NearLoop) -> None:
         found.standing = False
         self._current = None
 
-    def _stretched(self, first: int, lag: int) -> _Stretch:
-        totals = self._totals
-        return _Stretch(first, lag, _Totals(totals.words, totals.figures, self._reader.signs))
+    def _stretched(self, n: int, first: int, lag: int) -> Stretch:
+        """A copied stretch begins: what was counted up to the word at n is before it."""
+        before = None if self._read else self._counted(n)
+        return Stretch(first, lag, n, before, THIRD, bound(lag))
 
-    def _begin(self, first: int, lag: int) -> None:
-        """A copied stretch begins: what was counted so far is before it."""
-        self._stretch = self._stretched(first, lag)
-        self._stretch.steady = bound(lag)
+    def _counted(self, n: int) -> Totals:
+        """What was counted up to the word at n, the last one."""
+        return (
+            Totals(self._spoken, self._figures, self._reader.signs)
+            if self._read is None
+            else self._read.counted(n)
+        )
+
+    def _begin(self, n: int, first: int, lag: int) -> None:
+        self._stretch = self._stretched(n, first, lag)
         self._third = 0
 
     def _miss(self, counts: bool) -> None:
@@ -276,12 +280,12 @@ class NearLoopDetector:
 
     def _follow(self, n: int, lag: int) -> None:
         """Copy from elsewhere: the last four words stood there. What was charged for them is paid back."""
-        if self._sum and self._lag and not _akin(lag, self._lag):
+        if self._sum and self._lag and not akin(lag, self._lag):
             self._charge(JUMP)
         paid = self._sum > 0
         self._lag, self._missed = lag, 0
         if not paid:
-            self._begin(n - GRAM + 1, lag)
+            self._begin(n, n - GRAM + 1, lag)
         self._steady = GRAM
         self._stretch.steady = bound(lag)
         written = self._written
@@ -291,12 +295,16 @@ class NearLoopDetector:
             if before == 2 or (before and not again):
                 continue
             copied[i] = 2 if again else 1
-            if mark(written.mark_of(i)).word:
+            if self._says(i):
                 back = 1 + MISS if paid else 1
                 if not before:
                     self._sum = min(self._sum + back, MOST)
                 if again:
                     self._third += 1 if before else back
+
+    def _says(self, n: int) -> bool:
+        """Whether the word at n is one that says something."""
+        return mark(self._written.mark_of(n)).word
 
     def _count(self, n: int, value: int | None) -> None:
         """A figure that neither stays nor counts is a new word."""
@@ -306,11 +314,13 @@ class NearLoopDetector:
             if self._sum:
                 self._charge(MISS)
 
-    def _judge(self, n: int, stretch: _Stretch, lag: int) -> None:
+    def _judge(self, n: int, stretch: Stretch, lag: int) -> None:
         """Enough was copied: a near-loop, or something to be looked at again later."""
-        totals, before = self._totals, stretch.before
-        words, figures = totals.words - before.words, totals.figures - before.figures
-        every = words + figures + self._reader.signs - before.signs
+        if self._read is not None:
+            self._position = self._read.arrive(n, self._code)
+        before = stretch.before or self._counted(stretch.noticed)
+        words, figures, signs = (now - then for now, then in zip(self._counted(n), before, strict=True))
+        every = words + figures + signs
         text = self._written.text(n - lag + 1, n + 1)
         need = 0
         if figures > FIGURE_SHARE * every or words < WORD_SHARE * every:
@@ -334,10 +344,10 @@ class NearLoopDetector:
         need = max(need, stretch.steady if steady else stretch.third)
         first = self._dated(stretch)
         start = max(first - lag, 0)
-        self._current = _NearLoop(first, start, lag, self._position, need, steady, text, n, circling)
+        self._current = NearLoop(first, start, lag, self._position, need, steady, text, n, circling)
         self._found.append(self._current)
 
-    def _dated(self, stretch: _Stretch) -> int:
+    def _dated(self, stretch: Stretch) -> int:
         lowest = self._found[-1].last + 1 if self._found else 0
         return self._written.dated(stretch.first, stretch.lag, lowest)
 
@@ -352,7 +362,7 @@ class NearLoopDetector:
         self._index.clear()
         self._gram = self._lag = self._steady = 0
 
-    def _symptom(self, found: _NearLoop) -> Symptom:
+    def _symptom(self, found: NearLoop) -> Symptom:
         edits = self._written.copied.count(0, found.first, found.last + 1)
         copied = found.last + 1 - found.first - edits
         shown = found.text.rstrip() if len(found.text) <= 80 else f"{found.text[:77]}…"
@@ -366,13 +376,3 @@ class NearLoopDetector:
             detail={"period_words": found.period, "copied": copied, "edits": edits, "steady": found.steady},
             summary=f"{copied} words say again what was said, {edits} new ones among them: “{shown}”",
         )
-
-
-def _akin(one: int, other: int) -> bool:
-    """Whether two distances differ by a few words put in or left out, or lead to another copy of the
-    same period."""
-    short, long = sorted((one, other))
-    if long - short <= SHIFT:
-        return True
-    rest = long % short
-    return min(rest, short - rest) <= min(2 * SHIFT, short // 8)

@@ -18,7 +18,7 @@ from stresstest.detectors.flooding import FloodingDetector
 from stresstest.detectors.gibberish import GibberishDetector
 from stresstest.detectors.language import LanguageDetector
 from stresstest.detectors.loop import LoopDetector
-from stresstest.detectors.marks import ALONE
+from stresstest.detectors.marks import ALONE, LONGEST_PIECE
 from stresstest.detectors.near_loop import NearLoopDetector
 from stresstest.detectors.segment import TextFeed
 from stresstest.detectors.structure import StructureDetector
@@ -29,6 +29,9 @@ WARNED_BEFORE = 64
 """Tokens, about three sentences: an entropy change at most so long before a confirmed onset belongs to
 it. A longer reach would date an onset back to a change that the text survived."""
 
+HELD = 32
+"""Tokens that are held back at most until somebody asks."""
+
 _LOOPS = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
 _EXACT = (*_LOOPS, SymptomKind.TRUNCATION, SymptomKind.GIBBERISH)
 """Their onset is exact by definition, or dated by its own statistics (gibberish); nothing dates it back."""
@@ -38,7 +41,7 @@ _OWN_WORDS = (SymptomKind.FLOODING, SymptomKind.STRUCTURE_BREAK)
 _ENDLESS = (*_LOOPS, SymptomKind.FLOODING, SymptomKind.GIBBERISH)
 """Failures that have no sentence ends of their own."""
 
-_PIECE = re.compile(rf"[^\S\n]*(?:[{ALONE}]|[^\W{ALONE}]{{1,32}}|[^\w\s]|\n)|[^\S\n]+")
+_PIECE = re.compile(rf"[^\S\n]*(?:[{ALONE}]|[^\W{ALONE}]{{1,{LONGEST_PIECE}}}|[^\w\s]|\n)|[^\S\n]+")
 
 
 class Panel:
@@ -59,14 +62,16 @@ class Panel:
         gibberish = GibberishDetector(spec, self._feed)
         truncation = TruncationDetector(spec, self._feed)
         near_loop, flooding = NearLoopDetector(spec), FloodingDetector(spec)
-        on_tokens: tuple[Detector, ...] = (self._loop, near_loop, flooding, self._entropy, gibberish)
+        repetition: tuple[Detector, ...] = (self._loop, near_loop, flooding)
         on_spans: tuple[Detector, ...] = (language, self._structure)
-        self._detectors: tuple[Detector, ...] = (*on_tokens, *on_spans, truncation)
-        self._on_tokens = tuple(detector.update for detector in on_tokens)
+        self._detectors: tuple[Detector, ...] = (*repetition, self._entropy, gibberish, *on_spans, truncation)
+        self._on_tokens = tuple(detector.update for detector in repetition)
+        self._on_text = gibberish.update
         # These act only where a sentence or a line's head is complete, and truncation at the end.
         self._on_spans = tuple(detector.update for detector in on_spans)
         # Only these can find something between two spans; entropy proves nothing alone.
-        self._quick: tuple[Detector, ...] = (self._loop, near_loop, flooding, gibberish)
+        self._quick: tuple[Detector, ...] = (*repetition, gibberish)
+        self._held: list[Token] = []
         self._spans = self._spans_looked = 0
         self._tokens = 0
         self._looked = 0
@@ -76,23 +81,41 @@ class Panel:
     def update(self, token: Token) -> None:
         """Take the next output token. Reasoning is watched for loops and flooding only."""
         self._tokens += 1
-        self._feed.update(token)
+        self._held.append(token)
+        if len(self._held) >= HELD:
+            self._take()
+
+    def _take(self) -> None:
+        """Give the detectors what is held back: each all of it in a row, which costs half as much as all of
+        them token by token. What listens to the text takes it token by token, for it shares the feed."""
+        held = self._held
+        if not held:
+            return
         for update in self._on_tokens:
-            update(token)
-        spans = len(self._feed.sentences) + len(self._feed.heads)
-        if spans != self._spans:
-            self._spans = spans
-            for update in self._on_spans:
+            for token in held:
                 update(token)
-        if not self._shifted and (rise := self._entropy.rise) is not None:
-            self._shifted = True
-            self._structure.corroborate(rise)
+        feed, on_text, entropy = self._feed, self._on_text, self._entropy
+        sentences, heads = feed.sentences, feed.heads
+        for token in held:
+            feed.update(token)
+            entropy.update(token)
+            on_text(token)
+            spans = len(sentences) + len(heads)
+            if spans != self._spans:
+                self._spans = spans
+                for update in self._on_spans:
+                    update(token)
+            if not self._shifted and (rise := entropy.rise) is not None:
+                self._shifted = True
+                self._structure.corroborate(rise)
+        held.clear()
 
     @property
     def alarm(self) -> int | None:
         """The token at which a degeneration became certain, or None. Never changes once set."""
         if self._alarm is None and self._looked != self._tokens:
             self._looked = self._tokens
+            self._take()
             for detector in self._quick:
                 if detector.symptoms():
                     self._look(detector)
@@ -112,6 +135,7 @@ class Panel:
         if not self._finished:
             self._finished = True
             self._looked = -1
+            self._take()
             self._feed.close()
             for detector in self._detectors:
                 detector.finish(finish_reason)
@@ -119,6 +143,7 @@ class Panel:
 
     def verdict(self) -> Verdict:
         """What is known so far; after `finish`, of the whole output."""
+        self._take()
         symptoms = settled([symptom for detector in self._detectors for symptom in detector.symptoms()])
         confirmed = [symptom for symptom in symptoms if symptom.confirmed]
         first = min(confirmed, key=_precedence, default=None)
@@ -238,7 +263,7 @@ def _known(loop: Symptom, symptoms: list[Symptom]) -> Symptom:
         s.alarm
         for s in symptoms
         if s.kind is SymptomKind.NEAR_LOOP and s.confirmed and loop.onset <= s.alarm < loop.alarm
-        if _covers(loop, s.onset) or (s.onset < loop.onset and (s.end is None or s.end >= loop.onset))
+        if _covers(loop, s.onset) or _leads(s, loop)
     ]
     return replace(loop, alarm=min(alarms)) if alarms else loop
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from stresstest.detectors.features import Features
 from stresstest.detectors.flooding import FEW, OPEN_WORDS, SHARE, WINDOW
+from stresstest.detectors.glance import LoopGlance, NearLoopGlance
 from stresstest.detectors.loop import GRAM, MIN_REPEATED, OPEN_REPEATED
 from stresstest.detectors.near_loop import GRAM as NEAR_GRAM
 from stresstest.detectors.near_loop import THIRD
@@ -53,14 +54,46 @@ def suspect_repetition(seen: Features) -> Suspects:
     """
     endless = seen.cut >= ENDLESS
     at, source = repeated(seen.pieces, GRAM, seen.fences)
-    loop = (
-        _in_a_row(at, GRAM, seen.fences) | _at_the_end(seen.pieces, at, source, GRAM, seen.fences) | endless
-    )
+    loop = _in_a_row(at, GRAM, seen.fences) | _at_the_end(seen.pieces, at, source, GRAM, seen.fences)
+    for i in np.flatnonzero(loop & ~endless).tolist():
+        first, again = _of_text(i, at, source, GRAM, seen.fences)
+        end = int(seen.fences[i])
+        again = _standing(again, end - first, MIN_REPEATED - GRAM + 1)
+        loop[i] = LoopGlance(seen.pieces[first:end].tolist(), again).suspicious
     at, source = repeated(seen.words, NEAR_GRAM, seen.closes)
     near = _in_a_row(at, NEAR_GRAM, seen.closes) | _copying(at, source, len(seen.words), seen.closes)
     lengths = seen.closes - begins(seen.closes)
+    odd = endless | (seen.joined > 0)
+    for i in np.flatnonzero(near & ~odd).tolist():
+        first, again = _of_text(i, at, source, NEAR_GRAM, seen.closes)
+        words = slice(first, int(seen.closes[i]))
+        says = seen.says(words).tolist()
+        near[i] = NearLoopGlance(seen.words[words].tolist(), says, dict(again)).suspicious
     near |= endless | (seen.joined > JOINED * lengths)
-    return Suspects(loop, near, suspect_flood(seen) | endless)
+    return Suspects(loop | endless, near, suspect_flood(seen) | endless)
+
+
+def _standing(again: list[tuple[int, int]], end: int, least: int) -> list[tuple[int, int]]:
+    """Those in rows of at least so many places, or in the row that stands at the end."""
+    places = np.array([n for n, _ in again] + [end + 1])
+    rests = np.flatnonzero(np.diff(places) != 1) + 1
+    firsts = np.append(0, rests[:-1])
+    kept = [
+        again[a:b]
+        for a, b in zip(firsts.tolist(), rests.tolist(), strict=True)
+        if b - a >= least or places[b - 1] == end - 1
+    ]
+    return [each for row in kept for each in row]
+
+
+def _of_text(
+    text: int, at: Indices, source: Indices, gram: int, fences: Indices
+) -> tuple[int, list[tuple[int, int]]]:
+    """(the first place of a text; there, where a gram ends that stood before, and where it last ended)."""
+    first = int(fences[text - 1]) + 1 if text else 0
+    a, b = np.searchsorted(at, (first, int(fences[text]) - gram + 1)).tolist()
+    shift = first - gram + 1
+    return first, list(zip((at[a:b] - shift).tolist(), (source[a:b] - shift).tolist(), strict=True))
 
 
 def _in_a_row(at: Indices, gram: int, fences: Indices) -> Flags:

@@ -34,14 +34,18 @@ def repeated(hashes: Hashes, gram: int, fences: Indices) -> tuple[Indices, Indic
 
     The hash of a fence stands nowhere else.
     """
+    return again_at(_own(hashes, fences), gram)
+
+
+def again_at(hashes: Hashes, gram: int) -> tuple[Indices, Indices]:
+    """:func:`repeated` within one text."""
     n = len(hashes) - gram + 1
     if n < 2:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    own = _own(hashes, fences)
-    mixed = own[:n].copy()
+    mixed = hashes[:n].copy()
     for i in range(1, gram):
         mixed *= _MIX
-        mixed += own[i : i + n]
+        mixed += hashes[i : i + n]
     return _again(mixed)
 
 

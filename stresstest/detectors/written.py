@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 
 from stresstest.detectors.marks import is_alone, mark
+from stresstest.detectors.reading import Places, Words, coded
 
 Entry = tuple[int, bool, bool, int | None]
 """A word's code, whether it says something, whether it is a figure, and the figure's value."""
@@ -18,11 +19,12 @@ GIVEN_UP = 16
 class Written:
     """Marks by index. seq: a code for each; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy."""
 
-    __slots__ = ("_codes", "_entries", "_stepped", "_texts", "_values", "at", "copied", "seq")
+    __slots__ = ("_at", "_codes", "_entries", "_stepped", "_texts", "_values", "at", "copied", "seq")
 
     def __init__(self) -> None:
         self.seq: list[int] = []
-        self.at = array("L")
+        self._at = array("L")
+        self.at: array[int] | Places = self._at
         self.copied = bytearray()
         self._entries: dict[str, Entry] = {}
         self._codes: dict[str, int] = {}
@@ -41,8 +43,18 @@ class Written:
                 self._texts.append(text)
             entry = self._entries[word] = (code, counts, figure, value)
         self.seq.append(entry[0])
-        self.at.append(position)
+        self._at.append(position)
+        self.copied.append(0)
         return entry
+
+    def fill(self, words: Words) -> None:
+        """All words of an answer at once, instead of :meth:`add` with each."""
+        texts = [each.text for each in words.marks]
+        self.seq = coded(texts)
+        self._texts += dict.fromkeys(texts)
+        self.at = words.at
+        self.copied = bytearray(len(texts))
+        self._values = {n: (each.value, 0) for n, each in enumerate(words.marks) if each.figure}
 
     def mark_of(self, index: int) -> str:
         """The mark's text."""

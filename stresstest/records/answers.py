@@ -16,12 +16,13 @@ from stresstest.records.record import UnreadableError
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One choice of a body."""
+    """One choice of a body. known: False where the log kept no text of it."""
 
     text: str
     reasoning: str = ""
     finish_reason: str | None = None
     tokens: tuple[Token, ...] | None = None
+    known: bool = True
 
 
 def is_body(value: Any) -> bool:

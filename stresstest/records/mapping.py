@@ -21,6 +21,7 @@ TARGETS = (
     "completion_tokens",
     "start",
     "end",
+    "first_token",
     "model",
     "task",
     "language",
@@ -35,10 +36,12 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """fields: target → path of the user's own layout. keys: further values wanted, for grouping."""
+    """fields: target → path of the user's own layout. keys: further values wanted, for grouping.
+    textless: take a line without text too, for its times and counts."""
 
     fields: Mapping[str, Path] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
+    textless: bool = False
 
 
 def parse_fields(given: Sequence[str], keys: Sequence[str] = ()) -> Mapped:

@@ -18,9 +18,11 @@ class Record:
 
     id: the record's own, else ``source:line``. source/line: the file and its 1-based line (row, element).
     finish_reason: the server's word. max_tokens: the cap that was sent. start/end: seconds since the
-    epoch, or on whatever clock the log has. prompt_text: what was asked. prompt_key: what several answers
-    of one prompt share. reasoning: thought before the answer; it counts as tokens, not as answer.
-    tokens: the model's own, reasoning first, when logprobs were kept. extra: values of the keys to group by.
+    epoch, or on whatever clock the log has; first_token: when the first token came, on that clock.
+    prompt_text: what was asked. prompt_key: what several answers of one prompt share. reasoning: thought
+    before the answer; it counts as tokens, not as answer. tokens: the model's own, reasoning first, when
+    logprobs were kept. has_text: False where the log kept no text (a span, a line of times): nothing is known
+    of degeneration then. extra: values of the keys to group by.
     """
 
     id: str
@@ -36,10 +38,12 @@ class Record:
     completion_tokens: int | None = None
     start: float | None = None
     end: float | None = None
+    first_token: float | None = None
     prompt_text: str = ""
     prompt_key: str | None = None
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None
+    has_text: bool = True
     extra: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 

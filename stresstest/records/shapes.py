@@ -1,4 +1,4 @@
-"""Which log a line comes from, by its keys: plain, OpenAI batch output, bodies, LiteLLM, vLLM.
+"""Which log a line comes from, by its keys: plain, OpenAI batch output, bodies, LiteLLM, vLLM, OpenTelemetry.
 
 Every shape ends in the same :class:`Record`. Nothing is guessed from values; what is not there is None.
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from stresstest.records.answers import Answer, answers, is_body, joined
 from stresstest.records.mapping import TARGETS, Mapped, follow, parse_path, seconds, text, whole
+from stresstest.records.otel import is_otel, span_rows
 from stresstest.records.record import Raw, Record, UnreadableError
 
 _TEXT_KEYS = ("response", "output", "text", "completion", "generated_text", "content")
@@ -23,6 +24,8 @@ _FINISH_KEYS = ("finish_reason", "stop_reason")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _START_KEYS = ("start", "startTime", "start_time")
 _END_KEYS = ("end", "endTime", "end_time")
+_FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
+_TIMES = (*_START_KEYS, *_END_KEYS)
 _PROMPT_KEYS = ("messages", "prompt", "input")
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
@@ -30,9 +33,23 @@ _STANDARD = "standard_logging_object"
 
 
 def records(raw: Raw, source: str, line: int, mapped: Mapped) -> list[Record]:
-    """The answers of one line, one for each choice. Raises UnreadableError with the reason."""
+    """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
     row = raw if isinstance(raw, dict) else parsed(raw)
-    row = _unwrapped(row)
+    if not mapped.fields and is_otel(row):
+        return _of_spans(row, source, line, mapped)
+    return _of_row(_unwrapped(row), source, line, mapped)
+
+
+def _of_spans(row: dict[str, Any], source: str, line: int, mapped: Mapped) -> list[Record]:
+    """Every generation of an export; those that kept no text are left out unless they are asked for."""
+    found = span_rows(row)
+    wanted = [each for each in found if mapped.textless or "response" in each]
+    if not wanted:
+        raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
+    return [record for each in wanted for record in _of_row(each, source, line, mapped)]
+
+
+def _of_row(row: dict[str, Any], source: str, line: int, mapped: Mapped) -> list[Record]:
     body, about = _body(row, mapped)
     found = _answers(row, body, mapped)
     base = _base(row, body, about, source, line, mapped)
@@ -42,6 +59,7 @@ def records(raw: Raw, source: str, line: int, mapped: Mapped) -> list[Record]:
             base,
             id=f"{base.id}#{n}" if several else base.id,
             text=answer.text,
+            has_text=answer.known,
             reasoning=answer.reasoning,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=answer.tokens,
@@ -148,6 +166,8 @@ def _answers(row: Mapping[str, Any], body: dict[str, Any] | None, mapped: Mapped
         return [_completion_output(each) for each in outputs]
     if isinstance(outputs, str):
         return [Answer(outputs)]
+    if mapped.textless and any(row.get(key) is not None for key in _TIMES):
+        return [Answer("", known=False)]
     raise UnreadableError("no text in it")
 
 
@@ -204,6 +224,7 @@ def _base(
         or counted,
         start=seconds(at("start", *_START_KEYS)),
         end=seconds(at("end", *_END_KEYS)),
+        first_token=seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
         prompt_text=prompt,
         prompt_key=prompt_id or (digest(prompt) if prompt else None),
         extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},

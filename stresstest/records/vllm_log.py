@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import OrderedDict
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -30,6 +31,11 @@ _DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
 _PROMPT = re.compile(r"prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
+_MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
+_STAMP = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b")
+"""In vLLM's prefix, ``INFO 11-21 20:00:00 [logger.py:40]``."""
+_HEAD = 96
+_LEAP_YEAR = 2024
 
 REQUEST_MARKS = (b"Generated response ", b"Received request ")
 """What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
@@ -64,20 +70,24 @@ class RequestLog:
         answered = b"Generated response " in line
         if not answered and b"Received request " not in line and b" details: prompt: " not in line:
             return None
-        text = _message(line)
+        text, at = _message(line)
         if not answered:
-            self._remember(text)
+            self._remember(text, at)
             return None
         row = answer_row(text)
-        return None if row is None else {**self._asked.get(row["id"], {}), **row}
+        if row is None:
+            return None
+        return {**self._asked.get(row["id"], {}), **row, **({} if at is None else {"end": at})}
 
-    def _remember(self, line: str) -> None:
+    def _remember(self, line: str, at: float | str | None) -> None:
         received = _REQUEST.search(line)
         match = received or _DETAILS.search(line)
         if match is None:
             return
         self.requests += received is not None
         known = self._asked.setdefault(match["id"], {})
+        if at is not None:
+            known.setdefault("start", at)
         cap = _CAP.search(line, match.end())
         if cap:
             known["max_tokens"] = int(cap[1])
@@ -88,16 +98,34 @@ class RequestLog:
             self._asked.popitem(last=False)
 
 
-def _message(line: bytes) -> str:
-    """The line's text, or the message in it where the log was configured to write JSON."""
+def _message(line: bytes) -> tuple[str, float | str | None]:
+    """The line's text, or the message in it where the log was configured to write JSON; and its time."""
     if line.lstrip().startswith(b"{"):
         try:
             row = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError):
             raise UnreadableError("a line of the log that is not JSON") from None
         found = [row[key] for key in _MESSAGES if isinstance(row, dict) and isinstance(row.get(key), str)]
-        return found[0] if found else ""
-    return line.decode("utf-8", "replace")
+        times = [row[key] for key in _MOMENTS if isinstance(row, dict) and row.get(key)]
+        known = times[0] if times and isinstance(times[0], str | float | int) else None
+        return (found[0] if found else ""), known
+    text = line.decode("utf-8", "replace")
+    return text, _moment(text)
+
+
+def _moment(line: str) -> float | None:
+    """Seconds on the log's own clock, to the whole second: vLLM writes neither year nor fraction.
+
+    Every year counts as a leap year, so that a log may go through the end of February.
+    """
+    match = _STAMP.search(line[:_HEAD])
+    if match is None:
+        return None
+    try:
+        month, day, hour, minute, second = (int(each) for each in match.groups())
+        return datetime(_LEAP_YEAR, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def answer_row(line: str) -> dict[str, Any] | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from stresstest.model import SymptomKind
 from stresstest.model.scanned import GroupResult, LengthEffect, ScanResult, Shown
-from stresstest.report.text import NOT_MEASURED, SYMPTOM_WORDS, clean, count, percent
+from stresstest.report.glyphs import Glyphs, glyphs_for
+from stresstest.report.scan_notes import OTHER_LANGUAGE, notes, uncertified
+from stresstest.report.text import NOT_MEASURED, SYMPTOM_WORDS, clean, count, flat, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-OTHER_LANGUAGE = "other language than the group's"
-"""As `scan` names this source of a language."""
 SHOWN_GROUPS = 40
 """Groups that are explained one by one below the table; with more of them the table must do."""
+_SAFE = "safe max_tokens"
+_NARROW = 76
+"""Columns of a terminal, below which the table leaves two out."""
 
 
 def print_scan(console: Console, result: ScanResult) -> None:
@@ -29,8 +31,11 @@ def print_scan(console: Console, result: ScanResult) -> None:
         _print_limit(console, group)
     for note in notes(result):
         console.print(Text(clean(note), style="dim"))
+    nothing = uncertified(result)
+    if nothing:
+        console.print(Text(nothing, style="yellow"))
     for n, shown in enumerate(result.worst, 1):
-        _print_worst(console, n, shown)
+        _print_worst(console, n, shown, glyphs_for(console))
 
 
 def _print_table(console: Console, result: ScanResult) -> None:
@@ -39,18 +44,22 @@ def _print_table(console: Console, result: ScanResult) -> None:
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     for key in result.group_by or ("",):
-        table.add_column(clean(key), overflow="fold")
-    for name in ("requests", "degenerate", "95 % interval", "Dharma", "wasted", _limit_header(result)):
-        table.add_column(name, justify="right", no_wrap=name != "safe max_tokens")
+        table.add_column(Text(clean(key)), overflow="fold")
+    names = ["requests", "degenerate", "95 % interval", "Dharma", "wasted", _limit_header(result)]
+    # A narrow terminal keeps the groups legible; the rest is in --json.
+    narrow = console.width < _NARROW
+    for name in names[:2] + names[4 if narrow else 2 :]:
+        wraps = name == _SAFE
+        table.add_column(name, justify="right", no_wrap=not wraps, min_width=10 if wraps else None)
     for group in result.groups:
         values = [Text(clean(value or NOT_MEASURED)) for value in group.key.values()] or [Text("all")]
         low, high = group.rate_ci
+        interval = f"{_share(low).removesuffix(' %')}–{_share(high)}"
         table.add_row(
             *values,
             count(group.requests),
             Text(_share(group.rate), style="bold red" if group.degenerate else "bold green"),
-            f"{_share(low).removesuffix(' %')}–{_share(high)}",
-            _share(group.dharma_rate),
+            *(() if narrow else (interval, _share(group.dharma_rate))),
             _share(group.wasted / group.total if group.total else None),
             Text(_limit(group), style="bold"),
         )
@@ -59,7 +68,7 @@ def _print_table(console: Console, result: ScanResult) -> None:
 
 def _limit_header(result: ScanResult) -> str:
     units = {group.unit for group in result.groups}
-    return "T, words" if units == {"words"} else "safe max_tokens"
+    return "T, words" if units == {"words"} else _SAFE
 
 
 def _limit(group: GroupResult) -> str:
@@ -138,95 +147,19 @@ def length_sentence(effect: LengthEffect) -> str:
     )
 
 
-def notes(result: ScanResult) -> list[str]:
-    """What a reader must know of the numbers: damage, units, languages, clusters, samples."""
-    found = []
-    standing = [group.threshold for group in result.groups if group.threshold.certified]
-    if standing:
-        alpha, confidence = percent(standing[0].alpha), percent(standing[0].confidence)
-        found.append(
-            f"T: with {confidence} confidence at most {alpha} of the requests that run so long degenerate "
-            "by then."
-        )
-    if result.damaged:
-        found.append(f"{count(result.damaged)} damaged lines were left out; {_first(result)}")
-    empty = sum(group.empty for group in result.groups)
-    if empty:
-        found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
-    units = Counter[str]()
-    sources, languages = Counter[str](), Counter[str]()
-    for group in result.groups:
-        units[group.unit] += group.requests
-        sources.update(group.language_sources)
-        languages.update(group.languages)
-    if units["words"]:
-        found.append(
-            "Lengths are in words (punctuation marks and line breaks count too): the records have no token "
-            "counts. For max_tokens give --tokenizer FILE, or records with completion_tokens."
-        )
-    if units["tokens (estimate)"]:
-        found.append(
-            "Token positions are estimates: completion_tokens spread over the text. "
-            "--tokenizer FILE is exact."
-        )
-    found += _language_notes(sources, languages)
-    dharma = sum(group.dharma_known for group in result.groups)
-    if dharma < result.requests:
-        known = f"of {count(dharma)} requests" if dharma else "of no request"
-        found.append(
-            "Dharma (DharmaOCR's rule: ended by the cap, and the tail stands four times) needs a finish "
-            f"reason, or a cap and token counts: known {known} out of {count(result.requests)}."
-        )
-    repeated = [g for g in result.groups if g.prompts is not None and g.prompts < g.requests]
-    if repeated:
-        found.append(
-            "Prompts with several outputs count as clusters: wider intervals, and one output of each for the "
-            "threshold."
-        )
-    if any(group.sampled for group in result.groups):
-        found.append("Thresholds of very large groups stand on a random part of their prompts.")
-    return found
-
-
-def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:
-    words = {
-        "record": "said by the record",
-        "given": "given by --lang",
-        "group": "inferred from the group's first answers",
-        "prompt": "that of the prompt",
-        OTHER_LANGUAGE: "its own, plainly another than its group's",
-        "answer": "inferred from the start of the answer itself",
-        "unknown": "not known, so drift was not looked for",
-    }
-    if not sources:
-        return []
-    ways = "; ".join(f"{words.get(source, source)} ({count(n)})" for source, n in sources.most_common())
-    most = [f"{language} {count(n)}" for language, n in languages.most_common(6) if language != "unknown"]
-    return [f"Wanted language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
-
-
-def _first(result: ScanResult) -> str:
-    shown = "; ".join(result.damaged_examples[:2])
-    return f"for example {shown}" if shown else ""
-
-
-def _print_worst(console: Console, n: int, shown: Shown) -> None:
+def _print_worst(console: Console, n: int, shown: Shown, glyphs: Glyphs) -> None:
     from rich.text import Text
 
     head = Text(f"\n{n}. {clean(shown.id)}", style="bold")
     head.append(f"  {SYMPTOM_WORDS[shown.symptom]}, score {shown.score:.2f}", style="red")
     console.print(head)
-    text = Text(f"… {_flat(shown.before)}", style="dim")
-    text.append(" ▶ ", style="bold red")
-    text.append(_flat(shown.after), style="red")
-    text.append(" …", style="dim")
+    text = Text(f"{glyphs.more} {flat(shown.before)}", style="dim")
+    text.append(f" {glyphs.here} ", style="bold red")
+    text.append(flat(shown.after), style="red")
+    text.append(f" {glyphs.more}", style="dim")
     console.print(text)
     if shown.summary:
-        console.print(Text(_flat(shown.summary), style="yellow"))
-
-
-def _flat(text: str) -> str:
-    return " ".join(clean(text).split())
+        console.print(Text(flat(shown.summary), style="yellow"))
 
 
 def _share(share: float | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from stresstest.model.scanned import GroupResult, ScanResult
+from stresstest.report.document import threshold_document
 
 
 def scan_document(result: ScanResult) -> dict[str, Any]:
@@ -29,16 +30,10 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "dharma_rate": group.dharma_rate,
         "symptoms": dict(group.symptoms),
         "threshold": {
+            **threshold_document(threshold),
             "tokens": threshold.tokens if group.unit != "words" else None,
             "words": threshold.tokens if group.unit == "words" else None,
             "unit": group.unit,
-            "alpha": threshold.alpha,
-            "confidence": threshold.confidence,
-            "n": threshold.n,
-            "onsets": threshold.onsets,
-            "certified": threshold.certified,
-            "censored_at": threshold.censored_at,
-            "lacking": threshold.lacking,
         },
         "safe_max_tokens": group.safe_max_tokens,
         "healthy_cut": group.healthy_cut,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from stresstest.records import Damaged
-from stresstest.report.text import clean, count, duration
+from stresstest.report.text import count, duration, flat
 
 _EVERY_S = 5.0
 
@@ -29,7 +29,7 @@ class SilentScan:
         pass
 
     def _say(self, text: str) -> None:
-        self._out.write(f"{clean(text)}\n")
+        self._out.write(f"{flat(text)}\n")
         self._out.flush()
 
 
@@ -84,7 +84,7 @@ class LiveScan(SilentScan):
     def _say(self, text: str) -> None:
         from rich.text import Text
 
-        self._console.print(Text(clean(text), style="yellow"), soft_wrap=True)
+        self._console.print(Text(flat(text), style="yellow"), soft_wrap=True)
 
 
 def progress_line(done: int, total: int | None, requests: int, degenerate: int, elapsed: float) -> str:

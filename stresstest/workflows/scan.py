@@ -60,7 +60,7 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
     workers = settings.workers or workers_by_default()
     interrupted = False
     with _verdicts(settings) as out:
-        batches = judged(_work(settings), settings.job, workers)
+        batches = judged(work(settings.files, settings.job), settings.job, workers)
         try:
             for batch in batches:
                 state.take(batch, out)
@@ -166,17 +166,17 @@ def _verdicts(settings: ScanSettings) -> Iterator[IO[bytes] | None]:
         raise UsageError(f"--out {settings.out} cannot be written: {error.strerror or error}.") from None
 
 
-def _work(settings: ScanSettings) -> Iterator[Work]:
+def work(files: Iterable[str], job: Job) -> Iterator[Work]:
     """Chunks of all files in order, each with what is known of its groups' languages by then.
 
     A group's language is told from its first answers in the first chunk of each file, so that it does not
     depend on how many workers there are.
     """
     languages: dict[Group, str] = {}
-    for name in settings.files:
+    for name in files:
         for n, chunk in enumerate(records.chunks(name)):
-            if n == 0 and settings.job.language is None:
-                languages = {**languages, **_languages(chunk, settings.job, languages)}
+            if n == 0 and job.language is None:
+                languages = {**languages, **_languages(chunk, job, languages)}
             yield chunk, languages
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from stresstest.detectors import PanelSpec, can_judge
 from stresstest.detectors.panel import judge_tokens, text_tokens
 from stresstest.detectors.recorded import Recorded, judge_many
+from stresstest.economics.spans import tail_repeats
 from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
 from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
@@ -128,7 +129,7 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         loops_to_end=verdict.loops_to_end,
         score=round(_score(verdict), 4),
         capped=capped,
-        tail_repeats=_tail_repeats(record.text),
+        tail_repeats=tail_repeats(record.text),
         ended=not verdict.degenerate and capped is not True and _end(record) in (STOP, _CLOSED),
         unresolved=_unresolved(record, verdict),
         cluster=_name(record.prompt_key),
@@ -239,11 +240,6 @@ def _breaks_off(text: str) -> bool:
     last = text[text.rfind("\n") + 1 :]
     signed = len(last.split()) <= 4 and not any(c.isdigit() for c in last) and last[:1].isalpha()
     return bool(text) and not text.endswith(_TERMINAL) and not (signed and len(last) < len(text))
-
-
-def _tail_repeats(text: str) -> bool:
-    """DharmaOCR's rule for the text: its last 15 characters stand in it four times."""
-    return bool(text) and text.count(text[-15:]) >= 4
 
 
 def _name(value: str | None) -> int:

@@ -136,9 +136,14 @@ def _tokenizer(path: str) -> Any:
         raise UsageError(f"--tokenizer {path} is no tokenizer.json: {str(error)[:120]}.") from None
 
 
-def _offsets(path: str, text: str) -> list[int]:
+def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:
+    """(ids, first character of each) of a text by a tokenizer that `require_tokenizer` has checked."""
     encoded = _tokenizer(path).encode(text, add_special_tokens=False)
-    return [start for start, _ in encoded.offsets]
+    return list(encoded.ids), [start for start, _ in encoded.offsets]
+
+
+def _offsets(path: str, text: str) -> list[int]:
+    return token_ids(path, text)[1]
 
 
 def length_class(record: Record, key: str | None) -> float | None:

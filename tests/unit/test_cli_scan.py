@@ -8,13 +8,41 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli import stresstest
+from stresstest.cli.main import main
+from tests.unit.test_cli import clean_environment, stresstest
 from tests.unit.test_panel import story
 from tests.unit.test_scan import LOOPING, corpus, write
+
+Called = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """`stresstest` in this process, where the language models are loaded once; answers as a process would.
+
+    The streams are pytest's; that they are guarded is tested where processes are started.
+    """
+
+    def call(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name in os.environ.keys() - clean_environment(tmp_path).keys():
+                patch.delenv(name)
+            for name, value in {**clean_environment(tmp_path), **env}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["stresstest", *args])
+            patch.setattr("stresstest.cli.main.guard_streams", lambda: None)
+            patch.chdir(tmp_path)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(args, int(ended.value.code or 0), said.out, said.err)
+
+    return call
 
 
 def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) -> None:
@@ -39,14 +67,14 @@ def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) 
     assert first["language_sources"] == {"group": 40}
 
 
-def test_the_table_fits_eighty_columns_and_shows_the_worst(tmp_path: Path) -> None:
+def test_the_table_fits_eighty_columns_and_shows_the_worst(tmp_path: Path, called: Called) -> None:
     """A table people paste: no line is broken by the terminal, hostile text stays text."""
     rows = corpus(80)
     evil = f"{story(1)}\x1b[31m[bold]\u202e {LOOPING}\x1b]0;owned\x07"
     rows[0] = {"id": "\x1b[2Jevil", "model": "x/[red]y", "response": evil, "finish_reason": "length"}
     path = write(tmp_path / "a.jsonl", rows)
     command = ("scan", path, "--group-by", "model", "--show", "2")
-    done = stresstest(*command, tmp_path=tmp_path, COLUMNS="80")
+    done = called(*command, COLUMNS="80")
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "requests degenerate 95 % interval" in done.stdout.splitlines()[0]
@@ -55,11 +83,11 @@ def test_the_table_fits_eighty_columns_and_shows_the_worst(tmp_path: Path) -> No
     assert not any(sign in done.stdout for sign in ("\x1b", "\u202e", "\x07"))
 
 
-def test_damaged_lines_are_named_on_stderr(tmp_path: Path) -> None:
+def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> None:
     """Named where progress goes; the answers beside them are judged."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "Good."}\nnonsense\n', encoding="utf-8")
-    done = stresstest("scan", str(path), "--json", tmp_path=tmp_path)
+    done = called("scan", str(path), "--json")
     assert (done.returncode, json.loads(done.stdout)["damaged"]) == (0, 1)
     assert f"damaged: {path}:2: not JSON" in done.stderr
 
@@ -81,19 +109,19 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path) -> None:
     ],
 )
 def test_empty_states_and_mistakes(
-    tmp_path: Path, content: str | None, args: tuple[str, ...], code: int, said: str
+    tmp_path: Path, called: Called, content: str | None, args: tuple[str, ...], code: int, said: str
 ) -> None:
     """Usage 2, nothing to judge 4; one sentence that names what was wrong; never a traceback."""
     path = tmp_path / "a.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
-    done = stresstest("scan", str(path), *args, tmp_path=tmp_path)
+    done = called("scan", str(path), *args)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path) -> None:
+def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path, called: Called) -> None:
     """Both could pass for health or failure of the group: they are counted beside its rate."""
     italian = " ".join(
         f"Il mare era {word} e la barca tornava piano verso il porto, mentre le donne aspettavano."
@@ -101,10 +129,10 @@ def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path) 
     )
     texts = [*(story(5, seed=n) for n in range(12)), italian, "", ""]
     path = write(tmp_path / "a.jsonl", [{"text": text, "finish_reason": "stop"} for text in texts])
-    (group,) = json.loads(stresstest("scan", path, "--json", tmp_path=tmp_path).stdout)["groups"]
+    (group,) = json.loads(called("scan", path, "--json").stdout)["groups"]
     assert (group["empty"], group["degenerate"]) == (2, 0)
     assert group["language_sources"]["other language than the group's"] == 1
-    shown = " ".join(stresstest("scan", path, tmp_path=tmp_path).stdout.split())
+    shown = " ".join(called("scan", path).stdout.split())
     assert "Empty answers: 2." in shown
     assert "nothing degenerates; 1 in another language than the group's" in shown
 
@@ -123,8 +151,8 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert process.stdin is not None
-    lines = "".join(json.dumps(row) + "\n" for row in corpus(400)).encode()
-    for _ in range(10):
+    lines = "".join(json.dumps(row) + "\n" for row in corpus(40)).encode()
+    for _ in range(100):
         process.stdin.write(lines)
         process.stdin.flush()
     deadline = time.monotonic() + 60

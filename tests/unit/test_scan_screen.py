@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from stresstest.detectors import PanelSpec, judge_text
 from stresstest.detectors.features import features, piece_count
 from stresstest.detectors.fold import folded
+from stresstest.detectors.loop import LoopDetector
+from stresstest.detectors.near_loop import NearLoopDetector
 from stresstest.detectors.panel import text_tokens
 from stresstest.detectors.recorded import Recorded, judge_many, judge_recorded
 from stresstest.detectors.screen import OPEN_TAIL, healthy, suspicions
 from stresstest.detectors.windows import climb, dense, gaps, highest, nearby, repeated, rows
+from stresstest.model import Token
 from tests.unit.test_panel import LOOP, story
 
 EN = PanelSpec(language="en")
@@ -84,6 +87,28 @@ _TEXTS = st.builds(
     st.builds(story, st.integers(0, 4), st.integers(0, 30)),
     st.sampled_from(["", "", "\n\nAnd then the old keeper walked to the", "\n```\ncode"]),
 )
+
+
+@given(
+    _TEXTS
+    | st.text("ab1 \n.,_é中", max_size=200)
+    | st.builds(lambda n, m: "x" * n + " ab c" * m, st.integers(60, 6000), st.integers(0, 60)),
+    st.sampled_from(["stop", "length"]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_answer_read_at_once_is_read_token_by_token(text: str, reason: str, lines: bool) -> None:
+    """What a detector passes over while it reads changes nothing: the same symptoms, the same candidates."""
+    tokens = [Token(line) for line in text.splitlines(keepends=True)] if lines else text_tokens(text)
+    for make in (LoopDetector, NearLoopDetector):
+        online, offline = make(EN), make(EN)
+        for token in tokens:
+            online.update(token)
+        offline.read(tokens)
+        for detector in (online, offline):
+            detector.finish(reason)
+        assert offline.symptoms() == online.symptoms()
+        assert offline.open_from == online.open_from
 
 
 @given(_TEXTS, st.sampled_from(["stop", "length", None]), st.sampled_from(["en", "it", None]))
@@ -169,7 +194,7 @@ def test_what_has_no_long_loop_is_not_folded(text: str) -> None:
     assert folded(text) is None
 
 
-@given(st.text(max_size=200) | st.text("ab1 \n.,_'é中한ก🙂\u0301\x00", max_size=300))
+@given(st.text(max_size=200) | st.text("ab1 \n.,_'é中한ก🙂\u0301\u3000\x00", max_size=300))
 @settings(max_examples=200, deadline=None)
 def test_pieces_are_counted_as_the_panel_cuts_them(text: str) -> None:
     """The count of the fast path and of the panel are one scale, in every script."""

@@ -1,0 +1,101 @@
+"""What a reader must know of a scan's numbers: columns, units, languages, samples, missing limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stresstest.model.scanned import ScanResult
+from stresstest.report.text import count, percent
+
+OTHER_LANGUAGE = "other language than the group's"
+"""As `scan` names this source of a language."""
+
+
+def notes(result: ScanResult) -> list[str]:
+    """What a reader must know of the numbers: damage, units, languages, clusters, samples."""
+    found = []
+    standing = [group.threshold for group in result.groups if group.threshold.certified]
+    if standing:
+        alpha, confidence = percent(standing[0].alpha), percent(standing[0].confidence)
+        found.append(
+            f"T: with {confidence} confidence at most {alpha} of the requests that run so long degenerate "
+            "by then."
+        )
+    if result.damaged:
+        lines = "line was" if result.damaged == 1 else "lines were"
+        found.append(f"{count(result.damaged)} damaged {lines} left out; {_first(result)}")
+    empty = sum(group.empty for group in result.groups)
+    if empty:
+        found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
+    units = Counter[str]()
+    sources, languages = Counter[str](), Counter[str]()
+    for group in result.groups:
+        units[group.unit] += group.requests
+        sources.update(group.language_sources)
+        languages.update(group.languages)
+    if units["words"]:
+        found.append(
+            "Lengths are in words (punctuation marks and line breaks count too): the records have no token "
+            "counts. For max_tokens give --tokenizer FILE, or records with completion_tokens."
+        )
+    if units["tokens (estimate)"]:
+        found.append(
+            "Token positions are estimates: completion_tokens spread over the text. "
+            "--tokenizer FILE is exact."
+        )
+    found += _language_notes(sources, languages)
+    found.append(_columns(result))
+    repeated = [g for g in result.groups if g.prompts is not None and g.prompts < g.requests]
+    if repeated:
+        found.append(
+            "Prompts with several outputs count as clusters: wider intervals, and one output of each for the "
+            "threshold."
+        )
+    if any(group.sampled for group in result.groups):
+        found.append("Thresholds of very large groups stand on a random part of their prompts.")
+    return found
+
+
+def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:
+    words = {
+        "record": "said by the record",
+        "given": "given by --lang",
+        "group": "inferred from the group's first answers",
+        "prompt": "that of the prompt",
+        OTHER_LANGUAGE: "its own, plainly another than its group's",
+        "answer": "inferred from the start of the answer itself",
+        "unknown": "not known, so drift was not looked for",
+    }
+    if not sources:
+        return []
+    ways = "; ".join(f"{words.get(source, source)} ({count(n)})" for source, n in sources.most_common())
+    most = [f"{language} {count(n)}" for language, n in languages.most_common(6) if language != "unknown"]
+    return [f"Wanted language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
+
+
+def _columns(result: ScanResult) -> str:
+    """What two headers of the table mean."""
+    known = sum(group.dharma_known for group in result.groups)
+    dharma = "Dharma: share that ended by the cap with a tail that stands four times (DharmaOCR's rule)"
+    if known < result.requests:
+        where = f"{count(known)} of {count(result.requests)} requests" if known else "no request"
+        dharma += f"; it needs a finish reason, or a cap and token counts, known of {where}"
+    return f"wasted: share of the text from its onset on. {dharma}."
+
+
+def uncertified(result: ScanResult) -> str:
+    """What the missing limits mean; empty where there is one for every group."""
+    lacking = sum(not group.threshold.certified for group in result.groups)
+    if not lacking:
+        return ""
+    if lacking < len(result.groups):
+        return f"{lacking} of {len(result.groups)} groups have no certified limit; their rates hold."
+    return (
+        "Nothing is certified: these answers are too few, too short or fail too early for a limit. The rates "
+        "hold all the same; `stresstest run` measures a limit."
+    )
+
+
+def _first(result: ScanResult) -> str:
+    shown = "; ".join(result.damaged_examples[:2])
+    return f"for example {shown}" if shown else ""
