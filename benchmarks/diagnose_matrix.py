@@ -14,7 +14,10 @@ import json
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.diagnose_worlds import World, worlds
@@ -27,10 +30,12 @@ from stresstest.store import open_store
 from stresstest.workflows.diagnose import Diagnosed, Options, diagnose
 from stresstest.workflows.run import run_campaign
 
-SEED = 20261121
+SEED = 7_304_411
+"""Of the test. The worlds of seed 20261121 are for development: one of them changed a rule."""
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "diagnosis.md"
 _BEGIN, _END = "<!-- matrix -->\n", "<!-- /matrix -->"
 _ENOUGH = 16
+_MOST_TOKENS = 3
 _PLANES = ("system", "decoding", "context")
 UNREACHABLE = "no declared change clears"
 """Of these worlds "inconclusive" is the right answer."""
@@ -48,15 +53,19 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first world")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=1, help="worlds at once")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further world after so many")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--why", action="store_true", help="with ablations and remedy, which costs more")
     args = parser.parse_args()
     done = _read(args.out)
+    until = time.monotonic() + 60 * args.minutes
     if not args.write:
-        for world in worlds(args.count, args.seed)[args.first :]:
-            if world.name not in done:
-                row = measure(world, why=args.why)
-                done[world.name] = row
+        left = [w for w in worlds(args.count, args.seed)[args.first :] if w.name not in done]
+        with ThreadPoolExecutor(args.jobs) as jobs:
+            begun = [jobs.submit(_measured, world, until=until, why=args.why) for world in left]
+            for row in filter(None, (each.result() for each in as_completed(begun))):
+                done[row["name"]] = row
                 with args.out.open("a", encoding="utf-8") as out:
                     out.write(json.dumps(row) + "\n")
                 print(_line(row), flush=True)
@@ -73,6 +82,14 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {row["name"]: row for row in rows}
+
+
+def _measured(world: World, *, until: float, why: bool) -> dict[str, Any] | None:
+    """The world's row, from a process of its own; None where the time is over."""
+    if time.monotonic() >= until:
+        return None
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return alone.submit(measure, world, why=why).result()
 
 
 def measure(world: World, *, why: bool = False) -> dict[str, Any]:
@@ -97,7 +114,6 @@ def measure(world: World, *, why: bool = False) -> dict[str, Any]:
         "run_tokens": found.run_tokens,
         "arm_tokens": found.arm_tokens,
         "child_tokens": found.child_tokens,
-        "explained_tokens": found.explained_tokens,
         "seconds": round(time.monotonic() - started, 1),
         "error": str(done.error) if done.error else None,
     }
@@ -171,7 +187,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     solvable = [r for r in rows if r["prompts"] >= _ENOUGH and r["kind"] != UNREACHABLE]
     undecided = [r for r in solvable if said(r) == "inconclusive"]
     chains = [r for r in rows if len(r["truth"]) != 1]
-    tokens = sorted(r["arm_tokens"] / n for r in rows if (n := r.get("explained_tokens")))
+    asked = [r for r in rows if r["arm_tokens"] and r["run_tokens"]]
     lines += [
         "",
         f"- {len(rows)} worlds; {right} of {len(conclusive)} conclusive verdicts name the right plane",
@@ -182,11 +198,16 @@ def page(rows: list[dict[str, Any]]) -> str:
         f"- whole chains right, of those of other than one link: {sum(map(chain_right, chains))} of "
         f"{len(chains)}",
     ]
-    if tokens:
-        lines.append(
-            f"- interventions cost {tokens[len(tokens) // 2]:.2f} (median) and at most {tokens[-1]:.2f} "
-            "times the tokens of the campaigns that they explain"
-        )
+    if asked:
+        arms = sorted(r["arm_tokens"] / r["run_tokens"] for r in asked)
+        every = sorted((r["arm_tokens"] + r["child_tokens"]) / r["run_tokens"] for r in asked)
+        under = sum(share <= _MOST_TOKENS for share in every)
+        lines += [
+            f"- output tokens, as a multiple of the stored run's: interventions {median(arms):.2f} (median), "
+            f"at most {arms[-1]:.2f}",
+            f"- the same with the campaigns that climbed on: {median(every):.2f}, at most {every[-1]:.2f}; "
+            f"{under} of {len(every)} diagnoses stay within {_MOST_TOKENS}",
+        ]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         kinds.setdefault(row["kind"], []).append(row)

@@ -11,6 +11,8 @@ from stresstest.model import Decoding
 _REPEATS = ("loop", "near_loop", "flooding")
 _LANGUAGES = ("it", "en", "fr")
 _TASKS = ("narrative", "technical", "qa")
+_SHORT_CONTEXT = 8_192
+"""Of worlds with a small KV cache, which must hold one whole sequence."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ class World:
 
     def toml(self) -> str:
         """The scenario file."""
-        engine = f"\n[engine]\nkv_cache_tokens = {self.kv_cache_tokens}\n" if self.kv_cache_tokens else ""
+        engine = ""
+        if self.kv_cache_tokens:
+            engine = f"\n[model]\nmax_model_len = {_SHORT_CONTEXT}\n"
+            engine += f"\n[engine]\nkv_cache_tokens = {self.kv_cache_tokens}\n"
         return f'name = "{self.name}"\n{engine}\n' + "\n\n".join(h.toml() for h in self.hazards) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 
 if TYPE_CHECKING:
     from stresstest.model import Diagnosis, Plane
-    from stresstest.workflows.diagnose import Diagnosed
+    from stresstest.workflows.diagnose import Diagnosed, Options
 
 EXAMPLES = """\b
 Examples:
@@ -21,8 +22,9 @@ Examples:
   stresstest diagnose 20261121-173000-4f2a --json
   stresstest diagnose --lang it --rigor quick
   stresstest diagnose latest --arms decoding,context --no-unmask
+  stresstest diagnose latest --more-failing 24 --budget-tokens 200000
 """
-_ELSEWHERE = {"base_url", "store", "api_key", "display"}
+_ELSEWHERE = {"base_url", "store", "api_key", "display", "budget_tokens"}
 
 
 @with_run_options
@@ -44,6 +46,13 @@ def command(
     no_why: Annotated[
         bool, typer.Option("--no-why", help="Leave out ablations and the trial of the remedy.")
     ] = False,
+    more_failing: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Ask for up to so many more answers where fewer prompts fail than the tests need.",
+        ),
+    ] = 0,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Find the plane of a failure (system, decoding, context) by changing one thing at a time.
@@ -56,7 +65,10 @@ def command(
     from stresstest.report.document import dumps
 
     try:
-        done = _play(options, run, arms, unmask=not no_unmask, why=not no_why)
+        chosen = _chosen(arms, unmask=not no_unmask, why=not no_why, more_failing=more_failing)
+        if run is not None:
+            chosen = replace(chosen, budget_tokens=options["budget_tokens"])
+        done = _play(options, run, chosen)
     except InterruptedEarlyError:
         if json_output:
             typer.echo(dumps(empty_diagnosis_document()))
@@ -65,22 +77,25 @@ def command(
         typer.echo(dumps(diagnosis_document(done.diagnosis, done.result)))
     else:
         print_diagnosis(stdout_console(), done.diagnosis, done.result)
-    _exit(done)
+    _exit(done, options["program"])
 
 
-def _play(
-    options: dict[str, Any], run: str | None, arms: str | None, *, unmask: bool, why: bool
-) -> Diagnosed:
+def _chosen(arms: str | None, *, unmask: bool, why: bool, more_failing: int) -> Options:
+    from stresstest.workflows.diagnose import Options
+
+    return Options(planes=_planes(arms), unmask=unmask, why=why, more_failing=more_failing)
+
+
+def _play(options: dict[str, Any], run: str | None, chosen: Options) -> Diagnosed:
     from stresstest.cli.run import until_interrupted
     from stresstest.execution.eventloop import run as run_loop
     from stresstest.model import Diagnosis
     from stresstest.store import open_store
-    from stresstest.workflows.diagnose import Diagnosed, Options, diagnose
+    from stresstest.workflows.diagnose import Diagnosed, diagnose
     from stresstest.workflows.run import run_campaign
 
     if run is not None:
         _refuse_run_options(options["given"])
-    chosen = Options(planes=_planes(arms), unmask=unmask, why=why)
     settings = run_settings(options) if run is None else None
     store = open_store(options["store"])
     progress = progress_for(options["display"])
@@ -111,7 +126,7 @@ def _play(
 
 
 def _refuse_run_options(given: set[str]) -> None:
-    """A stored run is diagnosed as it was measured: only where the server is may be new."""
+    """A stored run is diagnosed as it was measured: only the server's address and the budget may be new."""
     other = sorted(given - _ELSEWHERE)
     if other:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in other)
@@ -136,21 +151,24 @@ def _planes(arms: str | None) -> tuple[Plane, ...]:
     return tuple(plane for plane in Plane if str(plane) in wanted)
 
 
-def _exit(done: Diagnosed) -> None:
+def _exit(done: Diagnosed, program: str) -> None:
     run_id = done.result.run.id
     if done.error is not None:
         show_error(done.error)
-        _say_resume(done.diagnosis, run_id)
+        _say_resume(program, done.diagnosis, run_id)
         raise typer.Exit(ExitCode.ENDPOINT)
     if done.interrupted:
-        _say_resume(done.diagnosis, run_id)
+        _say_resume(program, done.diagnosis, run_id)
         raise typer.Exit(ExitCode.INTERRUPTED)
-    if not done.diagnosis.conclusive:
+    if done.over_budget:
+        sys.stderr.write("Stopped: the budget is spent. A larger --budget-tokens goes on from here.\n")
+        _say_resume(program, done.diagnosis, run_id)
+    if done.over_budget or not done.diagnosis.conclusive:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _say_resume(found: Diagnosis, run_id: str) -> None:
+def _say_resume(program: str, found: Diagnosis, run_id: str) -> None:
     links = len(found.chain)
     sys.stderr.write(
-        f"What was measured is kept ({links} links known). Go on with: stresstest diagnose {run_id}\n"
+        f"What was measured is kept ({links} links known). Go on with: {program} diagnose {run_id}\n"
     )

@@ -34,12 +34,16 @@ def command(
     grid: Annotated[
         bool, typer.Option("--grid", help="Every combination, instead of one parameter at a time.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure every cell anew, also those that the store has.")
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Measure several settings side by side: the smallest change that works, and what it breaks.
 
-    Each cell is a run of its own in the store. Without --grid one parameter at a time is moved away from the
-    first value of each.
+    Each cell is a run of its own in the store; one that is there already with the same settings, prompts and
+    server is taken as it is, so that an interrupted sweep goes on when it is asked for again. Without --grid
+    one parameter at a time is moved away from the first value of each.
     """
     from stresstest.model.sweep import Sweep
     from stresstest.report.document import dumps
@@ -47,7 +51,7 @@ def command(
 
     params = _parsed(param or [])
     try:
-        done = _play(options, params, grid=grid)
+        done = _play(options, params, grid=grid, fresh=fresh)
     except InterruptedEarlyError:
         if json_output:
             typer.echo(dumps(sweep_document(Sweep((), complete=False))))
@@ -74,7 +78,7 @@ def _parsed(params: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _play(options: dict[str, Any], params: dict[str, list[str]], *, grid: bool) -> Swept:
+def _play(options: dict[str, Any], params: dict[str, list[str]], *, grid: bool, fresh: bool) -> Swept:
     from stresstest.cli.run import until_interrupted
     from stresstest.execution.eventloop import run as run_loop
     from stresstest.store import open_store
@@ -87,7 +91,9 @@ def _play(options: dict[str, Any], params: dict[str, list[str]], *, grid: bool) 
 
     async def play(stop: asyncio.Event) -> Swept:
         api_key = options["api_key"]
-        return await sweep(settings, params, store, progress, grid=grid, api_key=api_key, stop=stop)
+        return await sweep(
+            settings, params, store, progress, grid=grid, fresh=fresh, api_key=api_key, stop=stop
+        )
 
     try:
         return run_loop(until_interrupted(play))

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from stresstest.model import Ablation, Generation
 from stresstest.threshold import onset_ratio
 
 OPEN, LONGER = "open structure", "twice the length"
-PROMPTS = 8
+LONGER_PROMPTS = 6
+"""One more than a ratio of medians needs."""
+_OPEN_PROMPTS = range(3, 9)
+_SEEN = 0.01
+_FEWEST = 3
+
+
+def open_prompts(run: Sequence[Generation], window: int) -> int:
+    """Fewest open prompts of which none would have to fail for the structure to be seen to matter."""
+    from scipy.stats import fisher_exact
+
+    failed, n = _by(run, window, _place(run, window))
+    for many in _OPEN_PROMPTS:
+        if n and fisher_exact([[0, many], [failed, n - failed]]).pvalue <= _SEEN:
+            return many
+    return _OPEN_PROMPTS[-1]
 
 
 def compared(name: str, answers: Sequence[Generation], run: Sequence[Generation], window: int) -> Ablation:
     """answers: asked in the other way, watched up to `window` tokens. run: the run's certifying ones."""
-    here, there = _by(answers, window), _by(run, window)
+    place = _place(run, window)
+    here, there = _by(answers, window, place), _by(run, window, place)
     onsets = [o for g in answers if (o := g.verdict.onset) is not None and o <= window]
     own = [o for g in run if (o := g.verdict.onset) is not None and o <= window]
     ratio = onset_ratio(own, onsets)
@@ -39,15 +56,22 @@ def compared(name: str, answers: Sequence[Generation], run: Sequence[Generation]
     return replace(found, sentence=_sentence(found))
 
 
-def _by(answers: Sequence[Generation], window: int) -> tuple[int, int]:
-    """(degenerate by `window`, of those that failed or were observed so far)."""
+def _place(run: Sequence[Generation], window: int) -> float:
+    """Where the run fails: the median of its onsets in the window."""
+    onsets = [o for g in run if (o := g.verdict.onset) is not None and o <= window]
+    return median(onsets) if onsets else float(window)
+
+
+def _by(answers: Sequence[Generation], window: int, place: float) -> tuple[int, int]:
+    """(degenerate by `window`, of those that failed or got past `place` in health).
+
+    An answer that ends before it, in good order or not, tells nothing of what would have happened there.
+    """
     failed = sum(1 for g in answers if g.verdict.onset is not None and g.verdict.onset <= window)
     healthy = sum(
         1
         for g in answers
-        if g.failure is None
-        and (g.verdict.onset is None or g.verdict.onset > window)
-        and (g.verdict.observed >= 0.9 * window or g.finish_reason == "stop")
+        if (g.verdict.onset is None or g.verdict.onset > window) and g.verdict.observed > place
     )
     return failed, failed + healthy
 
@@ -55,13 +79,12 @@ def _by(answers: Sequence[Generation], window: int) -> tuple[int, int]:
 def _sentence(found: Ablation) -> str:
     counts = f"{found.failed} of {found.n} fail against {found.run_failed} of {found.run_n}"
     if found.name == OPEN:
-        if (
-            found.p is not None
-            and found.p <= 0.05
-            and found.failed * found.run_n < found.run_failed * found.n
-        ):
+        less = found.failed * found.run_n < found.run_failed * found.n
+        if less and found.p is not None and found.p <= 0.05:
             return f"Without the numbered structure {counts} (p = {found.p:.2g}): the structure matters."
-        return f"Without the numbered structure {counts}: the structure is not what fails."
+        if found.n >= _FEWEST and 2 * found.failed * found.run_n >= found.run_failed * found.n:
+            return f"Without the numbered structure {counts}: the structure is not what fails."
+        return f"Without the numbered structure {counts}: too few got that far to tell."
     if found.ratio is None:
         return f"Asked for twice the length, {counts}; too few onsets for a ratio."
     ratio = f"onsets come at {found.ratio:.2f} times the place (90 % interval {found.lo:.2f}-{found.hi:.2f})"

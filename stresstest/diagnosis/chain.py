@@ -9,21 +9,26 @@ from math import ceil
 from statistics import median
 
 from stresstest.diagnosis.arms import ALONE, BOTH, CONTEXT, UNCHANGED
-from stresstest.diagnosis.exact import Comparison, compare, prompts_needed
+from stresstest.diagnosis.exact import Comparison, can_still_clear, compare, prompts_needed
 from stresstest.diagnosis.forks import Fork, family
 from stresstest.model import Arm, ArmResult, Basis, Generation, Plane, SymptomKind
 
 REPRODUCED = 0.5
-"""Share of the forks that must fail unchanged: below it there is nothing for an arm to clear."""
+"""Share of the forks that must fail unchanged: below it there is little for an arm to clear."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One fork under one arm. onset: 1-based token of the whole answer, None without one."""
+    """One fork under one arm. onset: 1-based token of the whole answer, None without one.
+
+    short: it ended in good order before the place where the original failed, with less than was asked for.
+    It never got there, so it tells nothing of what would have happened.
+    """
 
     failed: bool
     onset: int | None
     symptom: SymptomKind | None
+    short: bool = False
 
 
 @dataclass(slots=True)
@@ -38,7 +43,13 @@ class Outcome:
 
     @property
     def failures(self) -> dict[str, bool]:
-        return {key: answer.failed for key, answer in self.answers.items()}
+        """Whether it failed, by fork, of those that tell."""
+        return {key: answer.failed for key, answer in self.answers.items() if not answer.short}
+
+    @property
+    def short(self) -> set[str]:
+        """Forks that tell nothing."""
+        return {key for key, answer in self.answers.items() if answer.short}
 
     @property
     def symptoms(self) -> Counter[str]:
@@ -54,12 +65,22 @@ class Outcome:
         return Counter(family(a.symptom) for a in self.answers.values() if a.failed)
 
 
-def judged(fork: Fork, generation: Generation) -> Answer:
+def judged(fork: Fork, generation: Generation, *, truncated: bool = False) -> Answer:
     """What a continuation shows; its first token stands behind the fork's cut, whatever was kept."""
     onset = generation.verdict.onset
     whole = None if onset is None else fork.cut + onset
     failed = whole is not None and whole <= fork.window
-    return Answer(failed, whole, generation.verdict.symptom)
+    return Answer(
+        failed, whole, generation.verdict.symptom, not failed and _short(fork, generation, truncated)
+    )
+
+
+def _short(fork: Fork, generation: Generation, truncated: bool) -> bool:
+    if generation.finish_reason != "stop" or fork.cut + generation.verdict.tokens >= fork.onset:
+        return False
+    asked, got = generation.job.units, generation.verdict.units
+    unseen = fork.units_before if truncated else 0
+    return asked is None or got is None or got + unseen < asked
 
 
 def result(outcome: Outcome, unchanged: Outcome, arms: int) -> ArmResult:
@@ -81,6 +102,7 @@ def result(outcome: Outcome, unchanged: Outcome, arms: int) -> ArmResult:
         median_onset=outcome.median_onset,
         tokens=outcome.tokens,
         lost=outcome.lost,
+        short=len(outcome.short),
     )
 
 
@@ -108,7 +130,7 @@ def decide(outcomes: Mapping[str, Outcome], *, arms: int, forks: int) -> Decisio
     if alone is not None and result(alone, unchanged, arms).clears:
         return Decision(Plane.SYSTEM, Basis.CONFIRMED, alone.arm)
     rate = _rate(unchanged)
-    if rate < REPRODUCED:
+    if rate < REPRODUCED or sum(unchanged.failures.values()) < needed:
         return Decision(None, None, lacking=_unstable(unchanged, rate, needed))
     for outcome in outcomes.values():
         if outcome.arm.plane is Plane.DECODING and result(outcome, unchanged, arms).clears:
@@ -116,7 +138,7 @@ def decide(outcomes: Mapping[str, Outcome], *, arms: int, forks: int) -> Decisio
     context = outcomes.get(CONTEXT)
     if context is not None and result(context, unchanged, arms).clears:
         return Decision(Plane.CONTEXT, Basis.CONFIRMED, context.arm)
-    return _both(outcomes, arms) or Decision(None, None, lacking=_nothing(outcomes, arms, needed, rate))
+    return two_at_once(outcomes, arms) or Decision(None, None, lacking=_nothing(outcomes, arms, needed, rate))
 
 
 def candidate(outcomes: Mapping[str, Outcome]) -> Outcome | None:
@@ -127,15 +149,15 @@ def candidate(outcomes: Mapping[str, Outcome]) -> Outcome | None:
         return None
     found = []
     for outcome in outcomes.values():
-        if outcome.arm.plane is Plane.DECODING and outcome.answers:
+        if outcome.arm.plane is Plane.DECODING and outcome.failures:
             other = sum(n for kind, n in outcome.families.items() if kind != usual[0][0])
-            healthy = sum(not a.failed for a in outcome.answers.values())
-            found.append(((other + healthy) / len(outcome.answers), outcome))
+            healthy = sum(not failed for failed in outcome.failures.values())
+            found.append(((other + healthy) / len(outcome.failures), outcome))
     best = max(found, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] > 0.5 else None
 
 
-def _both(outcomes: Mapping[str, Outcome], arms: int) -> Decision | None:
+def two_at_once(outcomes: Mapping[str, Outcome], arms: int) -> Decision | None:
     """Two planes at once: each change heals only where the other one has been made too.
 
     Each is proven in the other's background, by the same rule: the context arm against both changes for
@@ -183,6 +205,9 @@ def _nothing(outcomes: Mapping[str, Outcome], arms: int, needed: int, rate: floa
     tried = [o for o in outcomes.values() if o.arm.plane is not None]
     near = min((_comparison(o, outcomes[UNCHANGED], arms) for o in tried), key=lambda c: c.p, default=None)
     sentence = f"none of the {len(tried)} changes that were tried keeps these answers healthy"
+    if ending := [o for o in tried if 2 * len(o.short) > len(o.answers)]:
+        words = " and ".join(o.arm.changed for o in ending)
+        sentence += f"; under {words} most answers end before the place of the failure, which proves nothing"
     if near is not None and near.better and near.p < 0.05:
         more = max(ceil(needed / rate), near.n + needed)
         sentence += (
@@ -196,8 +221,7 @@ def _comparison(outcome: Outcome, unchanged: Outcome, arms: int) -> Comparison:
     return compare(unchanged.failures, outcome.failures, arms=arms)
 
 
-def can_clear(outcome: Outcome, unchanged: Mapping[str, bool], forks: Sequence[Fork], arms: int) -> bool:
-    """Whether the arm can still clear. Forks that the unchanged arm still owes count as failing there."""
-    full = {fork.key: unchanged.get(fork.key, True) for fork in forks}
-    best = {key: outcome.failures.get(key, False) for key in full}
-    return compare(full, best, arms=arms).clears
+def can_clear(outcome: Outcome, unchanged: Outcome, forks: Sequence[Fork], arms: int) -> bool:
+    """Whether the arm can still clear, at whatever look."""
+    keys, void = [fork.key for fork in forks], outcome.short | unchanged.short
+    return can_still_clear(unchanged.failures, outcome.failures, keys, arms=arms, void=void)

@@ -1,13 +1,13 @@
 """When does an intervention clear a failure? Exact tests on the same prompts, and when to stop asking.
 
 An arm clears if the same prompts that fail unchanged stay healthy under it: McNemar's exact one-sided test
-against the unchanged arm, and few failures left in absolute terms. With 16 prompts, 13 discordant pairs all
-one way suffice (2^-13 = 1.2e-4).
+against the unchanged arm, and few failures left in absolute terms. With 16 prompts, 14 discordant pairs all
+one way suffice among eight arms (2^-14 = 6.1e-5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb
@@ -15,7 +15,9 @@ from math import comb
 from stresstest.threshold import upper_bound
 
 LEVEL = 0.001
-"""Shared by all declared arms (Bonferroni)."""
+"""Shared by all declared arms and their looks (Bonferroni)."""
+LOOKS = (16, 24)
+"""Forks after which an arm is judged, declared before the first is sent."""
 MOST_LEFT = 0.30
 """One-sided 95 % upper bound of the failure rate that an arm may leave."""
 CONFIDENCE = 0.95
@@ -66,23 +68,46 @@ def compare(unchanged: Mapping[str, bool], arm: Mapping[str, bool], *, arms: int
         worse=worse,
         p=p,
         upper=upper,
-        clears=p <= LEVEL / max(1, arms) and upper <= MOST_LEFT,
+        clears=p <= _level(arms) and upper <= MOST_LEFT,
     )
 
 
-def can_still_clear(unchanged: Mapping[str, bool], arm: Mapping[str, bool], *, arms: int) -> bool:
-    """Whether the arm clears if every prompt that it still has to answer stays healthy.
+def _level(arms: int) -> float:
+    return LEVEL / (len(LOOKS) * max(1, arms))
 
-    `unchanged` must be complete. False decides the arm: the rest of it need not be sent.
+
+def looks(forks: int) -> tuple[int, ...]:
+    """How many of so many forks each look takes."""
+    last = min(forks, LOOKS[-1])
+    return (*(n for n in LOOKS if n < last), last)
+
+
+def can_still_clear(
+    unchanged: Mapping[str, bool],
+    arm: Mapping[str, bool],
+    prompts: Sequence[str],
+    *,
+    arms: int,
+    void: Collection[str] = (),
+) -> bool:
+    """Whether the arm clears at some look if each of `prompts` that it still has to answer stays healthy.
+
+    What the unchanged arm still owes counts as failing there; void: prompts of which one of the two tells
+    nothing. False decides the arm: the rest need not be sent, because no outcome of it could clear
+    (curtailment, which costs no error).
     """
-    best = {key: arm.get(key, False) for key in unchanged}
-    return compare(unchanged, best, arms=arms).clears
+    for n in looks(len(prompts)):
+        full = {key: unchanged.get(key, True) for key in prompts[:n] if key not in void}
+        best = {key: arm.get(key, False) for key in full}
+        if compare(full, best, arms=arms).clears:
+            return True
+    return False
 
 
 @cache
 def prompts_needed(arms: int) -> int:
     """Fewest failing prompts from which an arm that heals all of them can be seen to clear."""
     n = 1
-    while mcnemar(n, 0) > LEVEL / max(1, arms) or upper_bound(0, n, CONFIDENCE) > MOST_LEFT:
+    while mcnemar(n, 0) > _level(arms) or upper_bound(0, n, CONFIDENCE) > MOST_LEFT:
         n += 1
     return n

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from stresstest.diagnosis.evidence import lost
+from stresstest.diagnosis.exact import LOOKS
 from stresstest.model import Generation, SymptomKind, Token
 
-MOST_FORKS = 24
+MOST_FORKS = LOOKS[-1]
 WINDOW = 1.5
-"""A continuation is watched up to this multiple of the original onset."""
+"""A continuation is watched up to this multiple of the original onset, ..."""
+MOST_PAST = 600
+"""... but no more than so many tokens past it, unless `PAST_ONSET` is more."""
 SHORT_CONTEXT = 0.75
 """The context arm must stay below this share of the onset, kept units included, to be a short context: where
 that is less than `WINDOW`, all arms are watched that far only."""
@@ -36,6 +39,7 @@ class Fork:
 
     cut: output tokens kept. kept_from: 1-based first token of what the context arm keeps. onset: of the
     original. window: last output token (counted in the original answer) at which an onset is a failure.
+    units_before: units that the context arm leaves out.
     """
 
     source: Generation
@@ -43,6 +47,7 @@ class Fork:
     kept_from: int
     onset: int
     window: int
+    units_before: int = 0
 
     @property
     def key(self) -> str:
@@ -100,8 +105,9 @@ def cut(generation: Generation, pattern: str | None, *, scratch: bool = False) -
     onset = generation.verdict.onset
     if onset is None:
         raise ValueError(f"{generation.key} has no onset")
-    end = ceil(WINDOW * onset)
-    least = onset + max(LEAST_PAST, ceil(PAST_ONSET * onset))
+    past = ceil(PAST_ONSET * onset)
+    end = min(ceil(WINDOW * onset), onset + max(MOST_PAST, past))
+    least = onset + max(LEAST_PAST, past)
     if scratch:
         return Fork(generation, 0, 1, onset, max(end, least))
     starts = unit_starts(generation.tokens[: onset - 1], pattern)
@@ -111,7 +117,8 @@ def cut(generation: Generation, pattern: str | None, *, scratch: bool = False) -
     keep = where - 1
     kept_from = _kept_from(starts, where, onset)
     short = keep + floor(SHORT_CONTEXT * onset) - (where - kept_from)
-    return Fork(generation, keep, kept_from, onset, max(least, min(end, short)))
+    left_out = sum(start < kept_from for start in starts) if pattern else 0
+    return Fork(generation, keep, kept_from, onset, max(least, min(end, short)), left_out)
 
 
 def unit_starts(tokens: Sequence[Token], pattern: str | None) -> list[int]:

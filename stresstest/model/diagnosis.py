@@ -50,6 +50,7 @@ class ArmResult:
     failed, unchanged_failed: of n, any symptom inside the window. p: exact one-sided McNemar. upper:
     one-sided 95 % bound of the failure rate. decided_early: it could not clear any more and was stopped.
     tokens: output tokens it took, dropped ones included. lost: forks without an answer (service failures).
+    short: answers that ended in good order before the place of the failure; they are not among the n.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ArmResult:
     median_onset: float | None = None
     tokens: int = 0
     lost: int = 0
+    short: int = 0
     effects: tuple[Change, ...] = ()
 
 
@@ -167,8 +169,8 @@ class Diagnosis:
 
     recommended: the decoding under which the last link was measured, None where none is better than the
     run's own. concurrency: requests in flight to keep to, None without a system link. safe_max_tokens: under
-    it, certified by run `safe_run`. run_tokens: output tokens of the run; explained_tokens: of all campaigns
-    that showed a link; arm_tokens: of arms, ablations and remedy; child_tokens: of what unmasked.
+    it, certified by run `safe_run`. run_tokens: output tokens of the run; arm_tokens: of arms, ablations and
+    remedy; child_tokens: of what unmasked.
     """
 
     run_id: str
@@ -179,7 +181,6 @@ class Diagnosis:
     safe_max_tokens: int | None = None
     safe_run: str | None = None
     run_tokens: int = 0
-    explained_tokens: int = 0
     arm_tokens: int = 0
     child_tokens: int = 0
     notes: tuple[str, ...] = ()
@@ -187,6 +188,11 @@ class Diagnosis:
     @property
     def conclusive(self) -> bool:
         return all(link.conclusive for link in self.chain)
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the last link lacks failing prompts, or anything else."""
+        return bool(self.chain) and self.chain[-1].lacking is not None
 
     @property
     def sentence(self) -> str:

@@ -97,6 +97,7 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "symptoms": dict(arm.symptoms),
         "median_onset": arm.median_onset,
         "lost": arm.lost,
+        "ended_short": arm.short,
         "tokens": arm.tokens,
         "effects": [asdict(effect) for effect in arm.effects],
     }
@@ -133,12 +134,12 @@ def recommendation(found: Diagnosis) -> list[str]:
 
 def cost_line(found: Diagnosis) -> str:
     """Tokens, beside those of the run."""
-    explained = found.explained_tokens
-    ratio = f" ({found.arm_tokens / explained:.1f} times the campaigns they explain)" if explained else ""
+    run = found.run_tokens
+    ratio = f" ({found.arm_tokens / run:.1f} times the run's)" if run else ""
     climbing = f", {count(found.child_tokens)} for climbing on" if found.child_tokens else ""
     return (
-        f"{count(found.arm_tokens + found.child_tokens)} output tokens beside the run's "
-        f"{count(found.run_tokens)}: {count(found.arm_tokens)} for interventions{ratio}{climbing}"
+        f"{count(found.arm_tokens + found.child_tokens)} output tokens beside the run's {count(run)}: "
+        f"{count(found.arm_tokens)} for interventions{ratio}{climbing}"
     )
 
 
@@ -202,7 +203,9 @@ def _print_link(console: Console, number: int, link: Link) -> None:
 
 def arm_row(arm: ArmResult) -> tuple[str, ...]:
     """One line of the table of arms."""
-    what = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in arm.symptoms.items()) or NOT_MEASURED
+    kinds = [f"{kind.replace('_', ' ')} {n}" for kind, n in arm.symptoms.items()]
+    kinds += [f"(ended short {arm.short})"] if arm.short else []
+    what = ", ".join(kinds) or NOT_MEASURED
     if arm.plane is None:
         return f"{arm.changed} (unchanged)", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
     clears = "clears" if arm.clears else "no, stopped early" if arm.decided_early else "no"

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stresstest.diagnosis.evidence import lost
 from stresstest.diagnosis.exact import prompts_needed
-from stresstest.diagnosis.forks import failing
-from stresstest.diagnosis.wording import alone, link_sentence
+from stresstest.diagnosis.forks import MOST_FORKS, failing
+from stresstest.diagnosis.service import fails_enough, service_link
+from stresstest.diagnosis.wording import alone
 from stresstest.endpoint.client import Endpoint
-from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
+from stresstest.errors import EndpointError, InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     Basis,
     Decoding,
@@ -29,23 +29,34 @@ from stresstest.store.repository import Store
 from stresstest.workflows.conclude import conclude, find_run
 from stresstest.workflows.diagnose_bench import Bench
 from stresstest.workflows.diagnose_link import examine
+from stresstest.workflows.diagnose_more import more_failing
 from stresstest.workflows.diagnose_why import explain
-from stresstest.workflows.run import Ending, refuse_another_model, resume_campaign, run_campaign
+from stresstest.workflows.run import (
+    Ending,
+    refuse_another_model,
+    refuse_changed_prompts,
+    resume_campaign,
+    run_campaign,
+)
 from stresstest.workflows.setting import ask_endpoint, load_source
 
 MOST_LINKS = 3
-_FEW = 0.1
-"""A campaign of which a smaller share fails has no further link: what is left is rare."""
 ALL_PLANES = tuple(Plane)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """planes: whose arms are declared. unmask: climb on under what cleared. why: ablations and remedy."""
+    """planes: whose arms are declared. unmask: climb on under what cleared. why: ablations and remedy.
+
+    more_failing: answers to ask for beyond the run's, at most, where too few prompts fail for the tests.
+    budget_tokens: output tokens, earlier sessions' included, after which no further step is begun.
+    """
 
     planes: tuple[Plane, ...] = ALL_PLANES
     unmask: bool = True
     why: bool = True
+    more_failing: int = 0
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Diagnosed:
     diagnosis: Diagnosis
     result: RunResult
     interrupted: bool = False
+    over_budget: bool = False
     error: EndpointError | None = None
 
 
@@ -77,14 +89,17 @@ async def diagnose(
     run = find_run(store, reference)
     known = store.diagnosis(run.id)
     result = conclude(store, run.id)
-    if known is not None and known.complete:
+    chosen = options or Options()
+    if known is not None and known.complete and not (chosen.more_failing and known.lacking):
         progress.note(f"run {run.id} is already diagnosed; nothing is sent")
         return Diagnosed(known, result)
-    story = _Story(run, store, progress, options or Options(), base_url, api_key, stop or asyncio.Event())
+    story = _Story(result, store, progress, chosen, base_url, api_key, stop or asyncio.Event())
     try:
         await story.tell()
     except EndpointError as error:
         return Diagnosed(story.save(), result, error=error)
+    except InconclusiveError:
+        return Diagnosed(story.save(), result, over_budget=True)
     except (InterruptedEarlyError, asyncio.CancelledError):
         return Diagnosed(story.save(), result, interrupted=True)
     return Diagnosed(story.save(complete=True), result)
@@ -95,7 +110,7 @@ class _Story:
 
     def __init__(
         self,
-        run: Run,
+        measured: RunResult,
         store: Store,
         progress: Progress,
         options: Options,
@@ -103,25 +118,22 @@ class _Story:
         api_key: str | None,
         stop: asyncio.Event,
     ) -> None:
-        self.run = run
+        self.measured = measured
+        self.run = measured.run
         self.store = store
         self.progress = progress
         self.options = options
         self.base_url = base_url
         self.api_key = api_key
         self.stop = stop
-        self.found = Diagnosis(run.id, ())
+        self.found = Diagnosis(self.run.id, (), run_tokens=measured.tokens_spent)
 
     async def tell(self) -> None:
         """Link after link, each in the run that showed it, until nothing is left to unmask."""
-        current = self.run
-        measured = conclude(self.store, current.id)
-        self.found = replace(self.found, run_tokens=measured.tokens_spent)
+        current, measured = self.run, self.measured
         for _ in range(MOST_LINKS):
             links = await self._links(current, measured.generations)
-            explained = self.found.explained_tokens + (measured.tokens_spent if links else 0)
-            chain = (*self.found.chain, *links)
-            self.found = replace(self.found, chain=chain, explained_tokens=explained)
+            self.found = replace(self.found, chain=(*self.found.chain, *links))
             self.save()
             following = self._following(current.settings, links)
             if following is None:
@@ -129,8 +141,14 @@ class _Story:
             ending = await self._unmask(following)
             current, measured = ending.result.run, ending.result
             self.found = _under(self.found, current.settings, ending.result, self.run.settings)
-            if not _fails(measured.generations):
+            if not fails_enough(measured.generations):
                 break
+
+    def _left(self) -> int | None:
+        """What the budget leaves; None without one."""
+        if self.options.budget_tokens is None:
+            return None
+        return max(0, self.options.budget_tokens - self.found.arm_tokens - self.found.child_tokens)
 
     def save(self, *, complete: bool = False) -> Diagnosis:
         """Store what is known so far."""
@@ -140,23 +158,22 @@ class _Story:
 
     async def _links(self, run: Run, generations: Sequence[Generation]) -> list[Link]:
         """The links that one run shows: service failures by fact, then what degenerates by intervention."""
-        links = [link for link in (_service(run, generations),) if link is not None]
+        links = [link for link in (service_link(run.id, generations),) if link is not None]
         degenerate = failing(generations)
         if not degenerate or (links and len(degenerate) < prompts_needed(1)):
             return links
         settings = run.settings
         url = self.base_url or settings.base_url
         prompts = load_source(settings)
-        if prompts.digest() != run.prompts_digest:
-            raise UsageError(
-                f"The prompts of run {run.id} have changed since it began: its failures cannot be repeated.",
-                hint="Restore the task or prompts file, or diagnose a new run.",
-            )
+        hint = "Restore the task or prompts file, or diagnose a new run."
+        refuse_changed_prompts(run, prompts, "its failures cannot be repeated", hint=hint)
         async with Endpoint(url, api_key=self.api_key, model=settings.subject.model) as endpoint:
             profile, _ = await ask_endpoint(endpoint, settings)
             refuse_another_model(run, profile)
-            bench = Bench(run, endpoint, prompts, self.store, self.progress, self.stop)
+            bench = Bench(run, endpoint, prompts, self.store, self.progress, self.stop, self._left())
             try:
+                if self.options.more_failing and len(degenerate) < MOST_FORKS:
+                    generations = await more_failing(bench, generations, self.options.more_failing)
                 examined = await examine(bench, generations, self.options.planes)
                 link = examined.link
                 if self.options.why and examined.link.conclusive:
@@ -189,6 +206,8 @@ class _Story:
 
     async def _unmask(self, settings: RunSettings) -> Ending:
         """Climb and certify under what cleared, or go on with what an earlier session began."""
+        if self._left() == 0:
+            raise InconclusiveError("The token budget is spent; what was measured is kept.")
         begun = _begun(self.store, settings)
         self.progress.note(
             f"unmasking: climbing on from scratch with {_words(settings)}"
@@ -236,35 +255,6 @@ def _under(found: Diagnosis, settings: RunSettings, result: RunResult, first: Ru
         safe_max_tokens=result.safe_max_tokens,
         safe_run=result.run.id,
     )
-
-
-def _fails(generations: Sequence[Generation]) -> bool:
-    """Whether enough fails to be a link of its own."""
-    down = len(failing(generations)) + sum(lost(g) for g in generations)
-    return down >= max(2, _FEW * len(generations))
-
-
-def _service(run: Run, generations: Sequence[Generation]) -> Link | None:
-    """Service failures, where they are at least half of what fails: the system plane, by fact."""
-    taken = [g for g in generations if lost(g)]
-    if not taken or len(taken) < len(failing(generations)):
-        return None
-    kinds: dict[str, int] = {}
-    for generation in taken:
-        if generation.failure is not None:
-            kinds[str(generation.failure.kind)] = kinds.get(str(generation.failure.kind), 0) + 1
-    link = Link(
-        run_id=run.id,
-        plane=Plane.SYSTEM,
-        basis=Basis.OBSERVED,
-        symptom=None,
-        median_onset=None,
-        n=len(taken),
-        sentence="",
-        kinds=kinds,
-        notes=(f"{len(taken)} of {len(generations)} generations were lost to service failures, a fact",),
-    )
-    return replace(link, sentence=link_sentence(link))
 
 
 def _words(settings: RunSettings) -> str:

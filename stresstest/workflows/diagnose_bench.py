@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stresstest.detectors import PanelSpec
@@ -13,7 +13,7 @@ from stresstest.diagnosis.evidence import lost
 from stresstest.diagnosis.forks import Fork
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import prompt_ids
-from stresstest.errors import InterruptedEarlyError
+from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.execution.driver import Work, drive
 from stresstest.execution.events import Advanced, Event, Finished
 from stresstest.model import Arm, Decoding, Generation, GenerationRequest, Job, Phase, Run, Token
@@ -35,8 +35,9 @@ Decided = Callable[[], bool]
 class Bench:
     """One run's diagnosis against an open endpoint.
 
-    stored: its finished generations by key, earlier sessions' included. spent: output tokens of this session
-    and of what is stored, those of dropped streams included as far as they were seen.
+    budget: output tokens after which nothing more is begun. stored: its finished generations by key, earlier
+    sessions' included. spent: output tokens of this session and of what is stored, those of dropped streams
+    included as far as they were seen.
     """
 
     run: Run
@@ -45,6 +46,7 @@ class Bench:
     store: Store
     progress: Progress
     stop: asyncio.Event
+    budget: int | None = None
     scratch: bool = False
     stored: dict[str, Generation] = field(default_factory=dict)
     spent: int = 0
@@ -62,7 +64,8 @@ class Bench:
     async def answer(
         self, outcome: Outcome, forks: Sequence[Fork], *, decided: Decided | None = None, load: int = 0
     ) -> None:
-        """Have the forks answered under the outcome's arm, what is stored first.
+        """Have the forks answered under the outcome's arm, what is stored first. Call it with more of them to
+        go on.
 
         decided: asked after each answer; True drops the rest, and marks the outcome as decided early. load:
         requests in flight to keep up, by further replays that count nothing, until the last answer is there.
@@ -72,7 +75,7 @@ class Bench:
         for fork in forks:
             known = self.answered(fork, arm)
             if known is not None and fork.key not in outcome.answers:
-                outcome.answers[fork.key] = judged(fork, known)
+                outcome.answers[fork.key] = judged(fork, known, truncated=arm.truncated)
                 outcome.tokens += known.output_tokens
         for _ in range(_TRIES):
             pending = [fork for fork in forks if fork.key not in outcome.answers]
@@ -81,7 +84,7 @@ class Bench:
             await self._session(outcome, pending, decided, load)
         missing = [fork for fork in forks if fork.key not in outcome.answers]
         outcome.early = decided is not None and bool(missing) and decided()
-        outcome.lost += 0 if outcome.early else len(missing)
+        outcome.lost = 0 if outcome.early else len(missing)
 
     async def _session(
         self, outcome: Outcome, pending: Sequence[Fork], decided: Decided | None, load: int
@@ -97,7 +100,7 @@ class Bench:
         def take(generation: Generation) -> bool:
             fork = by_key.get(generation.key)
             if fork is not None and not lost(generation):
-                outcome.answers[fork.key] = judged(fork, generation)
+                outcome.answers[fork.key] = judged(fork, generation, truncated=arm.truncated)
             done = all(f.key in outcome.answers for f in pending)
             return done or (decided is not None and decided())
 
@@ -108,11 +111,12 @@ class Bench:
     ) -> int:
         """Run works, hand each generation to `take` as it ends, store it; True from it drops what is left.
 
-        The output tokens that it took.
+        The output tokens that it took. Raises InconclusiveError where the budget leaves works undone.
         """
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; what was measured is kept.")
         halt = asyncio.Event()
+        finished = 0
         watch = asyncio.create_task(_pass_on(self.stop, halt))
         before = self.spent
         self._running.clear()
@@ -132,8 +136,9 @@ class Bench:
                 keep_after=KEEP_AFTER,
                 on_event=on_event,
                 stop=halt,
-                should_stop=halt.is_set,
+                should_stop=lambda: halt.is_set() or self._over_budget(),
             ):
+                finished += 1
                 await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
                 self.stored[generation.key] = generation
                 self.spent += generation.output_tokens
@@ -142,7 +147,12 @@ class Bench:
         self.spent += sum(self._running.values())
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; what was measured is kept.")
+        if self._over_budget() and finished < len(works) and not halt.is_set():
+            raise InconclusiveError("The token budget is spent; what was measured is kept.")
         return self.spent - before
+
+    def _over_budget(self) -> bool:
+        return self.budget is not None and self.spent >= self.budget
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Advanced):
@@ -186,9 +196,38 @@ class Bench:
         spec = PanelSpec(language, self.prompts.unit_pattern, prompt.units, text)
         return Work(job, request, prompt.id, text, spec, tuple(history))
 
+    async def once(
+        self,
+        what: str,
+        wanted: Mapping[str, Callable[[], Awaitable[Work]]],
+        *,
+        enough: Callable[[Sequence[Generation]], bool] | None = None,
+    ) -> list[Generation]:
+        """The generations of these keys, what is stored first; only the others are made into works.
+
+        enough: asked after each; True drops the rest. One that a service failure took is in it, with what
+        came of it.
+        """
+        found = {key: known for key in wanted if (known := self._kept(key)) is not None}
+
+        def take(generation: Generation) -> bool:
+            found[generation.key] = generation
+            return enough is not None and enough(list(found.values()))
+
+        if enough is not None and enough(list(found.values())):
+            return list(found.values())
+        works = [await make() for key, make in wanted.items() if key not in found]
+        if works:
+            self.progress.measuring(what, len(works))
+            await self.drive(works, take)
+        return list(found.values())
+
     def answered(self, fork: Fork, arm: Arm) -> Generation | None:
         """What is stored of a fork under an arm; None where nothing is, or a service failure took it."""
-        found = self.stored.get(self.job(fork, arm.name, 1).key)
+        return self._kept(self.job(fork, arm.name, 1).key)
+
+    def _kept(self, key: str) -> Generation | None:
+        found = self.stored.get(key)
         return None if found is None or lost(found) else found
 
     def prompt(self, fork: Fork, decoding: Decoding) -> Prompt:
@@ -207,9 +246,13 @@ class Bench:
     def job(self, fork: Fork, arm: str, limit: int) -> Job:
         """The fork's job under an arm of this name; its seed depends on nothing else."""
         source = fork.source.job
-        name = f"{self.run.settings.seed}/{arm}/{fork.key}".encode()
-        seed = int.from_bytes(hashlib.blake2b(name, digest_size=4).digest(), "big") & 0x7FFF_FFFF
+        seed = self.seed(f"{arm}/{fork.key}")
         return replace(source, phase=Phase.DIAGNOSE, arm=arm, seed=seed, max_tokens=limit)
+
+    def seed(self, place: str) -> int:
+        """The seed of a job at this place of the diagnosis."""
+        name = f"{self.run.settings.seed}/{place}".encode()
+        return int.from_bytes(hashlib.blake2b(name, digest_size=4).digest(), "big") & 0x7FFF_FFFF
 
 
 async def _pass_on(stop: asyncio.Event, halt: asyncio.Event) -> None:

@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from stresstest.diagnosis.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare
-from stresstest.diagnosis.chain import REPRODUCED, Decision, Outcome, can_clear, candidate, decide, result
+from stresstest.diagnosis.chain import (
+    REPRODUCED,
+    Decision,
+    Outcome,
+    can_clear,
+    candidate,
+    decide,
+    result,
+    two_at_once,
+)
 from stresstest.diagnosis.effects import side_effects
-from stresstest.diagnosis.exact import prompts_needed
+from stresstest.diagnosis.exact import looks, prompts_needed
 from stresstest.diagnosis.forks import Fork, choose_forks, failing
 from stresstest.diagnosis.wording import link_sentence
 from stresstest.model import Arm, ArmResult, Generation, Link, Plane, SymptomKind
 from stresstest.workflows.diagnose_bench import Bench
+from stresstest.workflows.diagnose_more import missing
 
 _FIRST_ALONE = 4
 
@@ -64,14 +74,17 @@ class _Arms:
         self.forks = forks
         self.arms = {arm.name: arm for arm in arms}
         self.declared = len(arms) - 1
-        self.outcomes: dict[str, Outcome] = {}
+        self.looks = [forks[:n] for n in looks(len(forks))]
+        self.unchanged = Outcome(self.arms[UNCHANGED])
+        self.outcomes = {UNCHANGED: self.unchanged}
 
     async def run(self) -> dict[str, Outcome]:
         """Stops at the first arm that clears; the arms that were run, by name."""
         if await self._system_clears():
             return self.outcomes
-        unchanged = self.outcomes[UNCHANGED]
-        if sum(unchanged.failures.values()) < REPRODUCED * len(unchanged.failures):
+        if not self._comes_again():
+            await self.bench.answer(self.unchanged, self.forks)
+        if not self._comes_again():
             return self.outcomes
         for arm in self.arms.values():
             if arm.plane is Plane.DECODING and await self._clears(arm):
@@ -80,31 +93,46 @@ class _Arms:
             await self._both()
         return self.outcomes
 
+    def _comes_again(self) -> bool:
+        """Whether enough forks fail unchanged for an arm that heals them all to be seen."""
+        failed, n = sum(self.unchanged.failures.values()), len(self.unchanged.failures)
+        return failed >= max(prompts_needed(self.declared), REPRODUCED * n)
+
     async def _system_clears(self) -> bool:
         """The unchanged forks under load and, interleaved with them, alone."""
-        unchanged = self.outcomes[UNCHANGED] = Outcome(self.arms[UNCHANGED])
         arm = self.arms.get(ALONE)
         if arm is None:
-            await self.bench.answer(unchanged, self.forks)
+            await self.bench.answer(self.unchanged, self.looks[0])
             return False
         alone = self.outcomes[ALONE] = Outcome(arm)
         decided = self._decided(alone)
+        await self.bench.answer(alone, self.forks[:_FIRST_ALONE], decided=decided)
+        for forks in self.looks:
+            await self._interleaved(alone, forks, decided)
+            if alone.early or self._cleared(alone):
+                break
+        return self._cleared(alone)
+
+    async def _interleaved(self, alone: Outcome, forks: Sequence[Fork], decided: _Decided) -> None:
         width = self.bench.concurrency
-        at = min(_FIRST_ALONE, len(self.forks))
-        await self.bench.answer(alone, self.forks[:at], decided=decided)
-        for start in range(0, len(self.forks), width):
+        for end in range(width, len(forks) + width, width):
             load = 0 if alone.early else width
-            await self.bench.answer(unchanged, self.forks[start : start + width], load=load)
+            await self.bench.answer(self.unchanged, forks[:end], load=load)
             if not alone.early:
-                await self.bench.answer(alone, self.forks[at : start + width], decided=decided)
-                at = max(at, start + width)
-        alone.early = decided()
-        return result(alone, unchanged, self.declared).clears
+                await self.bench.answer(alone, forks[:end], decided=decided)
 
     async def _clears(self, arm: Arm) -> bool:
         outcome = self.outcomes[arm.name] = Outcome(arm)
-        await self.bench.answer(outcome, self.forks, decided=self._decided(outcome))
-        return result(outcome, self.outcomes[UNCHANGED], self.declared).clears
+        decided = self._decided(outcome)
+        for forks in self.looks:
+            await self.bench.answer(self.unchanged, forks)
+            await self.bench.answer(outcome, forks, decided=decided)
+            if outcome.early or self._cleared(outcome):
+                break
+        return self._cleared(outcome)
+
+    def _cleared(self, outcome: Outcome) -> bool:
+        return result(outcome, self.unchanged, self.declared).clears
 
     async def _both(self) -> None:
         """Nothing clears alone: the likeliest decoding together with a short context. What each of them does
@@ -115,14 +143,17 @@ class _Arms:
         words = f"{chosen.arm.changed}, and the last units only"
         arm = replace(self.arms[BOTH], decoding=chosen.arm.decoding, changed=words)
         outcome = self.outcomes[BOTH] = Outcome(arm)
-        await self.bench.answer(outcome, self.forks, decided=self._decided(outcome))
-        if not outcome.early:
-            for other in (self.outcomes[CONTEXT], chosen):
-                other.tokens = 0
-                await self.bench.answer(other, self.forks)
+        decided = self._decided(outcome)
+        for forks in self.looks:
+            for other in (self.unchanged, outcome, self.outcomes[CONTEXT], chosen):
+                await self.bench.answer(other, forks, decided=decided)
+                if outcome.early:
+                    return
+            if two_at_once(self.outcomes, self.declared) is not None:
+                return
 
     def _decided(self, outcome: Outcome) -> _Decided:
-        return _Decided(outcome, self.outcomes[UNCHANGED], self.forks, self.declared)
+        return _Decided(outcome, self.unchanged, self.forks, self.declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +164,7 @@ class _Decided:
     declared: int
 
     def __call__(self) -> bool:
-        return not can_clear(self.outcome, self.unchanged.failures, self.forks, self.declared)
+        return not can_clear(self.outcome, self.unchanged, self.forks, self.declared)
 
 
 def _link(
@@ -165,7 +196,7 @@ def _link(
         arms=tuple(_row(bench, outcome, outcomes, forks, declared) for outcome in outcomes.values()),
         position=median(places) if places else None,
         from_scratch=bench.scratch,
-        notes=_notes(bench, generations, forks, decision),
+        notes=_notes(bench, generations, forks, decision, declared),
     )
     return replace(link, sentence=link_sentence(link))
 
@@ -183,9 +214,18 @@ def _row(
 
 
 def _notes(
-    bench: Bench, generations: Sequence[Generation], forks: Sequence[Fork], decision: Decision
+    bench: Bench,
+    generations: Sequence[Generation],
+    forks: Sequence[Fork],
+    decision: Decision,
+    declared: int,
 ) -> tuple[str, ...]:
     notes = [] if decision.note is None else [decision.note]
+    more = missing(generations, prompts_needed(declared))
+    if more and len(forks) < prompts_needed(declared):
+        notes.append(
+            f"about {more} more answers would give the failing prompts that lack: --more-failing {more}"
+        )
     others = len(failing(generations)) - len(forks)
     kinds = Counter(str(g.verdict.symptom) for g in failing(generations))
     families = {str(f.source.verdict.symptom) for f in forks}

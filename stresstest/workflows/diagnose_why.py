@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 from stresstest.detectors import PanelSpec
-from stresstest.diagnosis.ablation import LONGER, OPEN, PROMPTS, compared
+from stresstest.diagnosis.ablation import LONGER, LONGER_PROMPTS, OPEN, compared, open_prompts
 from stresstest.diagnosis.entropy_shape import entropy_shape
 from stresstest.diagnosis.evidence import lost
 from stresstest.diagnosis.forks import KEPT_UNITS, Fork, unit_starts
-from stresstest.model import Ablation, Generation, Link, Phase, Plane, Remedy, Token
+from stresstest.execution.driver import Work
+from stresstest.model import Ablation, Generation, Job, Link, Phase, Plane, Remedy, SymptomKind, Token
 from stresstest.tasks import Prompt
 from stresstest.threshold import upper_bound
 from stresstest.workflows.diagnose_bench import ALARM_ROOM, Bench
 from stresstest.workflows.diagnose_link import Examined
 
-_OUTPUTS = 8
+_ARMS = {OPEN: "open-structure", LONGER: "twice-the-length"}
+_BLIND = (
+    "whether the numbered structure matters was not measured: without it a break of structure cannot be seen"
+)
+_OUTPUTS = 4
 _SHARE = 0.5
 """The split's context stays below this share of the onset's place in the context."""
-_ROOM = 1.35
+_ROOM = 1.1
+"""Tokens that a piece may take, over those of its units; what it does not reach comes with the next."""
 _MOST_PIECES = 40
 
 
@@ -31,26 +38,33 @@ async def explain(bench: Bench, examined: Examined, generations: Sequence[Genera
     link = replace(link, why=shape)
     if link.plane in (Plane.DECODING, Plane.CONTEXT) and bench.prompts.task is not None:
         certifying = [g for g in generations if g.job.phase is Phase.CERTIFY and not lost(g)]
-        link = replace(link, ablations=tuple(await _ablations(bench, examined.forks, certifying)))
+        if link.symptom is SymptomKind.STRUCTURE_BREAK:
+            link = replace(link, notes=(*link.notes, _BLIND))
+        found = await _ablations(bench, examined.forks, certifying, link)
+        link = replace(link, ablations=tuple(found))
     if link.plane is Plane.CONTEXT and not bench.scratch:
         link = replace(link, remedy=await _remedy(bench, examined.forks))
     return link
 
 
-async def _ablations(bench: Bench, forks: Sequence[Fork], certifying: Sequence[Generation]) -> list[Ablation]:
-    """Open structure and twice the length, on the topics of the first forks, from scratch."""
+async def _ablations(
+    bench: Bench, forks: Sequence[Fork], certifying: Sequence[Generation], link: Link
+) -> list[Ablation]:
+    """Open structure and, for the context, twice the length: the first forks' topics, from scratch."""
     task = bench.prompts.task
     assert task is not None
     language = bench.run.settings.subject.language
-    asked = forks[:PROMPTS]
-    window = round(median(f.window for f in asked))
+    window = round(median(f.window for f in forks))
     decoding = bench.run.settings.decoding
+    asked: dict[str, int] = {}
+    if task.language(language).open_instruction is not None and _BLIND not in link.notes:
+        asked[OPEN] = open_prompts(certifying, window)
+    if link.plane is Plane.CONTEXT:
+        asked[LONGER] = LONGER_PROMPTS
     found = []
-    for name, arm in ((OPEN, "open-structure"), (LONGER, "twice-the-length")):
-        if name == OPEN and task.language(language).open_instruction is None:
-            continue
+    for name, many in asked.items():
         prompts: list[tuple[Fork, Prompt]] = []
-        for fork in asked:
+        for fork in forks[:many]:
             job = fork.source.job
             units = (job.units or 1) * (2 if name == LONGER else 1)
             prompt = task.prompt(
@@ -61,7 +75,7 @@ async def _ablations(bench: Bench, forks: Sequence[Fork], certifying: Sequence[G
                 open_structure=name == OPEN,
             )
             prompts.append((fork, prompt))
-        answers = await _fresh(bench, arm, prompts, window + ALARM_ROOM, structured=name != OPEN)
+        answers = await _fresh(bench, _ARMS[name], prompts, window + ALARM_ROOM, structured=name != OPEN)
         found.append(compared(name, answers, certifying, window))
     return found
 
@@ -70,28 +84,16 @@ async def _fresh(
     bench: Bench, arm: str, prompts: Sequence[tuple[Fork, Prompt]], limit: int, *, structured: bool
 ) -> list[Generation]:
     """Answers from scratch, what is stored first."""
-    answers: dict[str, Generation] = {}
-    works = []
-    for fork, prompt in prompts:
-        job = bench.job(fork, arm, limit)
-        known = bench.stored.get(job.key)
-        if known is not None and not lost(known):
-            answers[job.key] = known
-            continue
+
+    async def make(job: Job, prompt: Prompt) -> Work:
         work = await bench.continued(job, prompt, bench.run.settings.decoding, (), limit)
-        if not structured:
-            spec = PanelSpec(work.spec.language, None, None, work.spec.prompt_text)
-            work = replace(work, spec=spec)
-        works.append(work)
+        if structured:
+            return work
+        return replace(work, spec=PanelSpec(work.spec.language, None, None, work.spec.prompt_text))
 
-    def take(generation: Generation) -> bool:
-        answers[generation.key] = generation
-        return False
-
-    if works:
-        bench.progress.measuring(f"{arm}: from scratch, {len(works)} prompts", len(works))
-        await bench.drive(works, take)
-    return list(answers.values())
+    jobs = [(bench.job(fork, arm, limit), prompt) for fork, prompt in prompts]
+    wanted = {job.key: partial(make, job, prompt) for job, prompt in jobs}
+    return await bench.once(f"{arm}: from scratch", wanted)
 
 
 @dataclass(slots=True)
@@ -106,7 +108,6 @@ class _Output:
     failed: bool = False
     ended: bool = False
     tokens: int = 0
-    keys: list[str] = field(default_factory=list)
 
 
 async def _remedy(bench: Bench, forks: Sequence[Fork]) -> Remedy | None:
@@ -135,27 +136,14 @@ async def _piece(
     bench: Bench, going: Sequence[_Output], pattern: str, limit: int, carried: int, per_request: int
 ) -> None:
     """The next piece of each output that goes on."""
-    by_key: dict[str, _Output] = {}
-    works = []
-    written: dict[str, Generation] = {}
-    for output in going:
-        job = bench.job(output.fork, f"split-{output.pieces}", limit)
-        by_key[job.key] = output
-        known = bench.stored.get(job.key)
-        if known is not None and not lost(known):
-            written[job.key] = known
-            continue
-        decoding = bench.run.settings.decoding
-        works.append(await bench.continued(job, output.prompt, decoding, output.tail, limit))
-
-    def take(generation: Generation) -> bool:
-        written[generation.key] = generation
-        return False
-
-    if works:
-        bench.progress.measuring(f"split: piece {going[0].pieces + 1}", len(works))
-        await bench.drive(works, take)
-    for key, output in by_key.items():
+    decoding = bench.run.settings.decoding
+    jobs = [bench.job(output.fork, f"split-{output.pieces}", limit) for output in going]
+    wanted = {
+        job.key: partial(bench.continued, job, output.prompt, decoding, output.tail, limit)
+        for job, output in zip(jobs, going, strict=True)
+    }
+    written = {g.key: g for g in await bench.once(f"split: piece {going[0].pieces + 1}", wanted)}
+    for key, output in zip(wanted, going, strict=True):
         generation = written.get(key)
         if generation is None:
             output.ended = True

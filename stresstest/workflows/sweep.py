@@ -8,12 +8,16 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 
 from stresstest.diagnosis.cells import answers, cell, ratios
+from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, UsageError
-from stresstest.model import Decoding, RunSettings
+from stresstest.model import Decoding, DocumentKind, Run, RunSettings
 from stresstest.model.sweep import Cell, Sweep
 from stresstest.report.progress import Progress
+from stresstest.report.sweep import sweep_document
+from stresstest.store.documents import clean_settings
 from stresstest.store.repository import Store
-from stresstest.workflows.run import run_campaign
+from stresstest.workflows.run import changed_server, resume_campaign, run_campaign
+from stresstest.workflows.setting import ask_endpoint, horizon_for, load_source
 
 SUBJECTS = ("model", "base_url", "lang", "task")
 SAMPLING = tuple(f.name for f in fields(Decoding))
@@ -93,34 +97,86 @@ async def sweep(
     progress: Progress,
     *,
     grid: bool = False,
+    fresh: bool = False,
     api_key: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> Swept:
-    """Measure every cell, one campaign after the other; each is stored as a run of its own.
+    """Measure every cell, one campaign after the other; each is a run of its own, the sweep a document.
 
-    Trouble with an endpoint or an interruption ends the sweep; the cells measured so far are returned.
+    A cell that the store has already, with the same settings, prompts and server, is not measured again, one
+    that was cut short goes on; fresh: all are measured anew. Trouble with an endpoint or an interruption ends
+    the sweep; the cells measured so far are returned.
     """
-    found: list[Cell] = []
     every = combinations(params, grid=grid)
-    simulated = False
+    sheet = _Sheet(store, params, len(every))
     for number, values in enumerate(every, 1):
         words = ", ".join(f"{name} {value}" for name, value in values.items())
         progress.note(f"cell {number} of {len(every)}: {words}")
+        asked = applied(settings, values)
         try:
-            ending = await run_campaign(
-                applied(settings, values), store, progress, api_key=api_key, stop=stop
-            )
+            known = None if fresh else await _known(asked, store, api_key)
+            if known is None:
+                ending = await run_campaign(asked, store, progress, api_key=api_key, stop=stop)
+            else:
+                progress.note(f"run {known.id} has these settings and is taken")
+                ending = await resume_campaign(known.id, store, progress, api_key=api_key, stop=stop)
         except EndpointError as error:
-            return Swept(_concluded(found, params, simulated, complete=False), error=error)
+            return Swept(sheet.so_far(), error=error)
         if ending.interrupted or ending.error is not None:
-            so_far = _concluded(found, params, simulated, complete=False)
-            return Swept(so_far, interrupted=ending.interrupted, error=ending.error)
-        simulated = simulated or ending.result.run.profile.simulated
-        found.append(cell(values, ending.result))
-    return Swept(_concluded(found, params, simulated, complete=True))
+            return Swept(sheet.so_far(), interrupted=ending.interrupted, error=ending.error)
+        found = cell(values, ending.result, load_source(asked).unit_pattern)
+        sheet.add(found, simulated=ending.result.run.profile.simulated)
+    return Swept(sheet.so_far())
 
 
-def _concluded(
-    cells: Sequence[Cell], params: Mapping[str, Sequence[str]], simulated: bool, *, complete: bool
-) -> Sweep:
-    return Sweep(tuple(cells), answers(cells, list(params)), ratios(cells), complete, simulated)
+class _Sheet:
+    """The cells that are there so far, kept as one document of the store."""
+
+    def __init__(self, store: Store, params: Mapping[str, Sequence[str]], cells: int) -> None:
+        self._store = store
+        self._names = list(params)
+        self._wanted = cells
+        self._cells: list[Cell] = []
+        self._simulated = False
+        self._id: str | None = None
+
+    def add(self, found: Cell, *, simulated: bool) -> None:
+        self._cells.append(found)
+        self._simulated = self._simulated or simulated
+        sweep = self.so_far()
+        self._id = self._store.save_document(
+            DocumentKind.SWEEP,
+            sweep_document(sweep),
+            complete=sweep.complete,
+            simulated=sweep.simulated,
+            runs=[each.run_id for each in self._cells],
+            id=self._id,
+        )
+
+    def so_far(self) -> Sweep:
+        cells = tuple(self._cells)
+        complete = len(cells) == self._wanted
+        return Sweep(cells, answers(cells, self._names), ratios(cells), complete, self._simulated)
+
+
+async def _known(settings: RunSettings, store: Store, api_key: str | None) -> Run | None:
+    """The newest run that was asked for with just these settings, of the same prompts on the same server."""
+    wanted = settings.subject
+    found = [
+        store.run(row.id)
+        for row in store.runs()
+        if (row.subject.task, row.subject.language) == (wanted.task, wanted.language)
+        and row.decoding == settings.decoding
+    ]
+    if not found:
+        return None
+    prompts = load_source(settings)
+    async with Endpoint(settings.base_url, api_key=api_key, model=wanted.model or None) as endpoint:
+        profile, settings = await ask_endpoint(endpoint, settings)
+        horizon = await horizon_for(endpoint, profile, prompts, settings)
+    asked = clean_settings(replace(settings, horizon=horizon))
+    for run in found:
+        same = run.settings == asked and run.prompts_digest == prompts.digest()
+        if same and changed_server(run, profile) is None:
+            return run
+    return None

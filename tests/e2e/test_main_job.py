@@ -16,6 +16,7 @@ import pytest
 
 from stresstest.model import Generation, Phase
 from stresstest.store import open_store
+from tests.e2e.commands import run_json, stresstest
 from tests.e2e.full import RECORDINGS, onsets_path
 from tests.e2e.judging import judge, quantile
 from tests.e2e.records import from_generation
@@ -23,35 +24,9 @@ from tests.e2e.records import from_generation
 pytestmark = pytest.mark.vllm
 
 
-def stresstest(*args: str, store: Path, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "stresstest", "--store", str(store), "--display", "plain", *args],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-
-
-def run_json(*args: str, store: Path, code: int = 0) -> dict[str, Any]:
-    done = stresstest("run", *args, "--json", store=store)
-    print(done.stderr)
-    assert done.returncode == code, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
 def stored(store: Path, run_id: str) -> list[Generation]:
     with open_store(str(store)) as opened:
         return opened.generations(run_id)
-
-
-@pytest.fixture(scope="module")
-def narrative(lab_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The campaign that the issue asks for, run once."""
-    store = tmp_path_factory.mktemp("store") / "lab.sqlite3"
-    options = ("--model", "lab", "--lang", "it", "--task", "narrative", "--rigor", "quick")
-    return store, run_json(*options, "--base-url", lab_url, store=store)
 
 
 def test_run_certifies_a_threshold_below_the_models_true_limit(

@@ -27,10 +27,11 @@ from stresstest.diagnosis import annotate
 from stresstest.endpoint.client import Endpoint, Timeouts
 from stresstest.execution.events import Advanced, Event, Finished
 from stresstest.ladder import Certify, Climb
-from stresstest.model import FailureKind, Plane, RunSettings, Subject
+from stresstest.model import Basis, FailureKind, Phase, Plane, RunSettings, Subject
 from stresstest.report.progress import SilentProgress
 from stresstest.store import open_store
 from stresstest.workflows import run as workflow
+from stresstest.workflows.diagnose import diagnose
 from stresstest.workflows.run import Ending, run_campaign
 from tests.lab.serve import MODELS, serving
 
@@ -137,7 +138,12 @@ def impatient() -> Iterator[None]:
 
 
 async def campaign(
-    server: Server, folder: Path, then: Callable[[], None], times: int = 1
+    server: Server,
+    folder: Path,
+    then: Callable[[], None],
+    times: int = 1,
+    *,
+    concurrency: int = 2,
 ) -> tuple[Ending, Path]:
     """A campaign of 45 s during which `then` happens, in the middle of two answers.
 
@@ -145,8 +151,8 @@ async def campaign(
     """
     prompts = short_prompts(folder, 40, "Scrivi una storia in {number} paragrafi numerati.")
     settings = RunSettings(
-        Subject("lab", "prompts:prompts", "it"), server.url, "narrative", rigor="quick", concurrency=2,
-        horizon=700, prompts_file=str(prompts), budget_seconds=45.0, gpus="none",
+        Subject("lab", "prompts:prompts", "it"), server.url, "narrative", rigor="quick",
+        concurrency=concurrency, horizon=700, prompts_file=str(prompts), budget_seconds=45.0, gpus="none",
     )  # fmt: skip
     path = folder / "s.sqlite3"
     with impatient(), open_store(str(path)) as store:
@@ -203,9 +209,28 @@ async def test_a_server_that_is_stopped_and_continued(cramped: Server, tmp_path:
     assert max(g.started for g in whole) > max(g.ended for g in lost)
 
 
+async def test_requests_that_starve_in_a_tiny_cache_are_system(cramped: Server, tmp_path: Path) -> None:
+    """Twelve long answers at once in a cache for two: those that are put back for longer than the client has
+    patience are lost, and `diagnose` names the plane by that fact, without an intervention."""
+    ending, path = await campaign(cramped, tmp_path, lambda: None, concurrency=12)
+    with open_store(str(path)) as store:
+        kept = store.generations(ending.result.run.id)
+        found = (await diagnose(ending.result.run.id, store, SilentProgress())).diagnosis
+        samples = store.samples(ending.result.run.id)
+    lost = [g.failure.kind for g in kept if g.failure is not None]
+    print(found.sentence, len(lost), "of", len(kept))
+    assert set(lost) <= {FailureKind.STALL, FailureKind.TIMEOUT}
+    # Two at once have room: what is lost is lost in the crowd, and was put back.
+    assert all(g.failure is None for g in kept if g.job.phase is Phase.CLIMB)
+    assert (samples[-1].preemptions or 0) > (samples[0].preemptions or 0)
+    first = found.chain[0]
+    assert (first.plane, first.basis, first.n) == (Plane.SYSTEM, Basis.OBSERVED, len(lost))
+
+
 async def test_a_server_that_is_killed_in_mid_answer(cramped: Server, tmp_path: Path) -> None:
     """SIGKILL: the answers in flight are kept as cut, the campaign ends with the sentence of a dead server,
-    and the resume has everything that was measured. The last test of this server."""
+    the resume has everything that was measured, and `diagnose` names the plane without asking the server.
+    The last test of this server."""
     with slowed(cramped):
         ending, path = await campaign(cramped, tmp_path, lambda: os.killpg(cramped.group, signal.SIGKILL))
     assert ending.error is not None
@@ -213,8 +238,12 @@ async def test_a_server_that_is_killed_in_mid_answer(cramped: Server, tmp_path: 
     assert "refused the connection" in str(ending.error)
     with open_store(str(path)) as store:
         kept = store.generations(ending.result.run.id)
+        found = (await diagnose(ending.result.run.id, store, SilentProgress())).diagnosis
     lost = [g for g in kept if g.failure is not None]
     assert lost
+    assert found.complete
+    assert (found.chain[0].plane, found.chain[0].basis) == (Plane.SYSTEM, Basis.OBSERVED)
+    assert found.chain[0].kinds == {"cut": len(lost)}
     assert {g.failure.kind for g in lost if g.failure} == {FailureKind.CUT}
     assert all(len(g.tokens) == g.verdict.tokens >= 1 for g in kept)
     assert len(kept) - len(lost) >= 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.diagnosis.arms import ALONE, BOTH, CONTEXT, UNCHANGED, constrained, declare, decoding_arms
-from stresstest.diagnosis.chain import Answer, Decision, Outcome, can_clear, candidate, decide, result
+from stresstest.diagnosis.chain import Answer, Decision, Outcome, can_clear, candidate, decide, judged, result
 from stresstest.diagnosis.forks import Fork
 from stresstest.diagnosis.wording import link_sentence
 from stresstest.model import Arm, Basis, Decoding, Link, Plane, SymptomKind
@@ -96,9 +96,13 @@ def test_failures_that_do_not_come_again_are_inconclusive_with_the_n_that_is_lac
     assert found.plane is None
     assert found.lacking is not None
     assert "8 of 24" in found.lacking
-    assert "42 failing prompts" in found.lacking
+    assert "45 failing prompts" in found.lacking
+    more_than_half = decided(unchanged=14)
+    assert more_than_half.lacking is not None
+    assert "14 of 24" in more_than_half.lacking
+    assert "26 failing prompts" in more_than_half.lacking
     few = decide({}, arms=9, forks=5)
-    assert few.lacking == "14 failing prompts are needed, 5 are there"
+    assert few.lacking == "15 failing prompts are needed, 5 are there"
 
 
 def test_two_failures_close_together_are_told_by_both_changes() -> None:
@@ -132,7 +136,7 @@ def test_stopping_early_never_changes_the_answer(fails: list[bool], seen: int) -
     unchanged = outcome(arms[0], 24)
     whole = Outcome(arms[2], {f"1/{i}": Answer(bad, None, None) for i, bad in enumerate(fails)})
     part = Outcome(arms[2], dict(list(whole.answers.items())[:seen]))
-    if not can_clear(part, unchanged.failures, forks(), len(arms) - 1):
+    if not can_clear(part, unchanged, forks(), len(arms) - 1):
         assert not result(whole, unchanged, len(arms) - 1).clears
 
 
@@ -165,7 +169,35 @@ def test_the_sentence_of_a_link() -> None:
     )
 
 
-@pytest.mark.parametrize("n", [0, 13])
+@pytest.mark.parametrize("n", [0, 14])
 def test_too_few_failing_prompts_decide_nothing(n: int) -> None:
     """Below the n at which an arm that heals all could clear, no arm is even asked."""
     assert decide({}, arms=9, forks=n).plane is None
+
+
+def test_an_answer_that_ends_before_the_failure_proves_nothing() -> None:
+    """A penalty may make a model end early, in good order: it never got to the place, so it is not healed.
+    Ended with all the units asked for, or behind the place, it is."""
+    fork = Fork(make(make_job(), 900, 500), 400, 300, 500, 750, units_before=4)
+    short = make(make_job(), 60, units=5)
+    assert judged(fork, short).short
+    assert not judged(fork, make(make_job(), 60, units=5, finish="length")).short
+    assert not judged(fork, make(make_job(), 60, units=10)).short
+    assert not judged(fork, make(make_job(), 100, units=5)).short
+    last_units = make(make_job(), 60, units=6)
+    assert judged(fork, last_units).short
+    assert not judged(fork, last_units, truncated=True).short
+    assert judged(fork, make(make_job(), 60, 30)) == Answer(True, 430, LOOP)
+
+
+def test_arms_whose_answers_end_early_do_not_clear_and_that_is_said() -> None:
+    """Of 24 answers 20 ended short: the four that tell are too few, whatever they say."""
+    found = outcomes(unchanged=24, penalty_1_2=0)
+    arm = found["penalty-1.2"]
+    arm.answers = {key: replace(answer, short=i < 20) for i, (key, answer) in enumerate(arm.answers.items())}
+    row = result(arm, found[UNCHANGED], 10)
+    assert (row.n, row.short, row.clears) == (4, 20, False)
+    assert not can_clear(arm, found[UNCHANGED], forks(), 10)
+    decision = decide(found, arms=10, forks=24)
+    assert decision.plane is None
+    assert "under repetition_penalty 1.2 most answers end before the place" in (decision.lacking or "")

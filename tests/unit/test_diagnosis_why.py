@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from stresstest.diagnosis.ablation import LONGER, OPEN, compared
+from stresstest.diagnosis.ablation import LONGER, OPEN, compared, open_prompts
 from stresstest.diagnosis.effects import diversity, recurring_terms, side_effects
 from stresstest.diagnosis.entropy_shape import entropy_shape
 from stresstest.diagnosis.forks import Fork
@@ -77,6 +77,24 @@ def test_the_structure_matters_where_open_text_stays_healthy() -> None:
     assert "the structure matters" in healed.sentence
     same = compared(OPEN, failing_at([480] * 8), rigid, 750)
     assert "not what fails" in same.sentence
+
+
+def test_open_text_that_ends_before_the_place_of_the_failure_proves_nothing() -> None:
+    """It may end early for want of numbers to fill: neither "matters" nor "is not what fails"."""
+    rigid = failing_at([500] * 38)
+    early = [make(make_job(index=i), 300) for i in range(4)]
+    found = compared(OPEN, early, rigid, 750)
+    assert (found.n, found.p) == (0, None)
+    assert "too few got that far" in found.sentence
+    mixed = compared(OPEN, [*early, *failing_at([480, 490, None])], rigid, 750)
+    assert (mixed.failed, mixed.n) == (2, 3)
+
+
+def test_so_many_open_prompts_are_asked_as_it_takes() -> None:
+    """Where every answer fails, three that do not are enough to see it; where half do, eight."""
+    assert open_prompts(failing_at([500] * 38), 750) == 3
+    assert open_prompts(failing_at([500] * 19 + [None] * 19), 750) == 8
+    assert open_prompts([], 750) == 8
 
 
 def test_independence_of_length_needs_the_whole_interval() -> None:

@@ -202,9 +202,12 @@ def test_a_finished_diagnosis_sends_nothing(loops: tuple[Store, str, Diagnosed, 
     assert store.diagnosis("nope") is None
 
 
-def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path) -> None:
-    """No decoding clears, a short context does; why and remedy are measured, not asserted."""
-    with simulated(tmp_path, CONTEXT) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+@pytest.mark.parametrize("symptom", ["language_drift", "structure_break"])
+def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path, symptom: str) -> None:
+    """No decoding clears, a short context does; why and remedy are measured, not asserted. Whether structure
+    matters is not, where the structure is what breaks: in open text that could not be seen."""
+    toml = CONTEXT.replace("language_drift", symptom)
+    with simulated(tmp_path, toml) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
         run_id = measured(store, server.base_url, 640, prompts=11, units=12)
         options = Options(planes=(Plane.CONTEXT,))
         done = found(store, run_id, options)
@@ -213,7 +216,9 @@ def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path
         assert link.arms[-1].name == "last-units"
         assert link.arms[-1].failed == 0
         assert link.why is not None
-        assert {a.name for a in link.ablations} == {"open structure", "twice the length"}
+        blind = symptom == "structure_break"
+        assert [a.name for a in link.ablations] == ["open structure", "twice the length"][blind:]
+        assert any("was not measured" in note for note in link.notes) is blind
         assert link.remedy is not None
         assert link.remedy.failed == 0
         assert link.remedy.units == 12
@@ -224,7 +229,7 @@ def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
     """Alone the same answers stay healthy, at the run's load they fail again."""
     with simulated(tmp_path, SYSTEM) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
         # More prompts than the test needs: the last of a sample run in a thinner crowd.
-        run_id = measured(store, server.base_url, 400, prompts=20)
+        run_id = measured(store, server.base_url, 400, prompts=26)
         [link] = found(store, run_id).diagnosis.chain
         assert (link.plane, link.basis) == (Plane.SYSTEM, Basis.CONFIRMED)
         assert [arm.name for arm in link.arms] == ["unchanged", "alone"]
@@ -251,3 +256,47 @@ def test_a_part_of_a_diagnosis_is_its_run(tmp_path: Path) -> None:
         assert find_run(store, "latest").id == "r1"
         with pytest.raises(UsageError, match="nope"):
             store.save_diagnosis(Diagnosis("nope", ()))
+
+
+def test_a_budget_ends_a_diagnosis_in_good_order_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    """Nothing more is begun once it is spent, what was answered is kept and not asked again."""
+    with simulated(tmp_path, DECODING) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 400)
+        only = replace(PLAIN, planes=(Plane.DECODING,))
+        cut = found(store, run_id, replace(only, budget_tokens=1_500))
+        assert cut.over_budget
+        assert not cut.diagnosis.complete
+        kept = store.arm_generations(run_id)
+        longest = max(g.output_tokens for g in kept)
+        assert 1_500 <= cut.diagnosis.arm_tokens <= 1_500 + 8 * longest
+        again = Stopper(lambda: None, 0)
+        done = found(store, run_id, replace(only, budget_tokens=100_000), progress=again)
+        assert not done.over_budget
+        assert done.diagnosis.chain[0].cleared_by == "repetition_penalty 1.1"
+        assert not {g.key for g in kept} & set(again.keys)
+
+
+def test_too_few_failing_prompts_are_told_and_asked_for(tmp_path: Path) -> None:
+    """Nine prompts decide nothing: how many more answers it takes is said; asked for, they decide, and the
+    run's own sample stays as it was."""
+    with simulated(tmp_path, DECODING) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 400, prompts=9)
+        only = replace(PLAIN, planes=(Plane.DECODING,))
+        few = found(store, run_id, only).diagnosis
+        assert few.complete
+        [link] = few.chain
+        assert link.lacking is not None
+        assert link.arms == ()
+        [offer] = link.notes
+        more = int(offer.rpartition(" ")[2])
+        assert offer.endswith(f"--more-failing {more}")
+        assert 4 <= more <= 8
+        before = store.generations(run_id)
+        done = found(store, run_id, replace(only, more_failing=more + 4)).diagnosis
+        [link] = done.chain
+        assert (link.plane, link.cleared_by) == (Plane.DECODING, "repetition_penalty 1.1")
+        assert store.generations(run_id) == before
+        extra = [g for g in store.arm_generations(run_id) if g.job.arm == "more-failing"]
+        assert more <= len(extra) <= more + 4
+        assert not {g.prompt_id for g in extra} & {g.prompt_id for g in before}
+        assert done.arm_tokens >= sum(g.output_tokens for g in store.arm_generations(run_id))
