@@ -1,0 +1,1 @@
+"""What a failure costs. Pure: spans of requests in, ratios and accounts out."""

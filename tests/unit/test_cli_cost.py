@@ -1,0 +1,233 @@
+"""`stresstest cost` on the simulator: pairs of batches, stand-ins, an open loop, and its sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.economics.account import Prices
+from stresstest.errors import ExitCode, InterruptedEarlyError
+from stresstest.model import DocumentKind, Plane, RunSettings, Subject
+from stresstest.report.progress import SilentProgress
+from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
+from stresstest.simulation.engine.distribution import Fixed, Lognormal
+from stresstest.store import open_store
+from stresstest.workflows.cost import measure_cost
+from stresstest.workflows.cost_bench import Workload
+from tests.simulated import served
+from tests.simulation.campaigns import command
+
+CAP = 400
+LOOPING = Scenario(
+    "looping",
+    "A quarter of the answers loop from token 60 on",
+    ModelSpec(max_model_len=1_024, answer_tokens=Lognormal(100.0, 0.2)),
+    EngineSpec(kv_cache_tokens=16_384, step_ms=StepTime(0.1, 0.0, 0.1, 0.0)),
+    (Hazard("loop", Plane.DECODING, Fixed(60.0), 0.25),),
+)
+HEALTHY = Scenario("healthy", "Nothing fails", LOOPING.model, LOOPING.engine)
+
+
+@pytest.fixture(scope="module")
+def looping() -> Iterator[str]:
+    with served(LOOPING) as running:
+        yield running.base_url
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[str]:
+    with served(HEALTHY) as running:
+        yield running.base_url
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    lines = [json.dumps({"id": f"p{i}", "prompt": f"Racconta del mare, numero {i}."}) for i in range(24)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def cost(base_url: str, prompts: Path, *words: str) -> tuple[int, dict[str, Any], str]:
+    code, out, err = command(
+        "--store", str(prompts.parent / "s.sqlite3"), "--display", "none", "cost", "--base-url", base_url,
+        "--lang", "it", "--prompts", str(prompts), "--horizon", str(CAP), "--json", *words,
+    )  # fmt: skip
+    return code, json.loads(out) if out else {}, err
+
+
+def batches(document: dict[str, Any]) -> set[str]:
+    return {row["batch"] for row in document["timeline"]}
+
+
+def rows(document: dict[str, Any], arm: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(r["batch"], r["id"]): r for r in document["timeline"] if r["arm"] == arm}
+
+
+def test_natural_loops_are_found_capped_and_priced(looping: str, prompts: Path) -> None:
+    """Detectors find who loops, exactly these are capped at healthy lengths, the account is kept."""
+    code, found, err = cost(looping, prompts, "--requests", "8", "--pairs", "3", "--gpu-hour-price", "2.5")
+    assert code == 0, err
+    assert found["simulated"]
+    assert found["complete"]
+    assert (found["pairs"], found["requests"]) == (3, 24)
+    assert found["labels"]["healthy_slowdown"] == "measured"
+    loops = rows(found, "loops")
+    assert found["degenerate"] == sum(r["degenerate"] for r in loops.values()) > 0
+    assert found["rate"] == pytest.approx(found["degenerate"] / 24)
+    assert found["share_of_time"] == pytest.approx(found["inflation"] / (1 + found["inflation"]))
+    assert found["money"] == pytest.approx(found["gpu_seconds"] / 3600 * 2.5)
+    assert found["healthy_slowdown"]["n"] == 3
+    wasted = sum(r["output_tokens"] - r["onset"] + 1 for r in loops.values() if r["degenerate"])
+    assert found["wasted_tokens"] == wasted
+    with open_store(str(prompts.parent / "s.sqlite3")) as store:
+        [kept] = store.documents(DocumentKind.COST)
+    assert kept.complete
+    assert kept.simulated
+    assert kept.body["healthy_slowdown"] == found["healthy_slowdown"]
+
+
+async def test_exactly_the_looping_requests_are_capped_in_the_other_arm(looping: str, prompts: Path) -> None:
+    """The counterfactual differs in nothing else: a request's text is the same, the loopers' is shorter."""
+    ending = await measured(looping, prompts, Workload(requests=8, pairs=3))
+    arms: dict[str, dict[Any, Any]] = {"loops": {}, "capped": {}}
+    for span in ending.cost.spans:
+        arms[span.arm][span.pair, span.id] = span
+    loops, capped = arms["loops"], arms["capped"]
+    assert ending.cost.requests == len(loops) == 24, "each request counts once"
+    for key, span in capped.items():
+        if loops[key].loops:
+            assert loops[key].output_tokens == CAP
+            assert span.output_tokens == span.max_tokens < CAP
+        else:
+            assert span.output_tokens == loops[key].output_tokens
+            assert span.healthy
+    assert {pair for pair, _ in capped} == {s.pair for s in loops.values() if s.loops}
+    assert min(s.submitted for (n, _), s in capped.items() if n == 1) < min(
+        s.submitted for (n, _), s in loops.items() if n == 1
+    ), "a scout told who loops, so that the capped arm could go first"
+
+
+def test_planted_stand_ins_run_to_the_cap_and_are_called_so(healthy: str, prompts: Path) -> None:
+    """On a server that never loops, stand-ins cost something; none of them counts as degenerate."""
+    code, found, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
+    assert code == 0, err
+    assert found["planted"] == 4
+    stand_ins = [r for r in rows(found, "loops").values() if r["planted"]]
+    assert [r["output_tokens"] for r in stand_ins] == [CAP] * 4
+    healthy_ones = [r for r in rows(found, "loops").values() if not r["planted"]]
+    assert found["degenerate"] == sum(r["degenerate"] for r in healthy_ones) == 0
+    matched = [r["output_tokens"] for r in rows(found, "capped").values() if r["planted"]]
+    assert len(matched) == 4
+    sent = {b: min(r["submitted"] for r in found["timeline"] if r["batch"] == b) for b in batches(found)}
+    assert sent["0/loops"] < sent["0/capped"] < sent["1/capped"] < sent["1/loops"], "orders alternate"
+    assert set(matched) <= {r["output_tokens"] for r in healthy_ones}
+    assert any("stand-ins" in note for note in found["notes"])
+
+
+def test_the_account_goes_to_a_file_and_a_budget_ends_it_early(looping: str, prompts: Path) -> None:
+    """Markdown for people, named as simulated; with the budget spent no further pair is begun."""
+    path = prompts.parent / "cost.md"
+    words = ("--requests", "8", "--pairs", "4", "--budget-tokens", "500", "-o", str(path))
+    code, found, err = cost(looping, prompts, *words)
+    assert code == 0, err
+    assert (found["pairs"], found["complete"]) == (1, False)
+    assert "the budget is spent after 1 complete pairs" in err
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("SIMULATED")
+    assert "| share of observed time lost |" in text
+
+
+def test_an_open_loop_sends_at_its_own_pace(healthy: str, prompts: Path) -> None:
+    """Arrivals are Poisson and the same in every repetition, answered or not."""
+    words = ("--requests", "6", "--pairs", "1", "--rate", "40", "--plant", "20%")
+    code, found, err = cost(healthy, prompts, *words)
+    assert code == 0, err
+    at = sorted(r["submitted"] for r in rows(found, "loops").values())
+    assert len({round(b - a, 3) for a, b in pairwise(at)}) > 2
+    assert at[-1] - at[0] > 0.03
+
+
+def test_nothing_that_loops_is_inconclusive_and_says_what_to_do(healthy: str, prompts: Path) -> None:
+    """No loop, no price: exit 4, a whole document, and a way on."""
+    code, found, err = cost(healthy, prompts, "--requests", "4", "--pairs", "1")
+    assert code == ExitCode.INCONCLUSIVE
+    assert found["degenerate"] == 0
+    assert "nothing to price" in err
+    assert "--plant" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--requests", "1"), "--requests must be at least 2"),
+        (("--pairs", "0"), "--pairs must be at least 1"),
+        (("--rate", "0"), "--rate must be above zero"),
+        (("--rate", "2", "-c", "4"), "exclude each other"),
+        (("--plant", "90%"), "between 0 % and 50 %"),
+        (("--plant", "many"), "'many'"),
+        (("--units", "0"), "--units must be at least 1"),
+        (("--gpu-hour-price", "-1"), "--gpu-hour-price must not be below zero"),
+        (("--field", "start=t0"), "is for files"),
+        (("-o", "cost.pdf"), "the ending says the format"),
+    ],
+)
+def test_numbers_that_make_no_measurement_are_refused(
+    prompts: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """Before anything is sent: exit 2 and a sentence that names the option."""
+    code, _, err = cost("http://127.0.0.1:9/v1", prompts, *words)
+    assert code == ExitCode.USAGE
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_a_server_that_is_not_there_is_an_endpoint_error(prompts: Path) -> None:
+    """Exit 3 and one sentence, as every command."""
+    code, _, err = cost("http://127.0.0.1:9/v1", prompts)
+    assert code == ExitCode.ENDPOINT
+    assert "Traceback" not in err
+
+
+async def measured(url: str, prompts: Path, workload: Workload, stop_after: int | None = None) -> Any:
+    """The workflow itself; a stop is asked for when so many batches have begun."""
+    stop, begun = asyncio.Event(), 0
+
+    class Watching(SilentProgress):
+        def measuring(self, what: str, total: int) -> None:
+            nonlocal begun
+            begun += 1
+            if stop_after is not None and begun > stop_after:
+                stop.set()
+
+    settings = RunSettings(
+        Subject("", "prompts:p", "it"), url, "narrative", prompts_file=str(prompts), horizon=CAP
+    )
+    with open_store(str(prompts.parent / "s.sqlite3")) as store:
+        return await measure_cost(settings, workload, Prices(), store, Watching(), stop=stop)
+
+
+async def test_an_interruption_keeps_the_complete_pairs(looping: str, prompts: Path) -> None:
+    """Ctrl-C in the second pair: the first is accounted for and stored, marked as incomplete."""
+    ending = await measured(looping, prompts, Workload(requests=8, pairs=4), stop_after=2)
+    assert ending.interrupted
+    assert not ending.cost.complete
+    assert ending.cost.pairs == 1
+    with open_store(str(prompts.parent / "s.sqlite3")) as store:
+        kept = store.document(ending.document)
+    assert not kept.complete
+    assert kept.body["pairs"] == 1
+
+
+async def test_an_interruption_before_the_first_batch_is_over_has_nothing_to_keep(
+    looping: str, prompts: Path
+) -> None:
+    """Half a batch is no batch: nothing is shown as measured."""
+    with pytest.raises(InterruptedEarlyError):
+        await measured(looping, prompts, Workload(requests=8, pairs=2), stop_after=0)
