@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ENV_PREFIX = "STRESSTEST_"
 PROJECT_FILE = "stresstest.toml"
 DEFAULT_BASE_URL = "http://localhost:8000/v1"
+SECTIONS = ("check",)
+"""Tables of a project file that are no options; :mod:`stresstest.config_project` reads them."""
+CHOICES = {"rigor": ("quick", "standard", "strict"), "display": ("rich", "plain", "none")}
 _NOT_OPTIONS = {"CONFIG"}
 
 
@@ -127,25 +130,39 @@ def _settings_class() -> type[BaseSettings]:
         @field_validator("rigor")
         @classmethod
         def _rigor(cls, value: str) -> str:
-            return _one_of("rigor", value, ("quick", "standard", "strict"))
+            return _one_of("rigor", value)
 
         @field_validator("display")
         @classmethod
         def _display(cls, value: str | None) -> str | None:
-            return None if value is None else _one_of("display", value, ("rich", "plain", "none"))
+            return None if value is None else _one_of("display", value)
 
     return Settings
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise UsageError(f"--{name} {value!r} is not known: choose {', '.join(allowed)}.")
+def _one_of(name: str, value: str) -> str:
+    if value not in CHOICES[name]:
+        raise UsageError(f"--{name} {value!r} is not known: choose {', '.join(CHOICES[name])}.")
     return value
 
 
 def option_names() -> tuple[str, ...]:
     """Every key that the environment and the TOML file understand."""
     return tuple(_settings_class().model_fields)
+
+
+def option_fields() -> dict[str, Any]:
+    """Every option with its type and pydantic field, as `pydantic.create_model` takes them."""
+    return {name: (field.annotation, field) for name, field in _settings_class().model_fields.items()}
+
+
+def section(name: str, config_file: Path | None = None) -> tuple[Path, Any] | None:
+    """(file in force, its table `name`) of `SECTIONS`; None when there is no file or it has no such table."""
+    path = config_file or _find_file()
+    if path is None:
+        return None
+    data = _toml(path)
+    return (path, data[name]) if name in data else None
 
 
 def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dict[str, Any]:
@@ -192,18 +209,22 @@ def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path |
     path = config_file or _find_file()
     if path is None:
         return None, {}
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
+    data = _toml(path)
     for key in data:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+        if key not in known and key not in SECTIONS:
+            close = difflib.get_close_matches(key, (*known, *SECTIONS), n=1)
             hint = f" Did you mean {close[0]!r}?" if close else f" Known keys: {', '.join(known)}."
             raise UsageError(f"The settings file {path} has an unknown key {key!r}.{hint}")
-    return path, data
+    return path, {key: value for key, value in data.items() if key not in SECTIONS}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
 
 
 def _find_file() -> Path | None:

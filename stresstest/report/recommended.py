@@ -6,12 +6,29 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from stresstest.report.limits import Limits, limits_of, safe
 from stresstest.store import RunSummary, StoredThreshold
 
 
 def recommendations_document(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
-    """``recommend --format json``: newest threshold of each subject and decoding."""
-    return {"recommendations": [_recommendation(row) for row in rows]}
+    """``recommend --format json``: newest threshold of each subject and decoding, and what each model's
+    tasks and languages have in common: the smallest limit."""
+    return {
+        "recommendations": [_recommendation(row) for row in rows],
+        "smallest": [_smallest(limits) for limits in limits_of(rows)],
+    }
+
+
+def _smallest(limits: Limits) -> dict[str, Any]:
+    return {
+        "model": limits.model,
+        "decoding": {k: v for k, v in asdict(limits.decoding).items() if v is not None},
+        "simulated": limits.simulated,
+        "safe_max_tokens": safe(limits.smallest),
+        "subject": asdict(limits.smallest.subject),
+        "subjects": len(limits.rows),
+        "not_certified": [asdict(row.subject) for row in limits.uncovered],
+    }
 
 
 def _recommendation(row: StoredThreshold) -> dict[str, Any]:

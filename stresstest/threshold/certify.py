@@ -184,16 +184,16 @@ def certified_threshold(
     rungs = sorted({g.job.rung for g in generations}) if tighten else []
     looks = [[g for g in generations if g.job.rung <= rung] for rung in rungs]
     if tighten:
-        threshold = certify_looks([deduplicate(_counted(look), temperature) for look in looks], rigor)
+        threshold = certify_looks([deduplicate(counted(look), temperature) for look in looks], rigor)
     else:
-        threshold = certify(deduplicate(_counted(generations), temperature), rigor)
-    lacking = _unusable(generations) or _spoilt(generations, threshold)
+        threshold = certify(deduplicate(counted(generations), temperature), rigor)
+    lacking = unusable(generations) or _spoilt(generations, threshold)
     if lacking is None:
         return threshold
     return replace(threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking)
 
 
-def _counted(generations: Sequence[Generation]) -> list[Observation]:
+def counted(generations: Sequence[Generation]) -> list[Observation]:
     """The observations; a lost generation whose tokens nobody counted may have failed from the first on."""
     return [
         replace(o, observed=0, unresolved=True)
@@ -203,7 +203,7 @@ def _counted(generations: Sequence[Generation]) -> list[Observation]:
     ]
 
 
-def _unusable(generations: Sequence[Generation]) -> str | None:
+def unusable(generations: Sequence[Generation]) -> str | None:
     """Why nothing can be certified whatever the observations say; None when nothing stands against it."""
     total = len(generations)
     lost = sum(g.failure is not None for g in generations)

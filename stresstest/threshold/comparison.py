@@ -1,0 +1,281 @@
+"""Does a candidate degenerate more than its baseline, at the baseline's threshold T? Pure.
+
+The baseline's own sample chose T, so its rate at T is biased low and is never used. Two rules:
+
+- *Candidate alone.* A fresh candidate sample estimates q(T), the estimand of `certify`. The baseline is known
+  by what its T was certified for: risk <= alpha. Exact one-sided Clopper-Pearson bounds: pass if upper <=
+  alpha + D, regression if lower > alpha.
+- *Pairs.* Fresh samples of both on common prompts: one-sided score bounds of Tango (1998) on candidate minus
+  baseline: pass if upper < D, regression if lower > 0.
+
+Where both hold, the candidate is worse, surely but by less than what was tolerated: that is a pass. So a
+false pass needs a bound that misses a truth >= D, a false regression one that misses a truth <= 0.
+
+What a sample left undecided counts against the conclusion, each time: for a pass, what stopped with a
+candidate open has failed; for a regression it is healthy, and so is what was stopped (by its cap, a loss,
+an invalidated window) before T: a cap below T would otherwise leave failures only.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import sqrt
+
+from stresstest.model import CheckVerdict, Observation
+from stresstest.threshold.certify import upper_bound
+from stresstest.threshold.sample import outcome
+
+CONFIDENCE = 0.95
+"""One-sided, of a check with one look."""
+LOOKS_EXTENDED = 2
+"""--extend declares so many."""
+MOST_NEEDED = 100_000
+"""A number that is lacking is not sought beyond this."""
+
+
+class Status(Enum):
+    """What one generation says about T. GONE: ended in health before T, or a copy that tells nothing."""
+
+    FAILED = "failed"
+    HEALTHY = "healthy"
+    DOUBTFUL = "doubtful"
+    CENSORED = "censored"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCounts:
+    """A sample at T. at risk: failed + healthy."""
+
+    failed: int = 0
+    healthy: int = 0
+    doubtful: int = 0
+    censored: int = 0
+    gone: int = 0
+
+    @property
+    def at_risk(self) -> int:
+        return self.failed + self.healthy
+
+    @property
+    def rate(self) -> float | None:
+        return self.failed / self.at_risk if self.at_risk else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Matched pairs. only_candidate, only_baseline: prompts on which just that side failed."""
+
+    n: int
+    only_candidate: int
+    only_baseline: int
+
+    @property
+    def difference(self) -> float | None:
+        return (self.only_candidate - self.only_baseline) / self.n if self.n else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs at T as seen, and as each conclusion must take them. baseline, candidate: failures seen."""
+
+    seen: PairCounts
+    for_pass: PairCounts
+    for_regression: PairCounts
+    baseline_failed: int
+    candidate_failed: int
+
+
+def status(tokens: int, observation: Observation) -> Status:
+    """What an observation says about T = `tokens`."""
+    found = outcome(observation)
+    if found.onset is not None and found.onset <= tokens:
+        return Status.FAILED
+    if found.reach >= tokens:
+        return Status.HEALTHY
+    if found.onset is not None:
+        return Status.GONE
+    if found.doubtful:
+        return Status.DOUBTFUL
+    return Status.GONE if found.ended else Status.CENSORED
+
+
+def risk_counts(tokens: int, sample: Sequence[Observation]) -> RiskCounts:
+    """A sample's counts at T = `tokens`."""
+    found = Counter(status(tokens, o) for o in sample)
+    return RiskCounts(**{kind.value: found[kind] for kind in Status})
+
+
+def lower_bound(d: int, n: int, confidence: float) -> float:
+    """One-sided Clopper-Pearson lower bound of d out of n; 0 when d or n is 0."""
+    if not 0 <= d <= n:
+        raise ValueError(f"{d} of {n} is no proportion")
+    if d == 0:
+        return 0.0
+    from scipy.special import betaincinv
+
+    return float(betaincinv(d, n - d + 1, 1.0 - confidence))
+
+
+def risk_bounds(counts: RiskCounts, confidence: float) -> tuple[float, float]:
+    """One-sided bounds (lower, upper) of q(T), what is undecided counted against each."""
+    n = counts.at_risk + counts.doubtful
+    return (
+        lower_bound(counts.failed, n + counts.censored, confidence),
+        upper_bound(counts.failed + counts.doubtful, n, confidence),
+    )
+
+
+def judge_risk(bounds: tuple[float, float], alpha: float, max_increase: float) -> CheckVerdict:
+    """The rule for the candidate alone. A pass goes before a regression."""
+    lower, upper = bounds
+    if upper <= alpha + max_increase:
+        return CheckVerdict.PASS
+    return CheckVerdict.REGRESSION if lower > alpha else CheckVerdict.INCONCLUSIVE
+
+
+def judge_difference(bounds: tuple[float, float], max_increase: float) -> CheckVerdict:
+    """The rule for pairs. A pass goes before a regression."""
+    lower, upper = bounds
+    if upper < max_increase:
+        return CheckVerdict.PASS
+    return CheckVerdict.REGRESSION if lower > 0.0 else CheckVerdict.INCONCLUSIVE
+
+
+def look_confidence(looks: int) -> float:
+    """Confidence of each bound when `looks` are declared (Bonferroni): 0.95, or 0.975 for two."""
+    return 1.0 - (1.0 - CONFIDENCE) / looks
+
+
+def score_statistic(pairs: PairCounts, difference: float) -> float:
+    """Tango's z for H0: p_candidate - p_baseline = `difference`; falls from +inf to -inf over (-1, 1).
+
+    Source: Tango 1998, Statistics in Medicine 17:891-908, equations 7-9.
+    """
+    n, b, c = pairs.n, pairs.only_candidate, pairs.only_baseline
+    distance = b - c - n * difference
+    linear = -b - c + (2 * n - b + c) * difference
+    constant = -c * difference * (1.0 - difference)
+    # The constrained maximum likelihood of P(only the baseline fails), a root of 2n q² + linear q + constant.
+    discordant = (sqrt(max(0.0, linear * linear - 8.0 * n * constant)) - linear) / (4.0 * n)
+    variance = n * (2.0 * discordant + difference * (1.0 - difference))
+    if variance <= 0.0:
+        return 0.0 if distance == 0.0 else float("inf") if distance > 0.0 else float("-inf")
+    return float(distance / sqrt(variance))
+
+
+def difference_bounds(
+    for_regression: PairCounts, for_pass: PairCounts, confidence: float
+) -> tuple[float, float]:
+    """One-sided Tango bounds (lower, upper) of p_candidate - p_baseline; (-1, 1) without pairs."""
+    from scipy.special import ndtri
+
+    z = float(ndtri(confidence))
+    return _solve(for_regression, z, -1.0), _solve(for_pass, -z, 1.0)
+
+
+def _solve(pairs: PairCounts, z: float, outermost: float) -> float:
+    """The difference whose statistic is `z`; z > 0 gives a lower bound, z < 0 an upper one."""
+    if pairs.n == 0:
+        return outermost
+    estimate = (pairs.only_candidate - pairs.only_baseline) / pairs.n
+    if estimate == outermost:
+        return outermost
+    from scipy.optimize import brentq
+
+    edge = outermost * (1.0 - 1e-12)
+    if (score_statistic(pairs, edge) - z) * z < 0.0:
+        return outermost
+    return float(brentq(lambda d: score_statistic(pairs, d) - z, *sorted((estimate, edge)), xtol=1e-10))
+
+
+def pair_up(tokens: int, baseline: Mapping[str, Observation], candidate: Mapping[str, Observation]) -> Pairs:
+    """The common prompts at T. Keys are prompts, one observation each.
+
+    A pair tells something when both sides are at risk. For a regression, a baseline that was stopped or is
+    in doubt has failed, and such a candidate is healthy; for a pass the other way round, with a candidate
+    that was stopped left out (as in :func:`risk_bounds`).
+    """
+    seen: Counter[tuple[bool, bool]] = Counter()
+    passing, regressing = seen.copy(), seen.copy()
+    open_ends = (Status.DOUBTFUL, Status.CENSORED)
+    for name in baseline.keys() & candidate.keys():
+        a, b = status(tokens, baseline[name]), status(tokens, candidate[name])
+        if Status.GONE in (a, b):
+            continue
+        if a not in open_ends and b not in open_ends:
+            seen[b is Status.FAILED, a is Status.FAILED] += 1
+        if b is not Status.CENSORED:
+            passing[b in (Status.FAILED, Status.DOUBTFUL), a is Status.FAILED] += 1
+        regressing[b is Status.FAILED, a is not Status.HEALTHY] += 1
+    return Pairs(
+        _counts(seen),
+        _counts(passing),
+        _counts(regressing),
+        baseline_failed=seen[True, True] + seen[False, True],
+        candidate_failed=seen[True, True] + seen[True, False],
+    )
+
+
+def _counts(table: Mapping[tuple[bool, bool], int]) -> PairCounts:
+    return PairCounts(sum(table.values()), table[True, False], table[False, True])
+
+
+def needed_for_risk(rate: float, n: int, alpha: float, max_increase: float, confidence: float) -> int | None:
+    """At risk in all, about, until the candidate's bounds would decide at this rate; None beyond reason."""
+
+    def decided(size: int) -> bool:
+        d = round(rate * size)
+        bounds = lower_bound(d, size, confidence), upper_bound(d, size, confidence)
+        return judge_risk(bounds, alpha, max_increase) is not CheckVerdict.INCONCLUSIVE
+
+    return _smallest(decided, n)
+
+
+def needed_pairs(pairs: PairCounts, max_increase: float, confidence: float) -> int | None:
+    """Pairs in all, about, until Tango's bounds would decide at these rates; None beyond reason."""
+    b, c = (pairs.only_candidate / pairs.n, pairs.only_baseline / pairs.n) if pairs.n else (0.0, 0.0)
+
+    def decided(size: int) -> bool:
+        scaled = PairCounts(size, round(b * size), round(c * size))
+        bounds = difference_bounds(scaled, scaled, confidence)
+        return judge_difference(bounds, max_increase) is not CheckVerdict.INCONCLUSIVE
+
+    return _smallest(decided, pairs.n)
+
+
+def _smallest(decided: Callable[[int], bool], n: int) -> int | None:
+    """The first size above n, in steps of 2 %, at which `decided` holds."""
+    size = n + 1
+    while size <= MOST_NEEDED:
+        if decided(size):
+            return size
+        size += max(1, size // 50)
+    return None
+
+
+def log_rank(baseline: Sequence[Observation], candidate: Sequence[Observation]) -> float | None:
+    """Two-sided p of the log-rank test on all onsets (Mantel 1966); None where no onset or no sample is.
+
+    It looks at the whole curves, the sample that chose T included: a hint, no verdict.
+    """
+    samples = [[outcome(o) for o in sample] for sample in (baseline, candidate)]
+    if not all(samples) or not any(o.onset is not None for sample in samples for o in sample):
+        return None
+    from scipy.stats import CensoredData, logrank
+
+    data = [
+        CensoredData.right_censored(
+            [o.onset if o.onset is not None else o.reach for o in sample], [o.onset is None for o in sample]
+        )
+        for sample in samples
+    ]
+    with warnings.catch_warnings():
+        # scipy divides by zero where nobody of the other side is left at any onset: p is NaN then.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        p = float(logrank(*data).pvalue)
+    return p if p == p else None

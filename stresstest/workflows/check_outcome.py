@@ -1,0 +1,134 @@
+"""Two sides to the outcome of one look: the test, what else was found, notes and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from stresstest.model import CheckVerdict, Comparison, FindingKind, Method, Side
+from stresstest.threshold.assessment import Assessment, Rule, assess_pairs, assess_risk
+from stresstest.threshold.comparison import look_confidence
+from stresstest.threshold.findings import compared_survival, findings
+from stresstest.workflows.check_sample import Sample
+
+
+def compared(
+    baseline: Sample,
+    candidate: Sample,
+    fresh: Sample | None,
+    *,
+    look: tuple[int, int],
+    max_increase: float | None,
+    max_drop: float,
+    errors: Collection[FindingKind],
+) -> Comparison:
+    """The baseline's threshold must be certified. look: which one, of how many declared."""
+    alpha = baseline.threshold.alpha
+    increase = alpha if max_increase is None else max_increase
+    unit = "words" if baseline.unit == "words" else "tokens"
+    rule = Rule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
+    found = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
+    found = found or assess_risk(candidate.observations, rule)
+    if candidate.lacking is not None:
+        found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=candidate.lacking)
+    p, earlier = compared_survival(baseline.observations, candidate.observations)
+    sides = baseline.side(), candidate.side(failed=found.failed, at_risk=found.at_risk)
+    beside = findings(
+        *sides,
+        max_drop=max_drop,
+        candidate_open=candidate.threshold.censored_at is not None,
+        p=p,
+        earlier=earlier,
+        errors=errors,
+    )
+    return Comparison(
+        baseline=sides[0],
+        candidate=sides[1],
+        at_tokens=baseline.threshold.tokens,
+        alpha=alpha,
+        max_increase=increase,
+        tested=found.tested,
+        confidence=rule.confidence,
+        method=found.method,
+        p_baseline=found.p_baseline,
+        p_candidate=found.p_candidate,
+        difference=found.difference,
+        interval=found.bounds,
+        pairs=found.pairs,
+        looks=look[1],
+        look=look[0],
+        lacking=found.lacking,
+        findings=beside,
+        notes=_notes(baseline, candidate, fresh, found),
+        evidence=_evidence(baseline, fresh, found, p),
+    )
+
+
+def uncertified(baseline: Sample) -> str:
+    """Why nothing can be compared."""
+    why = baseline.lacking or baseline.threshold.lacking or "nothing is certified"
+    return f"the baseline has no certified threshold to compare at: {why}"
+
+
+def undecided(
+    baseline: Sample, candidate: Sample | None, name: str, lacking: str, *, max_increase: float | None
+) -> Comparison:
+    """A check that came to no test. No candidate: it was not measured; name: what it was called."""
+    alpha = baseline.threshold.alpha
+    unmeasured = Side(name or "what is served", replace(baseline.subject, model=name))
+    return Comparison(
+        baseline=baseline.side(),
+        candidate=unmeasured if candidate is None else candidate.side(),
+        at_tokens=baseline.threshold.tokens,
+        alpha=alpha,
+        max_increase=alpha if max_increase is None else max_increase,
+        tested=CheckVerdict.INCONCLUSIVE,
+        lacking=lacking,
+    )
+
+
+def _notes(baseline: Sample, candidate: Sample, fresh: Sample | None, found: Assessment) -> tuple[str, ...]:
+    """What a reader must know before the verdict is used."""
+    notes = [*baseline.notes, *candidate.notes]
+    if found.tolerated:
+        notes.append("The candidate is worse, surely, but by less than the increase that is tolerated.")
+    if fresh is not None and found.method is not Method.TANGO:
+        notes.append(
+            "The fresh baseline and the candidate have no common prompt at risk for T: the candidate was "
+            "judged alone."
+        )
+    common = baseline.by_prompt.keys() & candidate.by_prompt.keys()
+    same = sum(
+        baseline.by_prompt[name].digest == candidate.by_prompt[name].digest is not None for name in common
+    )
+    if 2 * same > len(common):
+        notes.append(
+            f"{same} of {len(common)} answers are word for word the baseline's: the sample that chose T is "
+            "tested on itself, which can only show that nothing changed."
+        )
+    if "estimate" in baseline.unit + candidate.unit:
+        notes.append("Positions are estimates: tokens were spread over the text by completion_tokens.")
+    if candidate.threshold.censored_at is not None and baseline.safe_max_tokens and candidate.safe_max_tokens:
+        notes.append(
+            "No onset was seen in the candidate: its own safe max_tokens is where its sample thins out, not "
+            "where it fails."
+        )
+    return tuple(notes)
+
+
+def _evidence(baseline: Sample, fresh: Sample | None, found: Assessment, p: float | None) -> dict[str, Any]:
+    """The numbers behind the verdict, for a machine."""
+    threshold = baseline.threshold
+    return {
+        "baseline_threshold": {
+            "tokens": threshold.tokens,
+            "n": threshold.n,
+            "onsets": threshold.onsets,
+            "upper": threshold.upper,
+            "confidence": threshold.confidence,
+        },
+        "fresh_baseline": None if fresh is None or fresh.run is None else fresh.run.id,
+        **found.evidence,
+        "log_rank_p": p,
+    }
