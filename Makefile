@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check format docs postgres fuzz faults e2e-sim e2e e2e-full bench calibrate wheel clean
+.PHONY: help setup demo test check format docs postgres browser fuzz faults e2e-sim e2e e2e-full bench calibrate wheel clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,11 +34,16 @@ format: $(STAMP)  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(STAMP)  ## write docs/cli-reference.md anew
+docs: $(STAMP)  ## write docs/cli-reference.md and docs/stresstest.schema.json anew
 	$(BIN)/python docs/generate_cli_reference.py
+	$(BIN)/python docs/generate_schema.py
 
 postgres: $(STAMP)  ## the store's tests on a PostgreSQL server of their own (needs Debian's postgresql)
 	$(BIN)/python -m pytest -m postgres tests/unit
+
+browser: $(STAMP)  ## the HTML reports in Debian's Chromium; pictures of them in build/browser
+	bash tests/browser/install_chromium.sh
+	$(BIN)/python -m pytest -m chromium tests/browser
 
 fuzz: $(STAMP)  ## the stream parser against a million mutated byte streams (COUNT=10000)
 	$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000)

@@ -16,6 +16,7 @@ st="$scratch/env/bin/stresstest"
 for task in narrative technical qa; do for lang in it en fr; do "$st" plan --lang "$lang" --task "$task" >/dev/null; done; done
 "$st" runs list
 test -s "$scratch/data/stresstest/stresstest.sqlite3" || { echo "the migrations did not make a store"; find "$scratch/data"; exit 1; }
+"$st" report -o index.html && grep -q "Nothing is stored yet" index.html
 code=0; "$st" run --model any --lang it --base-url http://127.0.0.1:9/v1 --display none || code=$?
 test "$code" = 3 || { echo "expected exit 3 from an unreachable endpoint, got $code"; exit 1; }
 echo "the wheel works on its own"

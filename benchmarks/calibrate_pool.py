@@ -155,6 +155,12 @@ class Pool:
             return Observation(answer.onset, answer.onset - 1)
         return Observation(None, stop)
 
+    def risk(self, tokens: int) -> float:
+        """q(T), counted over all answers by their true onsets."""
+        bad = sum(a.onset is not None and a.onset <= tokens for a in self.answers)
+        gone = sum(a.onset is None and a.end < tokens for a in self.answers)
+        return bad / (len(self.answers) - gone)
+
     def truth(self, alpha: float) -> int:
         """The largest T with q(T) <= alpha, counted over all answers; the horizon if q never exceeds it."""
         if alpha not in self._truth:

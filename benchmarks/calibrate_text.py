@@ -62,7 +62,16 @@ class Played:
     share: float
 
 
-def campaign(source: Source, rigor: Rigor, number: int) -> Played:
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole campaign's answers. certifying: of its sample; known: the same by their true onsets."""
+
+    certifying: tuple[Generation, ...]
+    known: tuple[Observation, ...]
+    units: int
+
+
+def answered(source: Source, rigor: Rigor, number: int) -> Answered:
     """One whole campaign, seeded by its number, the rigor and the scene's name."""
     scene = source.scene
     rng = np.random.default_rng([zlib.crc32(scene.name.encode()), rigor.planned, number])
@@ -89,15 +98,21 @@ def campaign(source: Source, rigor: Rigor, number: int) -> Played:
             done.append(pool.generation(place, job))
             if not isinstance(step, Climb):
                 known.append(pool.known(place, job.max_tokens))
-    found = certified_threshold([g for g in done if g.job.phase is Phase.CERTIFY], rigor)
-    pool = source.pool(units)
+    return Answered(tuple(g for g in done if g.job.phase is Phase.CERTIFY), tuple(known), units)
+
+
+def campaign(source: Source, rigor: Rigor, number: int) -> Played:
+    """What a whole campaign certifies, against the truth."""
+    done = answered(source, rigor, number)
+    found = certified_threshold(done.certifying, rigor)
+    pool = source.pool(done.units)
     return Played(
         tokens=found.tokens or 0,
-        knowing=certify(known, rigor).tokens or 0,
+        knowing=certify(done.known, rigor).tokens or 0,
         truth=pool.truth(rigor.alpha),
-        units=units,
+        units=done.units,
         never=found.certified and found.censored_at is not None,
-        share=len(known) / len(pool.answers),
+        share=len(done.known) / len(pool.answers),
     )
 
 

@@ -151,6 +151,12 @@ its own check costs a token online is measured by `benchmarks/detector_cost.py`.
 """
 
 
+def _rest(page: Path) -> str:
+    """The sections of a page that follow what is generated."""
+    _, heading, rest = page.read_text(encoding="utf-8").partition("\n## ") if page.exists() else ("", "", "")
+    return heading + rest
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -162,7 +168,7 @@ def main() -> None:
     print(page)
     print("\nours, false alarms:", ", ".join(rows[0].false) or "none")
     if options.write:
-        options.write.write_text(f"{HEAD}{page}\n", encoding="utf-8")
+        options.write.write_text(f"{HEAD}{page}\n{_rest(options.write)}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ COMMANDS = (
     ("plan",),
     ("recommend",),
     ("scan",),
+    ("check",),
+    ("cost",),
     ("report",),
     ("runs",),
     ("runs", "list"),

@@ -21,13 +21,14 @@ from stresstest.cli.options import progress_for, stdout_console, with_global_opt
 from stresstest.errors import ExitCode, StresstestError, UsageError
 
 if TYPE_CHECKING:
+    from stresstest.model import GpuSample
     from stresstest.workflows.diagnose import Diagnosed
     from stresstest.workflows.run import Ending
 
 EXAMPLES = """\b
 Examples:
   stresstest demo
-  stresstest demo --scenario language-drift --output drift.md
+  stresstest demo --scenario language-drift --output drift.html
 """
 _SCENARIO = "masked-chain"
 _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
@@ -43,35 +44,36 @@ def command(
         str, typer.Option(help="What is simulated: a name from `stresstest sim --list`.")
     ] = _SCENARIO,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Where the report goes (Markdown).")
-    ] = "stresstest-demo.md",
+        str, typer.Option("--output", "-o", help="Where the report goes; .html and .md are both written.")
+    ] = "stresstest-demo.html",
 ) -> None:
     """Measure a simulated server whose true limit is known: no GPU, no model, under a minute.
 
     Starts the simulator on a free port, runs the main job on it, finds the plane of what fails by
     intervention, explains what was seen and writes a report. Nothing goes into your store.
     """
+    from stresstest.cli.report import save, writer
     from stresstest.report.console import print_run
     from stresstest.report.demo import after, before
-    from stresstest.report.diagnosis import diagnosis_markdown, print_diagnosis
-    from stresstest.report.markdown import run_markdown
+    from stresstest.report.diagnosis import print_diagnosis
+    from stresstest.report.dossier import Dossier
     from stresstest.simulation.engine.scenariofile import load_scenario
 
-    report = _report_path(output)
+    reports = _report_paths(output)
     known = load_scenario(scenario)
     console = stdout_console()
     console.print(before(known.name, known.summary), highlight=False, markup=False)
     with tempfile.TemporaryDirectory(prefix="stresstest-demo-") as folder:
         with simulator(scenario) as base_url:
-            ending, diagnosed = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
+            ending, diagnosed, gpus = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
         result = ending.result
         print_run(console, result, program=None)
-        section = ""
-        if diagnosed is not None and diagnosed.diagnosis.chain:
-            print_diagnosis(console, diagnosed.diagnosis, result)
-            section = diagnosis_markdown(diagnosed.diagnosis)
-        _write(report, run_markdown(result, diagnosis=section))
-    console.print(after(result, report), highlight=False, markup=False)
+        diagnosis = diagnosed.diagnosis if diagnosed is not None and diagnosed.diagnosis.chain else None
+        if diagnosis is not None:
+            print_diagnosis(console, diagnosis, result)
+        for report in reports:
+            save(writer(str(report))([Dossier(result, diagnosis, gpus)]), str(report), quiet=True)
+    console.print(after(result, reports), highlight=False, markup=False)
     error = ending.error or (diagnosed.error if diagnosed is not None else None)
     if error is not None:
         raise error
@@ -81,27 +83,24 @@ def command(
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _report_path(output: str) -> Path:
-    """Where the report goes; UsageError before anything is measured when it cannot go there."""
-    report = Path(output)
-    if report.suffix.lower() != ".md":
-        raise UsageError(f"{output!r}: the demo's report is Markdown; let it end in .md.")
-    if not report.parent.is_dir():
-        raise UsageError(f"{str(report.parent)!r} is no folder that the report could go into.")
-    if report.is_dir():
-        raise UsageError(f"{output!r} is a folder; name a file for the report.")
-    return report
+def _report_paths(output: str) -> tuple[Path, Path]:
+    """Where the reports go; UsageError before anything is measured when they cannot go there."""
+    named = Path(output)
+    if named.suffix.lower() not in (".html", ".md"):
+        raise UsageError(f"{output!r}: the demo's report is HTML and Markdown; let it end in .html or .md.")
+    if not named.parent.is_dir():
+        raise UsageError(f"{str(named.parent)!r} is no folder that the report could go into.")
+    reports = (named.with_suffix(".html"), named.with_suffix(".md"))
+    for report in reports:
+        if report.is_dir():
+            raise UsageError(f"{str(report)!r} is a folder; name a file for the report.")
+    return reports
 
 
-def _write(report: Path, text: str) -> None:
-    try:
-        report.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"The report cannot be written to {str(report)!r}: {error.strerror}.") from None
-
-
-def _measure(base_url: str, store_file: Path, display: str | None) -> tuple[Ending, Diagnosed | None]:
-    """The main job, and the diagnosis of what it found, where it came to its end."""
+def _measure(
+    base_url: str, store_file: Path, display: str | None
+) -> tuple[Ending, Diagnosed | None, list[GpuSample]]:
+    """The main job, the diagnosis of what it found, where it came to its end, and the GPUs meanwhile."""
     from stresstest.cli.run import until_interrupted
     from stresstest.execution.eventloop import run as run_loop
     from stresstest.model import RunSettings, Subject
@@ -128,7 +127,8 @@ def _measure(base_url: str, store_file: Path, display: str | None) -> tuple[Endi
             return ending, found
 
         try:
-            return run_loop(until_interrupted(play))
+            ending, found = run_loop(until_interrupted(play))
+            return ending, found, store.gpu_samples(ending.result.run.id)
         finally:
             progress.close()
 

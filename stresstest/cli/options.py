@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,9 +41,11 @@ class GlobalOptions:
             sys.stderr.write(f"warning: {warning}\n")
         here = {"store": self.store, "api_key": self.api_key, "display": self.display}
         merged = {**here, **{k: v for k, v in given.items() if v is not None}}
-        values = config.resolve(merged, config_file=Path(self.config) if self.config else None)
+        named = given.get("config") or self.config
+        values = config.resolve(merged, config_file=Path(named) if named else None)
+        values["config_file"] = Path(named) if named else None
         values["api_key"] = values["api_key"] or os.environ.get("OPENAI_API_KEY") or None
-        values["given"] = {k for k, v in given.items() if v is not None}
+        values["given"] = {k for k, v in given.items() if v is not None} - {"config"}
         values["program"] = _program(merged["store"])
         return values
 
@@ -152,6 +156,12 @@ _GLOBAL_AGAIN = (
         default=None,
         annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
     ),
+    inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
+    ),
 )
 
 
@@ -229,6 +239,16 @@ def task_name(source: str) -> str:
     from stresstest.tasks import load_task
 
     return load_task(source).name
+
+
+def on_signals(act: Callable[[], object]) -> None:
+    """Call `act` at Ctrl-C and SIGTERM, from the running event loop."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, act)
+        except NotImplementedError:  # Windows event loops have no signal handlers
+            break
 
 
 def stdout_console() -> Console:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from stresstest.cli.options import progress_for, run_settings, show_error, stdout_console, with_run_options
+from stresstest.cli.options import (
+    on_signals,
+    progress_for,
+    run_settings,
+    show_error,
+    stdout_console,
+    with_run_options,
+)
+from stresstest.cli.streams import nobody_listens
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 from stresstest.model import RunStatus
 
@@ -18,6 +25,9 @@ if TYPE_CHECKING:
     from stresstest.workflows.run import Ending
 
 T = TypeVar("T")
+
+_LISTENING_S = 0.5
+"""Seconds between two looks at whether anybody still reads."""
 
 EXAMPLES = """\b
 Examples:
@@ -88,9 +98,11 @@ def _play(options: dict[str, Any], resume: str | None) -> Ending:
 
 
 async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[T]]) -> T:
-    """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: wait for nothing."""
+    """First Ctrl-C (or SIGTERM): stop in good order and keep what was measured. Second: wait for nothing.
+
+    So too when the readers of both streams are gone (`2>&1 | head -1`): nobody waits for an answer then.
+    """
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     playing = asyncio.ensure_future(play(stop))
 
     def ask() -> None:
@@ -100,15 +112,20 @@ async def until_interrupted(play: Callable[[asyncio.Event], Awaitable[T]]) -> T:
         stop.set()
         sys.stderr.write("\nstopping: what was measured is kept; Ctrl-C again to stop at once\n")
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, ask)
-        except NotImplementedError:  # Windows event loops have no signal handlers
-            break
+    on_signals(ask)
+    listened = asyncio.ensure_future(_until_nobody_listens(stop))
     try:
         return await playing
     except asyncio.CancelledError:
         raise InterruptedEarlyError("Interrupted before anything was measured.") from None
+    finally:
+        listened.cancel()
+
+
+async def _until_nobody_listens(stop: asyncio.Event) -> None:
+    while not nobody_listens():
+        await asyncio.sleep(_LISTENING_S)
+    stop.set()
 
 
 def _refuse_other_options(resume: str, given: set[str]) -> None:

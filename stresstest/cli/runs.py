@@ -78,7 +78,7 @@ def show(
     if json_output:
         typer.echo(dumps(run_document(result)))
     else:
-        print_run(stdout_console(), result)
+        print_run(stdout_console(), result, program=options["program"])
 
 
 @app.command("delete", epilog=_DELETE)

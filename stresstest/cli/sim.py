@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stresstest.cli.options import stdout_console, with_global_options
+from stresstest.cli.options import on_signals, stdout_console, with_global_options
 from stresstest.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,12 +84,7 @@ async def _serve(
     from stresstest.simulation.server.start import start
 
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop.set)
-        except NotImplementedError:  # Windows event loops have no signal handlers
-            break
+    on_signals(stop.set)
     try:
         async with start(
             scenario, host=host, port=port, speed=speed, served_model_name=name, seed=seed

@@ -41,4 +41,6 @@ def build(request: GenerationRequest, model: str, features: Features) -> dict[st
         body["return_token_ids"] = True
     if request.seed is not None:
         body["seed"] = request.seed
+    if request.ignore_eos:
+        body["ignore_eos"] = True
     return body | request.decoding.sent()

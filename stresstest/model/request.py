@@ -33,7 +33,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One request as the wire needs it; either `messages` or `prompt` (text or token ids) is set."""
+    """One request as the wire needs it; either `messages` or `prompt` (text or token ids) is set.
+
+    ignore_eos: write on to `max_tokens` whatever the model says (vLLM); only for the stand-ins of `cost`.
+    """
 
     model: str
     max_tokens: int
@@ -41,6 +44,7 @@ class GenerationRequest:
     messages: tuple[Message, ...] | None = None
     prompt: str | tuple[int, ...] | None = None
     seed: int | None = None
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,13 @@ class Phase(StrEnum):
     """Which part of a campaign a generation belongs to; only `certify` certifies.
 
     `diagnose` ones are interventions on a finished run: they are kept apart from what the run measured.
+    `cost` ones belong to no run.
     """
 
     CLIMB = "climb"
     CERTIFY = "certify"
     DIAGNOSE = "diagnose"
+    COST = "cost"
 
 
 class DocumentKind(StrEnum):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.model import RunResult
+from stresstest.report.curve import survival_lines
+from stresstest.report.glyphs import Glyphs, glyphs_for
 from stresstest.report.sentences import (
     NOT_SEEN,
     decoding_words,
@@ -15,97 +17,130 @@ from stresstest.report.sentences import (
     representative,
     symptom_rows,
 )
-from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, percent
+from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, flat, percent
 from stresstest.store import RunSummary, StoredThreshold
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+
+_SHOWN = 400
+"""Characters on either side of an onset."""
+_WIDEST = 110
+"""Columns: longer lines are hard to read, however wide the terminal is."""
+
+
+def _say(console: Console, what: RenderableType) -> None:
+    console.print(what, width=min(console.width, _WIDEST))
 
 
 def print_run(console: Console, result: RunResult, *, program: str | None = "stresstest") -> None:
-    """The verdict: number, symptoms, plane with evidence, the text around an onset, what to do.
+    """The answer first: number, plane, what to do. Then what it stands on: curve, text, symptoms, evidence.
 
     program: how a command on the same store begins; None where nothing is stored.
     """
-    from rich.panel import Panel
     from rich.text import Text
 
     if result.run.profile.simulated:
-        console.print(Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
-    certified = result.threshold.certified
-    body = Text(clean(headline(result)), style="bold")
-    console.print(Panel(body, border_style="green" if certified else "yellow", title=_title(result)))
+        _say(console, Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+    glyphs = glyphs_for(console)
+    _print_answer(console, result)
+    _print_curve(console, result, glyphs)
+    _print_excerpt(console, result, glyphs)
     _print_symptoms(console, result)
-    _print_plane(console, result)
-    _print_excerpt(console, result)
+    _print_evidence(console, result)
     for note in result.notes:
-        console.print(Text(f"note: {clean(note)}", style="yellow"))
-    console.print(Text(NOT_SEEN, style="dim"))
-    console.print(Text(f"{count(result.tokens_spent)} tokens in {duration(result.seconds)}", style="dim"))
+        _say(console, Text(f"note: {clean(note)}", style="yellow"))
+    _say(console, Text(NOT_SEEN, style="dim"))
+    _say(console, Text(f"{count(result.tokens_spent)} tokens in {duration(result.seconds)}", style="dim"))
     if program is not None:
         # On a line of its own and never wrapped: it is there to be copied.
-        line = Text(f"{program} report {result.run.id} -o report.md", style="dim")
+        line = Text(flat(f"{program} report {result.run.id} -o report.html"), style="dim")
         console.print(line, soft_wrap=True)
 
 
-def _title(result: RunResult) -> str:
-    return "certified" if result.threshold.certified else "inconclusive"
+def _print_answer(console: Console, result: RunResult) -> None:
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    certified = result.threshold.certified
+    number, colon, grounds = clean(headline(result)).partition(": ")
+    answer = Text.assemble((number, "bold green" if certified else "bold yellow"), f"{colon}{grounds}")
+    plane = Text(clean(result.verdict.sentence))
+    advice = [Text(f"→ {clean(line)}", style="cyan") for line in result.verdict.advice]
+    title = "certified" if certified else "inconclusive"
+    style = "green" if certified else "yellow"
+    _say(console, Panel(Group(answer, plane, *advice), border_style=style, title=title))
+
+
+def _print_curve(console: Console, result: RunResult, glyphs: Glyphs) -> None:
+    from rich.text import Text
+
+    lines = survival_lines(result, console.width, glyphs)
+    if not lines:
+        return
+    _say(console, Text("\nstill coherent, of the answers that run so long (Kaplan–Meier)", style="bold"))
+    for line in lines:
+        _say(console, Text(line, no_wrap=True, overflow="crop"))
 
 
 def _print_symptoms(console: Console, result: RunResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console.print(
-        Text(
-            clean(
-                f"{len(result.generations)} generations ({len(result.certifying)} certify, "
-                f"{result.distinct_prompts} distinct prompts): {ending_counts(result.generations)}; "
-                f"{result.short} short of the units asked for. Decoding: {decoding_words(result)}."
-            )
-        )
-    )
     rows = symptom_rows(result.generations)
-    if not rows:
-        return
-    table = Table(box=None, padding=(0, 2), header_style="bold")
-    for name in ("symptom", "generations", "median onset", "earliest", "latest"):
-        table.add_column(name, justify="left" if name == "symptom" else "right")
-    for symptom, n, middle, low, high in rows:
-        table.add_row(symptom, str(n), count(middle), count(low), count(high))
-    console.print(table)
+    if rows:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for name in ("symptom", "generations", "median onset", "earliest", "latest"):
+            table.add_column(name, justify="left" if name == "symptom" else "right")
+        for symptom, n, middle, low, high in rows:
+            table.add_row(symptom, str(n), count(middle), count(low), count(high))
+        _say(console, "")
+        _say(console, table)
+    said = (
+        f"\n{len(result.generations)} generations ({len(result.certifying)} certify, "
+        f"{result.distinct_prompts} distinct prompts): {ending_counts(result.generations)}; "
+        f"{result.short} short of the units asked for. Decoding: {decoding_words(result)}."
+    )
+    _say(console, Text(clean(said)))
 
 
-def _print_plane(console: Console, result: RunResult) -> None:
+def _print_evidence(console: Console, result: RunResult) -> None:
+    """For and against each plane, and what nobody measured."""
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(clean(result.verdict.sentence)))
-    lines = Table.grid(padding=(0, 1))
-    for evidence in result.verdict.evidence:
-        text = clean(f"{evidence.plane}: {evidence.fact} [{evidence.source}]")
-        sign = "+" if evidence.supports else "−"
-        lines.add_row(f" {sign}", Text(text, style="" if evidence.supports else "dim"))
-    for advice in result.verdict.advice:
-        lines.add_row(" →", Text(clean(advice), style="cyan"))
-    console.print(lines)
+    rows = [
+        ("for" if each.supports else "against", str(each.plane), f"{each.fact} [{each.source}]")
+        for each in result.verdict.evidence
+    ]
+    rows += [(NOT_MEASURED, "not measured", f"{m.what}: {m.cost}") for m in result.run.profile.missing]
+    if not rows:
+        return
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for sign, plane, fact in rows:
+        style = "" if sign == "for" else "dim"
+        grid.add_row(Text(sign, style=style), Text(plane, style=style), Text(clean(fact), style=style))
+    _say(console, Text("\nevidence", style="bold"))
+    _say(console, grid)
+    _say(console, "")
 
 
-def _print_excerpt(console: Console, result: RunResult) -> None:
+def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     generation = representative(result.certifying) or representative(result.generations)
     if generation is None:
         return
     before, after = excerpt(generation, before=40, after=60)
-    text = Text(
-        f"around the onset of {generation.key} (token {count(generation.verdict.onset)}): … ", style="dim"
-    )
-    text.append(" ".join(before.split()), style="")
-    text.append(" ▶ ", style="bold red")
-    text.append(" ".join(after.split()), style="red")
-    text.append(" …", style="dim")
-    console.print(text)
+    onset = f"{flat(generation.key)} (token {count(generation.verdict.onset)})"
+    _say(console, Text(f"\naround the onset of {onset}:", style="bold"))
+    text = Text(f"{glyphs.more} {flat(before)[-_SHOWN:]}", style="")
+    text.append(f" {glyphs.here} ", style="bold red")
+    text.append(flat(after)[:_SHOWN], style="red")
+    text.append(f" {glyphs.more}", style="dim")
+    _say(console, Padding(text, (0, 2)))
 
 
 def when(clock_seconds: float) -> str:
@@ -128,37 +163,13 @@ def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
         numbers = (str(run.generations), str(run.degenerate), count(run.safe_max_tokens))
-        table.add_row(run.id, Text(f"{_subject(run)}, {run.rigor}"), str(run.status), *numbers)
+        subject = Text(f"{_subject(run)}, {run.rigor}")
+        table.add_row(Text(flat(run.id)), subject, str(run.status), *numbers)
     console.print(table)
 
 
-def print_recommendations(console: Console, rows: Sequence[StoredThreshold]) -> None:
-    """``recommend``: subject, limit, and what the number stands on."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    table.add_column("subject", overflow="fold")
-    for name in ("safe max_tokens", "T", "risk", "n", "onsets"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        threshold = row.threshold
-        reach = f"≥ {count(threshold.tokens)}" if threshold.censored_at else count(threshold.tokens)
-        risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
-        safe = Text(count(row.safe_max_tokens), style="bold")
-        table.add_row(Text(_subject(row)), safe, reach, risk, str(threshold.n), str(threshold.onsets))
-    console.print(table)
-    for row in rows:
-        console.print(Text(f"{_subject(row)}: {provenance(row)}", style="dim"))
-        if row.certified_before:
-            earlier = f"  run {row.certified_before} was certified before; this newer one does not support it"
-            console.print(Text(earlier, style="yellow"))
-        if row.threshold.lacking:
-            console.print(Text(f"  {clean(row.threshold.lacking)}", style="yellow"))
-
-
-def _subject(row: RunSummary | StoredThreshold) -> str:
-    return clean(str(row.subject)) + (" (simulated)" if row.simulated else "")
+def _subject(row: RunSummary) -> str:
+    return flat(str(row.subject)) + (" (simulated)" if row.simulated else "")
 
 
 def provenance(row: StoredThreshold) -> str:

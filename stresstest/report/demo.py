@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from stresstest.model import RunResult
@@ -17,7 +18,7 @@ def before(scenario: str, truth: str) -> str:
     )
 
 
-def after(result: RunResult, report: Path) -> str:
+def after(result: RunResult, reports: Sequence[Path]) -> str:
     """What was seen, in a few lines, and where to go from here."""
     threshold = result.threshold
     lines = ["", "What you have just seen:", _seen(result)]
@@ -32,7 +33,7 @@ def after(result: RunResult, report: Path) -> str:
     elif threshold.lacking:
         lines.append(f"- Nothing is certified: {clean(threshold.lacking)}")
     lines += [
-        f"- The report is in {clean(str(report))}.",
+        f"- The report is in {' and '.join(clean(str(report)) for report in reports)}.",
         "",
         "Is your server ready:  stresstest doctor --base-url URL",
         "Measure it:            stresstest run --base-url URL --lang it",

@@ -7,7 +7,16 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import Any
 
-from stresstest.model import Evidence, Generation, GpuSummary, Plane, RunResult, ServerSummary, Symptom
+from stresstest.model import (
+    Evidence,
+    Generation,
+    GpuSummary,
+    Plane,
+    RunResult,
+    ServerSummary,
+    Symptom,
+    Threshold,
+)
 from stresstest.report.text import excerpt
 
 
@@ -27,16 +36,7 @@ def run_document(result: RunResult) -> dict[str, Any]:
         "onsets": len(degenerate),
         "short": result.short,
         "distinct_prompts": result.distinct_prompts,
-        "threshold": {
-            "tokens": threshold.tokens,
-            "alpha": threshold.alpha,
-            "confidence": threshold.confidence,
-            "n": threshold.n,
-            "onsets": threshold.onsets,
-            "certified": threshold.certified,
-            "censored_at": threshold.censored_at,
-            "lacking": threshold.lacking,
-        },
+        "threshold": threshold_document(threshold),
         "safe_max_tokens": result.safe_max_tokens,
         "planes": {str(p): planes.get(p, 0) for p in Plane},
         "symptoms": dict(sorted(symptoms.items())),
@@ -49,6 +49,20 @@ def run_document(result: RunResult) -> dict[str, Any]:
         },
         "tokens_spent": result.tokens_spent,
         "seconds": round(result.seconds, 3),
+    }
+
+
+def threshold_document(threshold: Threshold) -> dict[str, Any]:
+    """The contract's keys of a threshold, in its order."""
+    return {
+        "tokens": threshold.tokens,
+        "alpha": threshold.alpha,
+        "confidence": threshold.confidence,
+        "n": threshold.n,
+        "onsets": threshold.onsets,
+        "certified": threshold.certified,
+        "censored_at": threshold.censored_at,
+        "lacking": threshold.lacking,
     }
 
 

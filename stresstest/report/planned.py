@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.ladder import PlanSummary
 from stresstest.model import RIGORS, RunSettings
-from stresstest.report.text import NOT_MEASURED, clean, count, duration, percent
+from stresstest.report.text import clean, count, duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,22 +61,29 @@ def print_plan(
     goal = f"risk {percent(rigor.alpha)} at {percent(rigor.confidence)} confidence"
     line = f"{model} · {subject.task} · {subject.language}: rigor {rigor.name} ({goal}, n = {rigor.planned})"
     console.print(Text(clean(line), style="bold"))
-    table = Table(box=None, padding=(0, 2), header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("rung", "units", "target tokens", "cap"):
         table.add_column(name, justify="right")
     for rung in plan.rungs:
         table.add_row(str(rung.number), count(rung.units), count(rung.target_tokens), count(rung.max_tokens))
     console.print(table)
+    costs = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    costs.add_column("")
+    for name in ("requests", "output tokens", "time"):
+        costs.add_column(name, justify="right")
     for name, requests, tokens in (
         ("if nothing fails", plan.expected_requests, plan.expected_tokens),
         ("at the very worst", plan.requests, plan.worst_tokens),
     ):
-        seconds = _seconds(tokens, tokens_per_second)
-        time = duration(seconds) if seconds is not None else f"{NOT_MEASURED} (give --tokens-per-second)"
-        console.print(f"{name}: {count(requests)} requests, {count(tokens)} output tokens, time {time}")
+        time = duration(_seconds(tokens, tokens_per_second))
+        costs.add_row(name, count(requests), count(tokens), time)
+    console.print()
+    console.print(costs)
+    console.print()
+    unknown = "" if tokens_per_second is not None else " The time needs --tokens-per-second."
     console.print(
         f"Prompts: {count(plan.distinct_prompts)} distinct. The climb stops at the first rungs that "
         "degenerate and certification then asks for no more than it needs, so a model that fails early "
-        "costs far less. The context's room is not known here. Nothing was sent.",
+        f"costs far less. The context's room is not known here.{unknown} Nothing was sent.",
         style="dim",
     )

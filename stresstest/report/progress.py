@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from stresstest.execution.events import Alarmed, Event, Finished, Retried
 from stresstest.ladder import Certify, Climb, PlanSummary
-from stresstest.model import EndpointProfile, Generation, RunSettings, ServerSample
-from stresstest.report.text import clean, count, duration, generation_line
+from stresstest.model import EndpointProfile, Generation, GpuSample, RunSettings, ServerSample
+from stresstest.report.text import count, duration, flat, generation_line
 
 
 class Progress(Protocol):
@@ -23,6 +24,9 @@ class Progress(Protocol):
     def planned(self, plan: PlanSummary) -> None: ...
 
     def resumed(self, finished: list[Generation]) -> None: ...
+
+    def gpus(self, readings: Sequence[GpuSample]) -> None:
+        """readings: of the endpoint's GPUs; grows while the campaign runs."""
 
     def stage(self, step: Climb | Certify) -> None: ...
 
@@ -47,6 +51,9 @@ class SilentProgress:
         pass
 
     def resumed(self, finished: list[Generation]) -> None:
+        pass
+
+    def gpus(self, readings: Sequence[GpuSample]) -> None:
         pass
 
     def stage(self, step: Climb | Certify) -> None:
@@ -91,7 +98,7 @@ class PlainProgress(SilentProgress):
 
     def _say(self, text: str) -> None:
         elapsed = int(time.monotonic() - self._started)
-        self._out.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {clean(text)}\n")
+        self._out.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {flat(text)}\n")
         self._out.flush()
 
     def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
@@ -123,10 +130,7 @@ class PlainProgress(SilentProgress):
         elif isinstance(event, Alarmed):
             self._say(f"{event.key}: {event.symptom} from token {event.onset} (known at {event.at_token})")
         elif isinstance(event, Retried):
-            self._say(
-                f"{event.key}: try {event.attempt} failed ({event.failure.message}) "
-                f"again in {event.wait:.1f} s"
-            )
+            self._say(retry_line(event))
 
     def sample(self, sample: ServerSample) -> None:
         self._kv = sample.kv_usage
@@ -152,6 +156,11 @@ def plan_line(plan: PlanSummary) -> str:
         f"plan: {count(plan.expected_requests)} generations and {count(plan.expected_tokens)} output tokens "
         f"if nothing fails, at the very worst {count(plan.requests)} and {count(plan.worst_tokens)}"
     )
+
+
+def retry_line(event: Retried) -> str:
+    """What failed, and when it is tried again."""
+    return f"{event.key}: try {event.attempt} failed ({event.failure.message}) again in {event.wait:.1f} s"
 
 
 def stage_line(step: Climb | Certify) -> str:

@@ -10,19 +10,19 @@ from stresstest.report.text import SYMPTOM_WORDS, count, percent
 
 
 def headline(result: RunResult) -> str:
-    """The verdict in one sentence with its number, confidence and n."""
+    """The verdict in one sentence: the number first, then its subject, confidence and n."""
     threshold = result.threshold
     subject = result.run.settings.subject
     if not threshold.certified or threshold.tokens is None:
-        return f"{subject}: nothing is certified. {_capital(threshold.lacking or 'Too few data.')}"
+        lacking = _capital(threshold.lacking or "too few data").rstrip(".")
+        return f"No safe max_tokens for {subject}: nothing is certified. {lacking}."
     reach = f"≥ {count(threshold.tokens)}" if threshold.censored_at else count(threshold.tokens)
     risk = (
         f"with {percent(threshold.confidence)} confidence at most {percent(threshold.alpha)} of requests "
         f"that run so long degenerate by then (n = {threshold.n} at risk, {_onsets(threshold.onsets)})"
     )
-    return (
-        f"{subject}: coherent up to {reach} tokens; {risk}. Safe max_tokens: {count(result.safe_max_tokens)}."
-    )
+    safe = count(result.safe_max_tokens)
+    return f"Safe max_tokens {safe} for {subject}: coherent up to {reach} tokens; {risk}."
 
 
 def decoding_words(result: RunResult) -> str:

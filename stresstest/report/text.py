@@ -27,6 +27,8 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _KEEP = {"\n", "\t"}
+_LONGEST = 4_000
+"""Characters of an excerpt: a hostile server may call a book one token."""
 
 
 def clean(text: str) -> str:
@@ -35,6 +37,11 @@ def clean(text: str) -> str:
     return "".join(
         c for c in text if c in _KEEP or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
     )
+
+
+def flat(text: str) -> str:
+    """Cleaned text on one line, its white space single blanks."""
+    return " ".join(clean(text).split())
 
 
 def count(n: float | None) -> str:
@@ -78,7 +85,7 @@ def generation_line(generation: Generation) -> str:
 def excerpt(generation: Generation, *, before: int = 60, after: int = 90) -> tuple[str, str]:
     """Text just before the onset and from it on, both cleaned; empty when there is no onset.
 
-    before, after: tokens on either side.
+    before, after: tokens on either side; of tokens of unlikely length only the nearest characters.
     """
     onset = generation.verdict.onset
     if onset is None:
@@ -87,4 +94,4 @@ def excerpt(generation: Generation, *, before: int = 60, after: int = 90) -> tup
     cut = onset - 1
     head = "".join(t.text for t in tokens[max(0, cut - before) : cut])
     tail = "".join(t.text for t in tokens[cut : cut + after])
-    return clean(head), clean(tail)
+    return clean(head[-_LONGEST:]), clean(tail[:_LONGEST])

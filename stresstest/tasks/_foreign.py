@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +103,19 @@ class Table:
 
     def table(self, key: str) -> Table:
         return Table(self.values[key], self.key(key))
+
+
+@contextlib.contextmanager
+def toml_table(raw: bytes, where: str) -> Iterator[Table]:
+    """The file's table to read; whatever is wrong with it, then or while it is read, becomes a UsageError.
+
+    where: the file's name, as messages begin.
+    """
+    try:
+        yield Table(tomllib.loads(raw.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: not UTF-8 (byte {error.start})") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from error
+    except Malformed as error:
+        raise UsageError(f"{where}: {error}") from error

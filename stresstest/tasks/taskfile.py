@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from stresstest.errors import StresstestError, UsageError
-from stresstest.tasks._foreign import Malformed, Table, read, suggestion
+from stresstest.tasks._foreign import Malformed, Table, read, suggestion, toml_table
 from stresstest.tasks.prompt import DEFAULT_TOKENS_PER_UNIT, PLACEHOLDER, LanguageTask, Task
 from stresstest.tasks.topics import expand_topics
 
@@ -57,8 +56,7 @@ def _shipped_files() -> list[Traversable]:
 
 
 def _parse_task(raw: bytes, where: str) -> Task:
-    try:
-        table = Table(tomllib.loads(raw.decode("utf-8")))
+    with toml_table(raw, where) as table:
         table.refuse_unknown(_TASK_KEYS, _LANGUAGE_KEYS, "it belongs in a table such as [languages.it]")
         name = table.label("name")
         languages = table.table("languages") if "languages" in table.values else None
@@ -70,12 +68,6 @@ def _parse_task(raw: bytes, where: str) -> Task:
             units=table.label("units", "units"),
             languages={key: _parse_language(languages.table(key), key) for key in languages.values},
         )
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not UTF-8 (byte {error.start})") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from error
-    except Malformed as error:
-        raise UsageError(f"{where}: {error}") from error
 
 
 def _parse_language(table: Table, language: str) -> LanguageTask:

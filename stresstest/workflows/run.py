@@ -170,6 +170,7 @@ class _Campaign:
     async def play(self) -> Ending:
         settings = self.run.settings
         self.progress.started(self.run.id, settings, self.run.profile)
+        self.progress.gpus(self.gpus.samples)
         self.progress.planned(worst_case(self.setup))
         if self.done:
             self.progress.resumed(self.done)
@@ -340,6 +341,16 @@ def refuse_changed_prompts(run: Run, prompts: Prompts, because: str, *, hint: st
 
 def refuse_another_model(run: Run, profile: EndpointProfile) -> None:
     """UsageError when what answers now is not what the run began with."""
+    changed = changed_server(run, profile)
+    if changed is not None:
+        raise UsageError(
+            f"Not what run {run.id} began with: {changed}.",
+            hint="Start a new run; a mixture of the two would certify neither.",
+        )
+
+
+def changed_server(run: Run, profile: EndpointProfile) -> str | None:
+    """What answers otherwise than when the run began, in words; None where nothing does."""
     before, now = run.profile, profile
     for name, old, new in (
         ("model", before.model, now.model),
@@ -349,7 +360,5 @@ def refuse_another_model(run: Run, profile: EndpointProfile) -> None:
         ("stresstest version", run.tool_version, __version__),
     ):
         if old != new:
-            raise UsageError(
-                f"Not what run {run.id} began with: {name} was {old}, is {new}.",
-                hint="Start a new run; a mixture of the two would certify neither.",
-            )
+            return f"{name} was {old}, is {new}"
+    return None

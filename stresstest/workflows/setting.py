@@ -27,6 +27,8 @@ DEFAULT_HORIZON = 16_384
 SMALLEST_HORIZON = 64
 # Room left for what the chat template adds and for prompts a little longer than those counted.
 RESERVE_TOKENS = 16
+# What unmasks is to find the next failure: it plans the floor, and so many more for lost answers.
+UNMASKING_SPARE = 2
 # Without /tokenize a prompt is taken to have one token per this many characters: on the safe side.
 CHARS_PER_TOKEN = 2.0
 
@@ -154,8 +156,11 @@ async def prompt_length(endpoint: Endpoint, found: EndpointProfile, prompt: Prom
 
 
 def ladder_setup(settings: RunSettings, prompts: Prompts, horizon: int) -> LadderSetup:
+    rigor = RIGORS[settings.rigor]
+    if settings.parent is not None:
+        rigor = replace(rigor, planned=rigor.floor + UNMASKING_SPARE)
     return LadderSetup(
-        rigor=RIGORS[settings.rigor],
+        rigor=rigor,
         horizon=horizon,
         tokens_per_unit=prompts.tokens_per_unit,
         max_units=None,

@@ -25,12 +25,17 @@ HEAVY = (
 )
 
 
+def clean_environment(folder: Path) -> dict[str, str]:
+    """The environment without what would change the tool's behaviour; its user folders lie in `folder`."""
+    ours = ("STRESSTEST_", "GITHUB_", "OPENAI_API_KEY")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return {**clean, "XDG_DATA_HOME": str(folder / "data"), "XDG_CONFIG_HOME": str(folder / "config")}
+
+
 def stresstest(*args: str, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_") and k != "OPENAI_API_KEY"}
-    own = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config"), **env}
     return subprocess.run(
         [sys.executable, "-m", "stresstest", *args],
-        env={**clean, **own},
+        env={**clean_environment(tmp_path), **env},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -84,7 +89,10 @@ def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
     recommended = stresstest("recommend", tmp_path=tmp_path)
     assert (recommended.returncode, "stresstest run" in recommended.stderr) == (4, True)
     asked = stresstest("recommend", "--format", "json", tmp_path=tmp_path)
-    assert (asked.returncode, json.loads(asked.stdout)) == (4, {"recommendations": []})
+    assert (asked.returncode, json.loads(asked.stdout)) == (
+        4,
+        {"recommendations": [], "smallest": [], "cheapest": []},
+    )
     shown = stresstest("runs", "show", "latest", tmp_path=tmp_path)
     assert (shown.returncode, "No runs are stored yet" in shown.stderr) == (2, True)
 
@@ -99,9 +107,9 @@ def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
         (("run", "--lang", "it", "--prompts", "absent.jsonl"), 2, "absent.jsonl"),
         (("run", "--lang", "it", "--base-url", "http://127.0.0.1:9/v1"), 3, "127.0.0.1:9"),
         (("run", "--resume", "nonesuch"), 2, "nonesuch"),
-        (("report", "latest", "-o", "x.pdf"), 2, ".md or .json"),
+        (("report", "latest", "-o", "x.pdf"), 2, ".html, .md, .json, .xml"),
         (("report", "nonesuch"), 2, "nonesuch"),
-        (("recommend", "--format", "yaml"), 2, "table or json"),
+        (("recommend", "--format", "yaml"), 2, "table, json, vllm"),
         (("runs", "delete", "nonesuch"), 2, "nonesuch"),
         (("frobnicate",), 2, "frobnicate"),
     ],

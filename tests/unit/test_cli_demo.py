@@ -73,7 +73,7 @@ def nothing_left(home: Path, said: str) -> None:
 
 def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) -> None:
     """The whole command on a known truth: the verdict, the text around an onset, the words, the report."""
-    code, out, err = command("--display", "plain", "demo", "--scenario", "./short.toml", "-o", "seen.md")
+    code, out, err = command("--display", "plain", "demo", "--scenario", "./short.toml", "-o", "seen.html")
     assert code == 0, err
     said = " ".join(out.split())
     assert "its truth: Loops at about token 100." in said
@@ -88,6 +88,9 @@ def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) ->
     report = (home / "seen.md").read_text(encoding="utf-8")
     assert "SIMULATED" in report.upper()
     assert f"{int(found[1])}" in report
+    page = (home / "seen.html").read_text(encoding="utf-8")
+    assert "Simulated. These numbers come from the simulator" in page
+    assert f"certified threshold</dt><dd>{int(found[1])}" in page
     assert ADDRESS.search(err)
     nothing_left(home, err)
 
@@ -95,7 +98,7 @@ def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) ->
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--output", "seen.html"), "the demo's report is Markdown"),
+        (("--output", "seen.txt"), "let it end in .html or .md"),
         (("--output", "nowhere/seen.md"), "'nowhere' is no folder"),
         (("--output", "folder.md"), "'folder.md' is a folder"),
         (("--scenario", "no-such-thing"), "no-such-thing"),
@@ -113,7 +116,7 @@ def test_what_cannot_work_is_one_sentence_before_anything_starts(
     assert sentence in " ".join(err.split())
     assert "Traceback" not in err
     assert out == ""
-    assert [path.name for path in home.glob("*.md")] == ["folder.md"]
+    assert [path.name for path in (*home.glob("*.md"), *home.glob("*.html"))] == ["folder.md"]
 
 
 def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home: Path) -> None:

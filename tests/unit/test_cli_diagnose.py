@@ -1,4 +1,4 @@
-"""`stresstest diagnose` and `sweep` from the command line: documents, exit codes, refusals, reports."""
+"""`stresstest diagnose` from the command line: documents, exit codes, refusals, reports."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ import io
 import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stresstest.cli.main import main
-from stresstest.diagnosis.cells import answers, ratios
-from stresstest.errors import ExitCode, UsageError
+from stresstest.errors import ExitCode
 from stresstest.model import (
-    RIGORS,
     ArmResult,
     Basis,
     Decoding,
     Diagnosis,
     Link,
     Plane,
-    RunSettings,
-    Subject,
     SymptomKind,
-    Threshold,
 )
-from stresstest.model.sweep import Cell
 from stresstest.report.diagnosis import diagnosis_markdown
 from stresstest.store import open_store
-from stresstest.workflows.sweep import applied, combinations
 from tests.unit.store_data import make_run
 
 ARMS = (
@@ -140,75 +133,3 @@ def test_a_report_holds_the_diagnosis_and_its_words_are_harmless() -> None:
     assert "## Diagnosis" in text
     assert "| repetition\\_penalty 1.15 | 24 | 0 |" in text
     assert "<script>" not in text
-
-
-def cell(value: str, failed: int, kind: str, *, model: str = "m", onset: int = 900) -> Cell:
-    onsets = tuple(onset + i for i in range(failed))
-    return Cell(
-        {"repetition_penalty": value},
-        "r",
-        Subject(model, "narrative", "it"),
-        Decoding(),
-        Threshold(0.1, 0.9),
-        None,
-        38,
-        failed,
-        {kind: failed} if failed else {},
-        float(onset) if failed else None,
-        onsets=onsets,
-    )
-
-
-def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
-    """The source's words: it works between 1.1 and 1.15, and 1.2 drifts."""
-    cells = [
-        cell("1.0", 38, "loop"),
-        cell("1.1", 30, "loop"),
-        cell("1.15", 1, "loop"),
-        cell("1.2", 20, "language_drift"),
-    ]
-    [answer] = answers(cells, ["repetition_penalty"])
-    assert "between 1.1 and 1.15" in answer
-    assert "at 1.2 20 of 38 fail otherwise (language drift" in answer
-    [nothing] = answers([cell("1.0", 38, "loop"), cell("1.2", 38, "near_loop")], ["repetition_penalty"])
-    assert nothing == "no repetition_penalty up to 1.2 keeps repetition away."
-    assert answers(cells[:1], ["repetition_penalty"]) == ()
-
-
-def test_subjects_side_by_side_get_a_ratio_with_its_interval() -> None:
-    """The later one over the earlier one; below five onsets there is none."""
-    late, early = (
-        cell("1.0", 20, "loop", model="a", onset=5000),
-        cell("1.0", 20, "loop", model="b", onset=200),
-    )
-    [ratio] = ratios([early, late])
-    assert ratio.of == "a · narrative · it"
-    assert ratio.lo <= ratio.ratio <= ratio.hi
-    assert 20 <= ratio.ratio <= 27
-    assert ratios([early, cell("1.0", 3, "loop", model="a")]) == ()
-
-
-def test_cells_move_one_parameter_at_a_time_unless_a_grid_is_asked_for() -> None:
-    """The first values are the base; unknown names and values are refused before anything is sent."""
-    params = {"repetition_penalty": ["1.0", "1.1"], "temperature": ["0.7", "1.0", "1.3"]}
-    assert len(combinations(params, grid=True)) == 6
-    moved = combinations(params, grid=False)
-    assert len(moved) == 4
-    assert moved[0] == {"repetition_penalty": "1.0", "temperature": "0.7"}
-    refused: list[dict[str, list[str]]] = [{"weather": ["1"]}, {"temperature": ["warm"]}, {"top_p": []}]
-    for bad in refused:
-        with pytest.raises(UsageError):
-            combinations(bad, grid=False)
-    settings = RunSettings(Subject("m", "narrative", "it"), "http://a/v1", "narrative")
-    values = {"top_k": "40", "model": "other", "base_url": "http://b/v1"}
-    changed = applied(settings, values)
-    assert changed.decoding.top_k == 40
-    assert (changed.subject.model, changed.base_url) == ("other", "http://b/v1")
-    assert asdict(changed.decoding)["temperature"] is None
-    assert RIGORS[changed.rigor].name == settings.rigor
-
-
-def test_a_sweep_without_parameters_is_refused() -> None:
-    """Nothing to sweep is no sweep."""
-    assert command("sweep", "--lang", "it")[0] == ExitCode.USAGE
-    assert command("sweep", "--lang", "it", "--param", "temperature")[0] == ExitCode.USAGE

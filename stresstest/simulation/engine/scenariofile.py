@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -23,7 +22,7 @@ from stresstest.simulation.engine.scenario import (
     StepTime,
 )
 from stresstest.simulation.engine.writing.grammar import LANGUAGES
-from stresstest.tasks._foreign import Malformed, Table, read, short, suggestion
+from stresstest.tasks._foreign import Malformed, Table, read, short, suggestion, toml_table
 
 _SYMPTOMS = (*TEXT_SYMPTOMS, *SERVICE_SYMPTOMS)
 _DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
@@ -87,20 +86,13 @@ def _shipped_files() -> list[Traversable]:
 
 
 def _parse(raw: bytes, where: str) -> Scenario:
-    try:
-        table = Table(tomllib.loads(raw.decode("utf-8")))
+    with toml_table(raw, where) as table:
         table.refuse_unknown(("name", "summary", "model", "engine", "hazard"))
         name = table.label("name")
         model = _model(_sub(table, "model"))
         engine = _engine(_sub(table, "engine"), model.max_model_len)
         hazards = tuple(_hazard(each) for each in _tables(table, "hazard"))
         return Scenario(name, table.label("summary", name), model, engine, hazards)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not UTF-8 (byte {error.start})") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not valid TOML: {error}") from error
-    except Malformed as error:
-        raise UsageError(f"{where}: {error}") from error
 
 
 def _model(table: Table) -> ModelSpec:

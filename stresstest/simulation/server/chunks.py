@@ -106,10 +106,6 @@ class Choice:
         self._details = b"" if frame.text else b',"completion_tokens_details":null'
         self._fingerprint = b"" if frame.usage else b',"system_fingerprint":' + _json(frame.fingerprint)
 
-    @property
-    def behind(self) -> bool:
-        return self.sent < len(self.sequence.output) or (self.sequence.done and not self.closed)
-
     def events(self, limit: int | None = None) -> bytes:
         """Events of the tokens not yet sent; limit: token position not to go beyond."""
         sequence = self.sequence

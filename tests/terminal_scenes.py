@@ -1,0 +1,291 @@
+"""What the terminal shows of known data, at known widths: drawn here, compared with tests/data/terminal.
+
+``python -m tests.terminal_scenes`` writes the stored captures anew; look at the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console, Group
+
+from stresstest.cli.streams import ERRORS, plainly
+from stresstest.execution.events import Advanced, Alarmed, Finished, Started
+from stresstest.ladder import Certify, Climb, LadderSetup, Rung, job, worst_case
+from stresstest.model import (
+    RIGORS,
+    Decoding,
+    EndpointProfile,
+    Evidence,
+    Generation,
+    GpuSample,
+    Job,
+    Missing,
+    Phase,
+    Plane,
+    PlaneVerdict,
+    Run,
+    RunResult,
+    RunSettings,
+    RunStatus,
+    ServerSample,
+    Subject,
+    SymptomKind,
+    Threshold,
+    Token,
+    Verdict,
+)
+from stresstest.model.scanned import GroupResult, ScanResult, Shown
+from stresstest.model.words import Basis
+from stresstest.report.board import Board
+from stresstest.report.board_view import board_lines
+from stresstest.report.console import print_run
+from stresstest.report.glyphs import glyphs_for
+from stresstest.report.planned import print_plan
+from stresstest.report.provisional import Provisional
+from stresstest.report.scan_console import print_scan
+from stresstest.threshold import survival_curve
+
+FOLDER = Path(__file__).parent / "data" / "terminal"
+HEALTHY = "Il faro taceva da anni e Agnese saliva ogni sera le scale con la lampada spenta. "
+COPY = "La marea tornava piano e nessuno la guardava. "
+SETTINGS = RunSettings(
+    Subject("Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative", "it"),
+    "http://gpu-1:8000/v1",
+    "narrative",
+    rigor="quick",
+    decoding=Decoding(temperature=0.7),
+    horizon=8192,
+    budget_tokens=500_000,
+)
+PROFILE = EndpointProfile(
+    "http://gpu-1:8000/v1",
+    "Qwen/Qwen2.5-7B-Instruct-AWQ",
+    version="0.32.0",
+    max_model_len=32768,
+    missing=(Missing("GPU readings", "no throttling evidence for the system plane"),),
+)
+
+
+def generation(at: Job, length: int, onset: int | None = None) -> Generation:
+    """An answer of `length` tokens, a word each; from `onset` on it says one sentence again and again."""
+    words = (HEALTHY * (length // 16 + 1)).split(" ")[: (onset or length + 1) - 1]
+    words += (COPY * (length // 8 + 1)).split(" ")[: length - len(words)]
+    tokens = tuple(Token(f"{word} ", id=n) for n, word in enumerate(words))
+    symptom = SymptomKind.LOOP if onset else None
+    seen = Verdict(length, (onset or length + 1) - 1, onset, (onset or 0) + 40 or None, symptom)
+    finish = None if onset else "stop"
+    return Generation(
+        at, f"p{at.index}", "ask", tokens, seen, finish, aborted=onset is not None, output_tokens=length
+    )
+
+
+def _sample(number: int) -> list[Generation]:
+    rung = Rung(4, 25, 1371, 1800)
+    setup = LadderSetup(RIGORS["quick"], 8192, 56.0, distinct_prompts=40)
+    made = []
+    for n in range(number):
+        at = job(setup, Phase.CERTIFY, rung, n)
+        made.append(generation(at, 1300 + 7 * n, None if n % 3 == 2 else 880 + 97 * n % 400))
+    return made
+
+
+def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
+    """A run of 38 certifying answers, two thirds of which loop, or none."""
+    sample = _sample(38) if failing else [replace(g, verdict=Verdict(1400, 1400)) for g in _sample(38)]
+    threshold = Threshold(0.10, 0.90, 891, 38, 1, 0.099, certified=True)
+    if not failing:
+        threshold = replace(threshold, tokens=1400, onsets=0, censored_at=1400)
+    lacking = "22 requests at risk are needed, 14 were; at least 8 more generations of ≥ 1400 tokens."
+    if not certified:
+        threshold = Threshold(0.10, 0.90, n=14, lacking=lacking)
+    evidence = (
+        Evidence(Plane.DECODING, True, "detector:loop", "loop in 26 of 26 failing generations", 26.0),
+        Evidence(Plane.SYSTEM, False, "vllm /metrics", "KV cache ≤ 4 % before every onset", 0.04),
+    )
+    verdict = PlaneVerdict(
+        Plane.DECODING,
+        Basis.OBSERVED,
+        "Decoding plane suspected (observed, not confirmed): 26 of 38 generations degenerated (loop 26).",
+        evidence,
+        ("To confirm: stresstest diagnose latest",),
+    )
+    if not failing:
+        verdict = PlaneVerdict(None, None, "No degeneration seen up to 1559 tokens in 38 generations.")
+    return RunResult(
+        Run("20261121-173000-4f2a", SETTINGS, PROFILE, RunStatus.DONE, 0.0, tool_version="0"),
+        threshold,
+        {True: 801 if failing else 1260, False: None}[certified],
+        verdict,
+        tuple(sample),
+        distinct_prompts=38,
+        tokens_spent=54_321,
+        seconds=75.0,
+        survival=survival_curve(sample),
+        notes=("Entropy was not measured: the server gave no logprobs.",),
+    )
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _climbed(board: Board, clock: Clock) -> LadderSetup:
+    """Two healthy rungs and one that fails, at a steady pace."""
+    setup = LadderSetup(RIGORS["quick"], 8192, 56.0, max_units=240, distinct_prompts=40)
+    plan = worst_case(setup)
+    board.started(SETTINGS)
+    board.planned(plan)
+    for rung in plan.rungs[:3]:
+        jobs = tuple(job(setup, Phase.CLIMB, rung, n) for n in range(2))
+        board.stage(Climb(rung, jobs, "first rung"))
+        for at in jobs:
+            _answer(board, clock, generation(at, rung.target_tokens, 954 if rung.number == 3 else None))
+    return setup
+
+
+def _answer(board: Board, clock: Clock, made: Generation) -> None:
+    board.event(Started(made.key, clock.now))
+    for tokens in range(16, made.output_tokens, 16):
+        clock.now += 0.02
+        board.event(Advanced(made.key, tokens))
+        if tokens % 400 == 0:
+            board.sample(ServerSample(clock.now, running=8.0, waiting=0.0, kv_usage=0.001 * (tokens % 700)))
+            board.picture()
+    if made.verdict.onset is not None:
+        board.event(Alarmed(made.key, made.verdict.symptom, made.verdict.onset, made.output_tokens))
+    board.event(Finished(made))
+
+
+def live(answers: int) -> tuple[Board, Provisional]:
+    """The board after the climb and so many answers of the certifying sample, two more under way."""
+    clock = Clock()
+    board = Board(clock)
+    setup = _climbed(board, clock)
+    reading = GpuSample(clock.now, "0", "NVML", utilisation=0.97, memory_used=71, memory_total=100)
+    board.gpus([reading, replace(reading, gpu="1", utilisation=0.91)])
+    rung = Rung(4, 25, 1371, 1800)
+    jobs = tuple(job(setup, Phase.CERTIFY, rung, n) for n in range(38))
+    board.stage(Certify(rung, jobs, 38, "the climb degenerated at about 954 tokens", 38))
+    for made in _sample(answers):
+        _answer(board, clock, made)
+    for under_way in jobs[answers : answers + 2]:
+        board.event(Started(under_way.key, clock.now))
+        board.event(Advanced(under_way.key, 512))
+    return board, Provisional(SETTINGS)
+
+
+def climbing() -> tuple[Board, Provisional]:
+    """The board before the first onset counts for anything: no GPU, no certifying sample."""
+    clock = Clock()
+    board = Board(clock)
+    _climbed(board, clock)
+    return board, Provisional(SETTINGS)
+
+
+def diagnosing() -> tuple[Board, Provisional]:
+    """Two arms of a diagnosis of a stored run: no ladder, no length asked for."""
+    clock = Clock()
+    board = Board(clock)
+    rung = Rung(4, 25, 1371, 1800)
+    for arm, onset in (
+        ("unchanged: nothing, 16 forks", 120),
+        ("penalty-1.15: repetition_penalty 1.15", None),
+    ):
+        board.measuring(arm, 16)
+        for n in range(12):
+            at = Job(Phase.DIAGNOSE, rung.number, n, None, n, n, 600, arm.partition(":")[0])
+            _answer(board, clock, generation(at, 400, onset))
+    return board, Provisional(SETTINGS)
+
+
+def draw_live(console: Console, board: Board, sample: Provisional, height: int = 30) -> None:
+    picture = board.picture()
+    sample.grow(picture.certifying)
+    judged = (sample.rigor, sample.threshold()) if picture.sample_size is not None else None
+    console.print(Group(*board_lines(picture, judged, console.width, height, glyphs_for(console))))
+
+
+def scan_result(*, certified: bool = True) -> ScanResult:
+    threshold = Threshold(0.05, 0.95, 1802, 131, 2, 0.047, certified=True)
+    if not certified:
+        threshold = Threshold(0.05, 0.95, n=30, lacking="59 requests at risk are needed, 30 were.")
+    group = GroupResult(
+        {"model": "Qwen/Qwen2.5-7B-Instruct-AWQ", "task": "summary"},
+        400,
+        9,
+        0.0225,
+        (0.0103, 0.0423),
+        threshold,
+        "tokens",
+        dharma_rate=0.0125,
+        dharma_known=400,
+        symptoms={"loop": 7, "language_drift": 2},
+        safe_max_tokens=1621 if certified else None,
+        healthy_cut=0.031 if certified else None,
+        wasted=51_200,
+        total=612_000,
+        recovered=1,
+    )
+    shown = Shown("req-81", SymptomKind.LOOP, 0.97, 900, HEALTHY, COPY * 4, "the same 8 words 41 times")
+    return ScanResult(400, 1, (group,), ("model", "task"), ("log.jsonl:17: no text in it",), (shown,))
+
+
+def _plan(console: Console) -> None:
+    setup = LadderSetup(RIGORS["quick"], 8192, 56.0, max_units=240, distinct_prompts=40)
+    print_plan(console, SETTINGS, worst_case(setup), 900.0)
+
+
+Draw = Callable[[Console], None]
+SCENES: dict[str, Draw] = {
+    "run_certified": lambda console: print_run(console, run_result()),
+    "run_at_least": lambda console: print_run(console, run_result(failing=False)),
+    "run_inconclusive": lambda console: print_run(console, run_result(certified=False)),
+    "live_climb": lambda console: draw_live(console, *climbing()),
+    "live_certify": lambda console: draw_live(console, *live(26)),
+    "live_diagnose": lambda console: draw_live(console, *diagnosing()),
+    "live_low": lambda console: draw_live(console, *live(26), height=12),
+    "scan_certified": lambda console: print_scan(console, scan_result()),
+    "scan_uncertified": lambda console: print_scan(console, scan_result(certified=False)),
+    "plan": _plan,
+}
+SIZES = (("60", 60, "utf-8"), ("80", 80, "utf-8"), ("120", 120, "utf-8"), ("80_ascii", 80, "ascii"))
+
+
+def capture(draw: Draw, width: int, encoding: str) -> str:
+    """What `draw` prints on a terminal without colour, trailing blanks left out."""
+    codecs.register_error(ERRORS, plainly)
+    buffer = io.BytesIO()
+    with io.TextIOWrapper(buffer, encoding=encoding, errors=ERRORS, newline="\n") as file:
+        draw(
+            Console(
+                file=file, width=width, height=30, color_system=None, legacy_windows=False, highlight=False
+            )
+        )
+        file.flush()
+        text = buffer.getvalue().decode(encoding)
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def captures() -> Iterator[tuple[str, int, Callable[[], str]]]:
+    """(name of the stored file, width, what draws it)."""
+    for scene, draw in SCENES.items():
+        for size, width, encoding in SIZES:
+            yield f"{scene}_{size}.txt", width, partial(capture, draw, width, encoding)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, _, drawn in captures():
+        (FOLDER / name).write_text(drawn(), encoding="utf-8")
