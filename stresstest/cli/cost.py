@@ -17,7 +17,13 @@ from stresstest.cli.cost_extras import (
     simulated,
     write_extras,
 )
-from stresstest.cli.options import progress_for, run_settings, show_error, stdout_console, with_run_options
+from stresstest.cli.options import (
+    progress_for,
+    run_settings,
+    show_error,
+    stdout_console,
+    with_run_options_but,
+)
 from stresstest.config import parse_share
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 
@@ -36,7 +42,7 @@ Examples:
 """
 
 
-@with_run_options
+@with_run_options_but("rigor", "margin", "tighten", "no_abort")
 def command(
     options: dict[str, Any],
     files: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import inspect
 import os
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -137,42 +138,43 @@ def _prototype(  # the options of `run`, in the order of `--help`
     """Carries the parameters; never called."""
 
 
-_GLOBAL_AGAIN = (
+_GLOBAL_AGAIN = tuple(
     inspect.Parameter(
-        "store",
+        name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
-    ),
-    inspect.Parameter(
-        "api_key",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
-    ),
-    inspect.Parameter(
-        "display",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
-    ),
-    inspect.Parameter(
-        "config",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, typer.Option(help="As before the command.", hidden=True)],
-    ),
+    )
+    for name in ("store", "api_key", "display", "config")
 )
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give `command(options, **own)` all of run's options; `options` are the values in force."""
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
-    shared = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(_prototype, eval_str=True).parameters.values()
-    ]
-    return _wrapped(command, own, [*shared, *_GLOBAL_AGAIN])
+    return with_run_options_but()(command)
+
+
+def with_run_options_but(*hidden: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `with_run_options`; the `hidden` ones say nothing to this command and are not in its help."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"
+        ]
+        shared = [
+            _hidden(p) if p.name in hidden else p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for p in inspect.signature(_prototype, eval_str=True).parameters.values()
+        ]
+        return _wrapped(command, own, [*shared, *_GLOBAL_AGAIN])
+
+    return decorate
+
+
+def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, option = get_args(parameter.annotation)
+    silent = copy.copy(option)
+    silent.hidden = True
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, silent])
 
 
 def with_global_options(command: Callable[..., None]) -> Callable[..., None]:
