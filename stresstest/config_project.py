@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import product
 from typing import Any
 
 from stresstest import config
 from stresstest.errors import UsageError
-from stresstest.model import Decoding
+from stresstest.model import SAMPLING, Decoding
 from stresstest.model.gate import Budget, BudgetName, CellPlan, Project
 
 SECTION = "check"
 MOST_CELLS = 256
 DEFAULT_DECODING = "default"
-SAMPLING = tuple(field.name for field in fields(Decoding))
 
 
 def project(section: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Project:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import (
@@ -17,10 +16,9 @@ from pydantic import (
 
 from stresstest import config
 from stresstest.errors import UsageError
-from stresstest.model import Decoding
+from stresstest.model import SAMPLING
 from stresstest.model.comparison import Severity
 
-_SAMPLING = frozenset(field.name for field in fields(Decoding))
 SHARE: dict[str, Any] = {
     "anyOf": [
         {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
@@ -131,7 +129,7 @@ class Override(Table):
 
 
 # The same limits on each sampling option as everywhere else.
-_SAMPLING_FIELDS: Any = {name: f for name, f in config.option_fields().items() if name in _SAMPLING}
+_SAMPLING_FIELDS: Any = {name: f for name, f in config.option_fields().items() if name in SAMPLING}
 DecodingTable: Any = create_model("Decoding", __base__=Table, **_SAMPLING_FIELDS)
 
 

@@ -12,6 +12,7 @@ from stresstest.cli.check_project import Outputs, check_project_file, refuse_wit
 from stresstest.cli.options import progress_for, show_error, stdout_console, with_run_options
 from stresstest.config import DEFAULT_BASE_URL, parse_share
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
+from stresstest.model import SAMPLING
 
 if TYPE_CHECKING:
     from stresstest.model import FindingKind
@@ -25,16 +26,6 @@ Examples:
   stresstest check --baseline before.jsonl --candidate after.jsonl --lang it --markdown comment.md
   stresstest check --config stresstest.toml --junit results.xml
 """
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "system_prompt",
-)
 # Option → field of the settings of what is measured now.
 _CHANGED = {
     "concurrency": "concurrency",
@@ -193,7 +184,7 @@ def _settings(options: dict[str, Any], **own: Any) -> CheckSettings:
             for name, field in _CHANGED.items()
             if name in given or (name in _BUDGETS and options[name] is not None)
         },
-        sampling={name: options[name] for name in _SAMPLING if name in given},
+        sampling={name: options[name] for name in SAMPLING if name in given},
         **own,
     )
 

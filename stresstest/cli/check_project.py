@@ -15,6 +15,7 @@ import typer
 from stresstest import config
 from stresstest.cli.options import progress_for, run_settings, stdout_console
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
+from stresstest.model import SAMPLING
 
 if TYPE_CHECKING:
     from stresstest.model.gate import CellPlan, Project
@@ -100,7 +101,7 @@ def check_project_file(options: dict[str, Any], outputs: Outputs, *, anew: bool,
 
 
 def _project(options: dict[str, Any]) -> Project:
-    from stresstest.config_project import SAMPLING, SECTION, project
+    from stresstest.config_project import SECTION, project
 
     found = config.section(SECTION, options["config_file"])
     if found is None:

@@ -19,7 +19,7 @@ import typer
 
 from stresstest import config
 from stresstest.errors import StresstestError, UsageError
-from stresstest.model import Decoding, RunSettings, Subject
+from stresstest.model import SAMPLING, Decoding, RunSettings, Subject
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -214,14 +214,12 @@ def run_settings(values: Mapping[str, Any]) -> RunSettings:
         )
     task = str(values["task"])
     name = "prompts:" + Path(values["prompts"]).stem if values["prompts"] else task_name(task)
-    fields = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-    more = ("presence_penalty", "frequency_penalty", "system_prompt")
     return RunSettings(
         subject=Subject(values["model"] or "", name, values["lang"] or ""),
         base_url=values["base_url"],
         task_source=task,
         rigor=values["rigor"],
-        decoding=Decoding(**{k: values[k] for k in (*fields, *more)}),
+        decoding=Decoding(**{k: values[k] for k in SAMPLING}),
         concurrency=values["concurrency"],
         horizon=values["horizon"],
         margin=values["margin"],

@@ -42,6 +42,7 @@ from stresstest.model.gpu import (
     clock_events,
 )
 from stresstest.model.request import (
+    SAMPLING,
     Decoding,
     GenerationRequest,
     Job,
@@ -78,6 +79,7 @@ from stresstest.model.words import (
 __all__ = [
     "CLOCK_EVENTS",
     "RIGORS",
+    "SAMPLING",
     "Ablation",
     "Arm",
     "ArmResult",

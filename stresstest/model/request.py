@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from stresstest.model.words import Phase, Subject
 
@@ -23,6 +23,10 @@ class Decoding:
     def sent(self) -> dict[str, float | int]:
         """The sampling parameters that go into the request body."""
         return {k: v for k, v in asdict(self).items() if v is not None and k != "system_prompt"}
+
+
+SAMPLING = tuple(parameter.name for parameter in fields(Decoding))
+"""The names of what a decoding sets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from stresstest.diagnosis.cells import answers, cell, ratios
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, UsageError
-from stresstest.model import Decoding, DocumentKind, Run, RunSettings
+from stresstest.model import SAMPLING, DocumentKind, Run, RunSettings
 from stresstest.model.sweep import Cell, Sweep
 from stresstest.report.progress import Progress
 from stresstest.report.sweep import sweep_document
@@ -20,7 +20,6 @@ from stresstest.workflows.run import changed_server, resume_campaign, run_campai
 from stresstest.workflows.setting import ask_endpoint, horizon_for, load_source
 
 SUBJECTS = ("model", "base_url", "lang", "task")
-SAMPLING = tuple(f.name for f in fields(Decoding))
 _WHOLE = {"top_k"}
 MOST_CELLS = 64
 
