@@ -33,7 +33,7 @@ def decoding_words(result: RunResult) -> str:
         words += ", with a system prompt"
     defaults = result.run.profile.defaults
     if defaults:
-        words += f" (server defaults: {', '.join(f'{k} {v}' for k, v in defaults.items())})"
+        words += f" (generation_config.json: {', '.join(f'{k} {v}' for k, v in defaults.items())})"
     return words
 
 

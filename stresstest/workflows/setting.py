@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from stresstest.detectors import PanelSpec
 from stresstest.endpoint.capabilities import count_tokens, profile
 from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.defaults import generation_config
 from stresstest.errors import UsageError
 from stresstest.execution.driver import Work
 from stresstest.ladder import LadderSetup
@@ -98,8 +99,12 @@ def load_source(settings: RunSettings) -> Prompts:
 
 
 async def ask_endpoint(endpoint: Endpoint, settings: RunSettings) -> tuple[EndpointProfile, RunSettings]:
-    """The endpoint's profile, and the settings with the model's name filled in when one is served."""
+    """The endpoint's profile, and the settings with the model's name filled in when one is served.
+
+    The profile holds the server's sampling defaults where the model's folder is on this machine.
+    """
     found = await profile(endpoint, settings.subject.model or None)
+    found = replace(found, defaults=generation_config(found.root) or {})
     subject = Subject(found.model, settings.subject.task, settings.subject.language)
     return found, replace(settings, subject=subject)
 

@@ -63,7 +63,7 @@ name = "crowded"
 symptom = "flooding"
 plane = "system"
 onset = { distribution = "lognormal", median = 200, sigma = 0.1 }
-requires = { concurrency = ">4" }
+requires = { concurrency = ">2" }
 """
 PROMPTS = 15
 
@@ -71,10 +71,11 @@ PLAIN = Options(unmask=False, why=False)
 
 
 @contextmanager
-def simulated(folder: Path, toml: str) -> Iterator[Running]:
+def simulated(folder: Path, toml: str, *, speed: float = 0) -> Iterator[Running]:
+    """speed 0: as fast as possible, so that how many requests are really at once is a matter of chance."""
     file = folder / f"{tomllib.loads(toml)['name']}.toml"
     file.write_text(toml, encoding="utf-8")
-    with served(load_scenario(str(file))) as running:
+    with served(load_scenario(str(file)), speed=speed) as running:
         yield running
 
 
@@ -173,7 +174,7 @@ def test_a_loop_that_a_penalty_clears_is_decoding(
     assert list(rows) == ["unchanged", "alone", "penalty-1.05", "penalty-1.1"]
     assert rows["unchanged"].failed >= 13
     assert rows["penalty-1.05"].decided_early
-    assert 2 <= rows["penalty-1.05"].failed <= rows["penalty-1.05"].n < PROMPTS
+    assert 1 <= rows["penalty-1.05"].failed <= rows["penalty-1.05"].n < PROMPTS
     assert rows["penalty-1.1"].failed == 0
     assert done.diagnosis.complete
 
@@ -227,9 +228,9 @@ def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path
 
 def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
     """Alone the same answers stay healthy, at the run's load they fail again."""
-    with simulated(tmp_path, SYSTEM) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+    with simulated(tmp_path, SYSTEM, speed=40) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
         # More prompts than the test needs: the last of a sample run in a thinner crowd.
-        run_id = measured(store, server.base_url, 400, prompts=26)
+        run_id = measured(store, server.base_url, 400, prompts=30)
         [link] = found(store, run_id).diagnosis.chain
         assert (link.plane, link.basis) == (Plane.SYSTEM, Basis.CONFIRMED)
         assert [arm.name for arm in link.arms] == ["unchanged", "alone"]

@@ -106,6 +106,19 @@ def test_a_loop_is_found_certified_and_recommended(tmp_path: Path) -> None:
     assert row.safe_max_tokens == result["safe_max_tokens"]
 
 
+def test_the_servers_sampling_defaults_are_kept_where_the_models_folder_is_at_hand(tmp_path: Path) -> None:
+    """What is not sent is the server's choice: with the limit stands what the model's own file says of it."""
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "generation_config.json").write_text('{"temperature": 0.6, "top_p": 0.95, "_from": "x"}')
+    with campaign_server(Behaviour()) as (fake, _):
+        served = {"data": [{"id": "lab", "max_model_len": 4096, "root": str(model)}]}
+        fake.pages["/v1/models"] = page(served)
+        result = document(run(tmp_path / "s.sqlite3", fake.url, "--horizon", "200"))
+    assert result["decoding"]["server_defaults"] == {"temperature": 0.6, "top_p": 0.95}
+
+
 def test_a_healthy_model_is_at_least_c_and_never_extrapolated(tmp_path: Path) -> None:
     """No onset: T = C, the largest length with enough requests at risk, not beyond what was seen."""
     with campaign_server(Behaviour()) as (fake, _):
