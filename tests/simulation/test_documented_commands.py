@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +109,6 @@ def test_every_command_of_the_readme_does_what_it_says(
             continue
         words = shlex.split(ADDRESS.sub(base_url, line.text), comments=True)
         words = [str(found) for word in words for found in expanded(word, folder)]
-        started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "stresstest", *words[1:]],
             cwd=folder,
@@ -119,7 +117,6 @@ def test_every_command_of_the_readme_does_what_it_says(
             text=True,
             timeout=240,
         )
-        print(f"{time.monotonic() - started:.1f} s", line.text)
         assert done.returncode == line.code, f"{line.text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
