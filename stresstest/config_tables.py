@@ -77,14 +77,17 @@ class RiskBudget(ShareBudget):
     """A share of requests, by a token."""
 
     at_tokens: int | None = Field(
-        None, ge=1, description="Output tokens by which it counts. Default: the value of min_safe_tokens."
+        None,
+        ge=1,
+        strict=True,
+        description="Output tokens by which it counts. Default: the value of min_safe_tokens.",
     )
 
 
 class TokensBudget(BudgetTable):
     """A budget in output tokens."""
 
-    value: int = Field(ge=1, description="Output tokens.")
+    value: int = Field(ge=1, strict=True, description="Output tokens.")
 
 
 class Budgets(Table):

@@ -48,7 +48,9 @@ from stresstest.report.console import print_run
 from stresstest.report.glyphs import glyphs_for
 from stresstest.report.planned import print_plan
 from stresstest.report.provisional import Provisional
+from stresstest.report.runs_console import print_runs
 from stresstest.report.scan_console import print_scan
+from stresstest.store import RunSummary
 from stresstest.threshold import survival_curve
 
 FOLDER = Path(__file__).parent / "data" / "terminal"
@@ -247,6 +249,32 @@ def _plan(console: Console) -> None:
     print_plan(console, SETTINGS, worst_case(setup), 900.0)
 
 
+def stored_runs() -> list[RunSummary]:
+    """One subject measured by a person, by the diagnosis of that run, and as a cell of a sweep."""
+    first = RunSummary(
+        "20261121-173000-d877",
+        SETTINGS.subject,
+        SETTINGS.decoding,
+        "quick",
+        RunStatus.DONE,
+        False,
+        0.0,
+        75.0,
+        75.0,
+        38,
+        26,
+        0,
+        54_321,
+        Threshold(0.10, 0.90, 891, 38, 1, 0.099, certified=True),
+        801,
+        None,
+    )
+    penalised = replace(SETTINGS.decoding, repetition_penalty=1.15)
+    child = replace(first, id="20261121-174500-0c1e", decoding=penalised, degenerate=0, parent=first.id)
+    cell = replace(child, id="20261121-180000-77aa", parent=None, sweep="20261121-180200-5e3b")
+    return [cell, child, first]
+
+
 Draw = Callable[[Console], None]
 SCENES: dict[str, Draw] = {
     "run_certified": lambda console: print_run(console, run_result()),
@@ -259,6 +287,7 @@ SCENES: dict[str, Draw] = {
     "scan_certified": lambda console: print_scan(console, scan_result()),
     "scan_uncertified": lambda console: print_scan(console, scan_result(certified=False)),
     "plan": _plan,
+    "runs": lambda console: print_runs(console, stored_runs()),
 }
 SIZES = (("60", 60, "utf-8"), ("80", 80, "utf-8"), ("120", 120, "utf-8"), ("80_ascii", 80, "ascii"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from stresstest.errors import ExitCode, UsageError
 def audit(
     options: dict[str, Any], references: Sequence[str], output: str, *, tokenizer: str | None, fallback: float
 ) -> None:
-    """Replay runs and files, print the best setting. Exit 4 when no setting is worth it.
+    """Replay runs and files, print the best setting. Exit 4 when there is none to send to a server.
 
     Raises UsageError for what cannot be read, and for another format than table or json.
     """
@@ -27,13 +28,13 @@ def audit(
 
     if output not in {"table", "json"}:
         raise UsageError(f"--repetition-detection prints a table or json, not {output}.")
-    if fallback < 0:
-        raise UsageError("--fallback-price must not be below zero.")
+    if not math.isfinite(fallback) or fallback < 0:
+        raise UsageError("--fallback-price must be a number, not below zero.")
     with open_store(options["store"]) as store:
         found = audit_stored(references, store, SilentScan(), Job(tokenizer=tokenizer), fallback=fallback)
     if output == "json":
         typer.echo(dumps(audit_document(found)))
     else:
         print_audit(stdout_console(), found)
-    if found.chosen.setting is None:
+    if found.usable is None:
         raise typer.Exit(ExitCode.INCONCLUSIVE)

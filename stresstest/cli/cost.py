@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from stresstest.model.cost import Cost
     from stresstest.workflows.cost import CostEnding
     from stresstest.workflows.cost_bench import Workload
+    from stresstest.workflows.what_if import Simulated
 
 EXAMPLES = """\b
 Examples:
@@ -112,8 +114,8 @@ def command(
     from stresstest.report.cost import empty_cost_document
     from stresstest.report.document import dumps
 
-    if gpu_hour_price is not None and gpu_hour_price < 0:
-        raise UsageError("--gpu-hour-price must not be below zero.")
+    if gpu_hour_price is not None and not (math.isfinite(gpu_hour_price) and gpu_hour_price >= 0):
+        raise UsageError("--gpu-hour-price must not be below zero, and a number.")
     prices = Prices(gpu_count, gpu_hour_price)
     extras = checked_extras(picture, simulate, openmetrics, aborted=abort_loops)
     _check_output(output)
@@ -177,7 +179,7 @@ def _workload(
 def _share(text: str) -> float:
     try:
         return parse_share(text)
-    except ValueError:
+    except (ValueError, UsageError):
         raise UsageError(f"--plant {text!r} is no share: write 0.02 or 2%.") from None
 
 
@@ -235,18 +237,23 @@ def _show(cost: Cost, extras: Extras, prices: Prices, json_output: bool, output:
     from stresstest.report.cost import cost_document, cost_markdown, print_cost
     from stresstest.report.document import dumps
 
-    write_extras(cost, extras)
-    more = simulated(cost, extras, prices)
+    # The requests were paid for: their account comes out whatever becomes of the rest.
+    more: Simulated | None = None
+    if not json_output:
+        print_cost(stdout_console(), cost)
+    try:
+        write_extras(cost, extras)
+        more = simulated(cost, extras, prices)
+    finally:
+        if json_output:
+            typer.echo(dumps(cost_document(cost) | extras_document(more)))
     if output is not None:
         markdown = output.lower().endswith(".md")
         save(
             cost_markdown(cost) if markdown else dumps(cost_document(cost) | extras_document(more)) + "\n",
             output,
         )
-    if json_output:
-        typer.echo(dumps(cost_document(cost) | extras_document(more)))
-    else:
-        print_cost(stdout_console(), cost)
+    if not json_output:
         print_extras(more)
 
 
@@ -260,7 +267,7 @@ def _exit(ending: CostEnding) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED)
     if ending.over_budget:
         sys.stderr.write(f"Stopped: the budget is spent after {cost.pairs} complete pairs.\n")
-    if not cost.pairs or not (cost.degenerate or cost.planted):
+    if not cost.pairs or cost.counterfactual is None:
         sys.stderr.write(
             f"stresstest: none of {cost.requests} requests looped, so there is nothing to price.\n"
             "  Ask for longer answers (--horizon, --units), send more (--requests), or plant stand-ins "

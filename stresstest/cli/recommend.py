@@ -180,5 +180,6 @@ def _refuse_several(output: str, found: Sequence[Limits]) -> None:
     )
     raise UsageError(
         f"--format {output} takes one model under one decoding, but {len(found)} are certified: {listed}.",
-        hint="Choose with --model, or by one of these runs with --like.",
+        hint="Choose by one of these runs: --like RUN takes its model and its decoding."
+        + (" --model alone chooses where a model has one decoding." if len(set(models)) > 1 else ""),
     )

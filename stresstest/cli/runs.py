@@ -47,9 +47,9 @@ def list_runs(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the stored runs, newest first."""
-    from stresstest.report.console import print_runs
     from stresstest.report.document import dumps
     from stresstest.report.recommended import runs_document
+    from stresstest.report.runs_console import print_runs
     from stresstest.store import open_store
 
     with open_store(options["store"]) as store:

@@ -45,7 +45,7 @@ def decoding_arms(decoding: Decoding, constraint: str | None) -> list[Arm]:
     if demanded is not None:
         arms.append(Arm("constraint", Plane.DECODING, "language constraint", demanded))
         with_it = 1.0 if own >= 1.15 else 1.15
-        words = f"language constraint and repetition_penalty {with_it:g}"
+        words = f"language constraint and {_penalty_words(with_it)}"
         both = replace(demanded, repetition_penalty=with_it)
         arms.append(Arm("constraint-and-penalty", Plane.DECODING, words, both))
     arms.append(_temperature(decoding))
@@ -61,8 +61,13 @@ def constrained(decoding: Decoding, constraint: str | None) -> Decoding | None:
 
 
 def _penalty(decoding: Decoding, penalty: float) -> Arm:
-    words = f"repetition_penalty {penalty:g}"
-    return Arm(f"penalty-{penalty:g}", Plane.DECODING, words, replace(decoding, repetition_penalty=penalty))
+    changed = replace(decoding, repetition_penalty=penalty)
+    return Arm(f"penalty-{penalty:g}", Plane.DECODING, _penalty_words(penalty), changed)
+
+
+def _penalty_words(penalty: float) -> str:
+    """1 is said to be off: beside an unchanged arm it would look like a repeat of it."""
+    return f"repetition_penalty {penalty:g}" + (" (off)" if penalty == 1.0 else "")
 
 
 def _temperature(decoding: Decoding) -> Arm:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stresstest.diagnosis.penalties import penalties
 from stresstest.diagnosis.weighing import Weighed, onsets, positions, spread, weigh
 from stresstest.model import (
     Basis,
@@ -29,7 +30,8 @@ def plane_verdict(
 
     Service failures and onsets with system evidence before them decide for `system` when they are at
     least half of what fails. Otherwise symptom, onset and decoding are weighed. The basis is always
-    `observed`. plane and basis are None when nothing fails.
+    `observed`; `concluded` puts what a diagnosis has shown in its place. plane and basis are None when
+    nothing fails.
     """
     every = list(generations)
     lost = [g for g in every if g.failure is not None and _no_onset(g)]
@@ -47,7 +49,7 @@ def plane_verdict(
         Basis.OBSERVED,
         _sentence(plane, margin, calm, len(every)),
         (*(e for _, e in weighed), *_system_facts(lost, shaken, calm)),
-        _advice(plane, calm, decoding),
+        _advice(plane, calm, decoding, profile),
     )
 
 
@@ -200,8 +202,10 @@ def _sentence(plane: Plane, margin: int, failing: Sequence[Generation], total: i
     )
 
 
-def _advice(plane: Plane, failing: Sequence[Generation], decoding: Decoding) -> tuple[str, ...]:
-    penalty = decoding.repetition_penalty or 1.0
+def _advice(
+    plane: Plane, failing: Sequence[Generation], decoding: Decoding, profile: EndpointProfile
+) -> tuple[str, ...]:
+    penalty = penalties(decoding, profile).weighed
     if plane is Plane.CONTEXT:
         return (
             "To confirm: stresstest diagnose continues the failing answers from the instruction and the last "

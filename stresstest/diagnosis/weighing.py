@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
+from stresstest.diagnosis.penalties import Penalties, penalties
 from stresstest.model import Decoding, EndpointProfile, Evidence, Generation, Plane, Symptom, SymptomKind
 
 HIGH_PENALTY = 1.15
@@ -56,28 +57,13 @@ def weigh(failing: Sequence[Generation], decoding: Decoding, profile: EndpointPr
     """All evidence for and against decoding and context, with weights. `failing`: degenerate ones only."""
     kinds = Counter(_kind(g) for g in failing)
     kind, count = max(kinds.items(), key=lambda item: (item[1], item[0].value))
-    case = Case(kind, count, failing, decoding)
+    case = Case(kind, count, failing, decoding, penalties(decoding, profile))
     found = [w for rule in _RULES.get(kind, ()) for w in rule(case)]
     return [*found, *_position(failing), *_prompt_shift(failing), *_near_limit(failing, profile)]
 
 
 def _kind(generation: Generation) -> SymptomKind:
     return generation.verdict.symptom or SymptomKind.STRUCTURE_BREAK
-
-
-def _penalty(decoding: Decoding) -> float:
-    return decoding.repetition_penalty or 1.0
-
-
-def _penalised(decoding: Decoding) -> bool:
-    additive = (decoding.presence_penalty or 0.0, decoding.frequency_penalty or 0.0)
-    return _penalty(decoding) > 1.0 or max(additive) > 0.0
-
-
-def _penalty_words(decoding: Decoding) -> str:
-    if decoding.repetition_penalty is None:
-        return "no repetition_penalty sent"
-    return f"repetition_penalty {decoding.repetition_penalty:g}"
 
 
 def _fact(plane: Plane, supports: bool, source: str, fact: str, value: float | None = None) -> Evidence:
@@ -92,6 +78,7 @@ class Case:
     count: int
     failing: Sequence[Generation]
     decoding: Decoding
+    penalties: Penalties
 
     @property
     def what(self) -> str:
@@ -111,11 +98,12 @@ Rule = Callable[[Case], list[Weighed]]
 
 def _repetition(case: Case) -> list[Weighed]:
     what, decoding = case.what, case.decoding
-    if _penalised(decoding):
-        fact = f"{what} although penalties are in force ({_penalty_words(decoding)})"
-        return [(1, _fact(Plane.DECODING, False, case.source, fact, decoding.repetition_penalty))]
-    words = f"{what} with {_penalty_words(decoding)}: nothing in the decoding holds repetition back"
-    found = [(3, _fact(Plane.DECODING, True, case.source, words, decoding.repetition_penalty))]
+    held = case.penalties
+    if held.any:
+        fact = f"{what} although penalties are in force ({held.words})"
+        return [(1, _fact(Plane.DECODING, False, case.source, fact, held.repetition))]
+    words = f"{what} with {held.because('nothing in the decoding holds repetition back')}"
+    found = [(3, _fact(Plane.DECODING, True, case.source, words, held.repetition))]
     if decoding.temperature is not None and decoding.temperature <= COOL:
         cool = f"temperature {decoding.temperature:g}: near-greedy decoding follows a loop once it is likely"
         found.append((1, _fact(Plane.DECODING, True, "request", cool, decoding.temperature)))
@@ -123,14 +111,14 @@ def _repetition(case: Case) -> list[Weighed]:
 
 
 def _drift(case: Case) -> list[Weighed]:
-    what, decoding = case.what, case.decoding
-    if _penalty(decoding) >= HIGH_PENALTY:
-        fact = f"{what} at {_penalty_words(decoding)}: it pushes a language's own function words out"
-        return [(2, _fact(Plane.DECODING, True, case.source, fact, decoding.repetition_penalty))]
-    if _penalised(decoding):
-        fact = f"{what}; penalties are in force but mild ({_penalty_words(decoding)})"
+    what, held = case.what, case.penalties
+    if held.weighed >= HIGH_PENALTY:
+        fact = f"{what} at {held.words}: it pushes a language's own function words out"
+        return [(2, _fact(Plane.DECODING, True, case.source, fact, held.repetition))]
+    if held.any:
+        fact = f"{what}; penalties are in force but mild ({held.words})"
         return [(1, _fact(Plane.CONTEXT, True, case.source, fact))]
-    fact = f"{what} with {_penalty_words(decoding)}: no penalty pushes words out"
+    fact = f"{what} with {held.because('no penalty pushes words out')}"
     return [(1, _fact(Plane.CONTEXT, True, case.source, fact))]
 
 
@@ -142,10 +130,10 @@ def _heat(case: Case) -> list[Weighed]:
 
 
 def _structure(case: Case) -> list[Weighed]:
-    what, decoding = case.what, case.decoding
-    if _penalty(decoding) >= HIGH_PENALTY:
-        fact = f"{what} at {_penalty_words(decoding)}: it also penalises headings and numbers that must recur"
-        return [(1, _fact(Plane.DECODING, True, case.source, fact, decoding.repetition_penalty))]
+    what, held = case.what, case.penalties
+    if held.weighed >= HIGH_PENALTY:
+        fact = f"{what} at {held.words}: it also penalises headings and numbers that must recur"
+        return [(1, _fact(Plane.DECODING, True, case.source, fact, held.repetition))]
     return [
         (1, _fact(Plane.CONTEXT, True, case.source, f"{what}: structure fails, whatever token is sampled"))
     ]
@@ -162,7 +150,7 @@ def _entropy(case: Case) -> list[Weighed]:
         fact = f"entropy rises in {up} of {len(changes)} (median {middle:+.2f} nats): incoherence"
         return [(0 if case.hot else 1, _fact(Plane.CONTEXT, True, source, fact, middle))]
     fact = f"entropy falls in {len(changes) - up} of {len(changes)} (median {middle:+.2f} nats): collapse"
-    return [(1, _fact(Plane.DECODING, not _penalised(case.decoding), source, fact, middle))]
+    return [(1, _fact(Plane.DECODING, not case.penalties.any, source, fact, middle))]
 
 
 def _change(symptom: Symptom) -> float | None:
@@ -175,7 +163,7 @@ def _change(symptom: Symptom) -> float | None:
 
 
 def _cut_short(case: Case) -> list[Weighed]:
-    if case.hot or _penalty(case.decoding) >= HIGH_PENALTY:
+    if case.hot or case.penalties.weighed >= HIGH_PENALTY:
         return []
     fact = f"{case.what} without hot sampling or a high penalty"
     return [(1, _fact(Plane.CONTEXT, True, case.source, fact))]

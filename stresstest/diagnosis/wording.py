@@ -1,9 +1,10 @@
-"""The sentence of a link of the chain. Pure."""
+"""The sentences of a diagnosis: a link of the chain, a decoding, the split that was tried. Pure."""
 
 from __future__ import annotations
 
 from stresstest.diagnosis.arms import ALONE
-from stresstest.model import ArmResult, Basis, Link, Plane, SymptomKind
+from stresstest.diagnosis.exact import MOST_LEFT
+from stresstest.model import ArmResult, Basis, Decoding, Link, Plane, Remedy, SymptomKind
 
 _WORDS = {
     SymptomKind.LOOP: "loop",
@@ -55,6 +56,25 @@ def _commonest(arm: ArmResult) -> str | None:
 def _round(tokens: float) -> int:
     step = _ROUNDED if tokens < 1000 else 10 * _ROUNDED
     return round(tokens / step) * step
+
+
+def decoding_words(decoding: Decoding) -> str:
+    """A decoding in words, its system prompt quoted."""
+    words = [f"{k} {v:g}" for k, v in decoding.sent().items()]
+    if decoding.system_prompt is not None:
+        words.append(f"system prompt “{' '.join(decoding.system_prompt.split())}”")
+    return ", ".join(words) or "the server's defaults"
+
+
+def split_sentence(remedy: Remedy) -> str:
+    """What the split did. It is verified by the rule of an arm alone: few failures left, by their bound."""
+    held = remedy.upper <= MOST_LEFT
+    word = "verified" if held else "does not hold" if 2 * remedy.failed > remedy.outputs else "tried"
+    return (
+        f"{remedy.per_request} units a request with the last {remedy.carried} carried on: {word}, "
+        f"{remedy.failed} of {remedy.outputs} split outputs degenerate over {remedy.units:.0f} units "
+        f"(at most {remedy.upper:.0%} with 95 % confidence)"
+    )
 
 
 def alone(link: Link) -> bool:

@@ -12,6 +12,10 @@ from stresstest.economics.steps import step_ratio
 from stresstest.economics.timeline import batches, wall_clock
 from stresstest.model.cost import Cost, CostArm, Known, Modelled, Span
 
+NO_LOOP = "no request looped in any pair, so what loops cost was not measured: there was nothing to compare"
+NO_HEALTHY = (
+    "no request was healthy in both batches of a pair, so how much loops slow healthy ones is not known"
+)
 _ALWAYS_MEASURED = ("requests", "degenerate", "rate", "dharma_rate", "wall_clock_s", "wasted_tokens")
 
 
@@ -38,6 +42,8 @@ def measured_cost(
     cost = modelled_cost(natural, gpus=prices.gpus, gpu_hour_price=prices.gpu_hour_price)
     if not found:
         return cost
+    if all(pair.quiet for pair in found):
+        return _unpriced(replace(cost, pairs=len(found), spans=tuple(spans)))
     cost = replace(
         cost,
         pairs=len(found),
@@ -57,6 +63,22 @@ def measured_cost(
     }
     labels = dict.fromkeys((key for key, value in own.items() if value is not None), Known.MEASURED)
     return replace(cost, labels={**cost.labels, **labels}, notes=(*cost.notes, *_notes(found)))
+
+
+def _unpriced(cost: Cost) -> Cost:
+    """The account of pairs without any loop: no ratio and no counterfactual, measured or modelled."""
+    gone = ("counterfactual_s", "share_of_time", "inflation", "gpu_seconds", "money")
+    return replace(
+        cost,
+        counterfactual=None,
+        share_of_time=None,
+        inflation=None,
+        gpu_seconds=None,
+        money=None,
+        modelled=(),
+        labels={key: label for key, label in cost.labels.items() if key not in gone},
+        notes=(*cost.notes, NO_LOOP),
+    )
 
 
 def modelled_cost(spans: Sequence[Span], *, gpus: int = 1, gpu_hour_price: float | None = None) -> Cost:
@@ -134,6 +156,8 @@ def _energy(found: Sequence[paired.Pair], joules: Mapping[str, float]) -> float 
 
 def _notes(found: Sequence[paired.Pair]) -> list[str]:
     notes = []
+    if not any(pair.healthy for pair in found):
+        notes.append(NO_HEALTHY)
     again = sum(_new_loops(pair) for pair in found)
     quiet = sum(p.loops is p.capped for p in found)
     if quiet:

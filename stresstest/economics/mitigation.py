@@ -1,12 +1,12 @@
 """What a mitigation would have done: stored token streams replayed through vLLM's `repetition_detection`.
 
 Stopping a stream changes nothing before the stop, so a replay tells exactly where a setting would have cut.
+A stop before the onset of a failure cuts healthy text: it is a false stop, as one in a healthy stream is.
 The setting is chosen on one half of the streams and reported on the other, so that its numbers are honest.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +25,8 @@ LARGEST = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1_024, MOST)
 COUNTS = (2, 3, 4, 6, 8, 16)
 _NEARLY = 0.95
 """A setting with so much of the best one's savings is as good: of those, the most cautious one is chosen."""
+TOLERATED = 0.10
+"""Share of false stops that the sample must rule out (at 97.5 %) before a setting is called the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +82,36 @@ class Share:
 class Audit:
     """What a stopper did to some streams.
 
-    caught: loops that it stopped; other: other degenerate streams that it stopped; stopped: healthy ones,
-    that must be asked again. tokens: written without it; saved: not written any more after a stop in a
-    degenerate stream; lost: written in vain in the healthy streams that it stopped; written: with it, in all.
-    delivered: answers that are healthy and whole with it.
+    caught: loops that it stopped at their onset or after it; other: other degenerate streams, likewise.
+    stopped: healthy streams that it stopped, that must be asked again; early: degenerate streams that it
+    stopped before their onset, in healthy text. tokens: written without it; saved: not written any more after
+    a stop at or after the onset; lost: written in vain in the healthy streams that it stopped.
     """
 
     caught: Share
     other: Share
     stopped: Share
+    early: Share
     tokens: int
     saved: int
     lost: int
-    written: int
-    delivered: int
 
     @property
-    def tax(self) -> float:
-        """Tokens for an answer that is delivered, when what is not is asked again; infinite for none."""
-        return self.written / self.delivered if self.delivered else math.inf
+    def false_stops(self) -> int:
+        """Streams in which it cut healthy text."""
+        return self.stopped.k + self.early.k
+
+    @property
+    def most_false(self) -> float:
+        """Upper end of the interval of false stops in healthy text. What was healthy only until its onset
+        counts where it was cut, so that a short healthy beginning is no evidence of safety."""
+        return clopper_pearson(self.false_stops, self.stopped.n + self.early.k)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The best setting of one half of the streams, on the other half; None where no setting saves anything.
+    """The best setting of one half of the streams, on the other half; None where no setting catches a loop
+    there without cutting healthy text.
 
     detector: the online detector on that other half. It stops no healthy stream by definition here, as it is
     what says which are healthy. tried: settings. chosen_on, told_on: streams of either half.
@@ -116,6 +124,11 @@ class Chosen:
     tried: int
     chosen_on: int
     told_on: int
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the other half rules out more false stops than `TOLERATED`."""
+        return self.audit is not None and self.audit.most_false <= TOLERATED
 
 
 USUAL = (Setting(1, 20, 3), Setting(4, 128, 4), Setting(16, 2_048, 3))
@@ -143,24 +156,34 @@ class Stops:
 
 def audit(streams: Sequence[Stream], stops: Sequence[int | None]) -> Audit:
     """What stopping these streams there comes to. stops: tokens written by then, one a stream."""
-    loops = [(s, at) for s, at in zip(streams, stops, strict=True) if s.loops]
-    other = [(s, at) for s, at in zip(streams, stops, strict=True) if s.onset is not None and not s.loops]
-    healthy = [(s, at) for s, at in zip(streams, stops, strict=True) if s.onset is None]
-    saved = sum(s.length - at for s, at in (*loops, *other) if at is not None)
+    caught: list[bool] = []
+    other: list[bool] = []
+    stopped: list[bool] = []
+    early: list[bool] = []
+    saved = lost = 0
+    for stream, at in zip(streams, stops, strict=True):
+        if stream.onset is None:
+            stopped.append(at is not None)
+            lost += at or 0
+            continue
+        hit = at is not None and at >= stream.onset
+        (caught if stream.loops else other).append(hit)
+        early.append(at is not None and not hit)
+        saved += stream.length - at if at is not None and hit else 0
     return Audit(
-        caught=_share([at for _, at in loops]),
-        other=_share([at for _, at in other]),
-        stopped=_share([at for _, at in healthy]),
-        tokens=sum(s.length for s in streams),
+        caught=_share(caught),
+        other=_share(other),
+        stopped=_share(stopped),
+        early=_share(early),
+        tokens=sum(stream.length for stream in streams),
         saved=saved,
-        lost=sum(at for _, at in healthy if at is not None),
-        written=sum(s.length if at is None else at for s, at in zip(streams, stops, strict=True)),
-        delivered=sum(at is None and not s.endless for s, at in healthy),
+        lost=lost,
     )
 
 
 def choose(streams: Sequence[Stream]) -> Chosen:
-    """Choose on the one half what makes a delivered answer cheapest, tell on the other how it does.
+    """Choose on the one half, tell on the other how it does: of the settings that catch a loop and never cut
+    healthy text, those that save (nearly) the most tokens, and of them the most cautious.
 
     ValueError with fewer than two streams.
     """
@@ -175,15 +198,13 @@ def choose(streams: Sequence[Stream]) -> Chosen:
         return audit(half, [known[stream.id].at(setting) for stream in half])
 
     tried = settings()
-    idle = audit(one, [None] * len(one)).tax
-    least = min(on(setting, True).tax for setting in tried)
-    worth = least < idle
-    enough = idle - _NEARLY * (idle - least) if worth else least
-    good = [setting for setting in tried if on(setting, True).tax <= enough]
-    best = min(good, key=lambda s: (on(s, True).stopped.k, -s.evidence, s.max_pattern_size))
+    safe = [s for s in tried if not on(s, True).false_stops and on(s, True).caught.k and on(s, True).saved]
+    enough = _NEARLY * max((on(setting, True).saved for setting in safe), default=0)
+    good = [setting for setting in safe if on(setting, True).saved >= enough]
+    best = min(good, key=lambda s: (-s.evidence, s.max_pattern_size), default=None)
     return Chosen(
-        setting=best if worth else None,
-        audit=on(best, False) if worth else None,
+        setting=best,
+        audit=None if best is None else on(best, False),
         detector=audit(other, [stream.alarm for stream in other]),
         usual=tuple((setting, on(setting, False)) for setting in USUAL),
         tried=len(tried),
@@ -206,8 +227,8 @@ def _kind(stream: Stream) -> int:
     return 2 if stream.loops else 1 if stream.onset is not None else 0
 
 
-def _share(stops: Sequence[int | None]) -> Share:
-    k, n = sum(at is not None for at in stops), len(stops)
+def _share(hits: Sequence[bool]) -> Share:
+    k, n = sum(hits), len(hits)
     return Share(k, n, *clopper_pearson(k, n))
 
 

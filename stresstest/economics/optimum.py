@@ -76,16 +76,37 @@ class Optimum:
         """Share of the tokens per useful answer that the recommended cap saves against the largest."""
         return 1.0 - self.best.tokens / self.uncapped.tokens
 
+    @property
+    def lacking(self) -> str | None:
+        """Why no cap is recommended, in a sentence; None where one is."""
+        if not self.endless:
+            return (
+                "No cheapest max_tokens: no answer went wrong and ran on to its cap, so a lower one saves "
+                "nothing."
+            )
+        if self.saved <= FLAT:
+            return (
+                f"No cheapest max_tokens: none saves more than {100 * FLAT:.0f} % of the tokens for a useful "
+                f"answer at the largest one seen, {self.uncapped.cap:,}."
+            )
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
     """The cheapest cap of a subject. document: id of the stored `cost` that it stands on. simulated: whether
-    that was a simulator's."""
+    that was a simulator's. safe: the subject's smallest certified safe max_tokens, None without any."""
 
     subject: Subject
     optimum: Optimum
     document: str
     simulated: bool
+    safe: int | None = None
+
+    @property
+    def above_safe(self) -> bool:
+        """Whether the cheapest cap is above what is certified."""
+        return self.optimum.lacking is None and self.safe is not None and self.optimum.cap > self.safe
 
 
 def attempts_of(spans: Sequence[Span]) -> list[Attempt]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stresstest.economics.mitigation import Chosen, Stream
+from stresstest.economics.mitigation import Chosen, Setting, Stream
 from stresstest.model.cost import CostArm, Span
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class Audited:
     """An audit of stored outputs.
 
     scale: what stands for a token: "token ids" (exact), "token texts" (exact but for tokens that are spelled
-    alike), "words" (patterns are of words: an estimate). masked: outputs that a server's own repetition
-    detection had stopped already; aborted: loops that we stopped, whose savings are a lower bound.
+    alike), "words" (patterns are of words: an estimate, and no setting for a server). masked: outputs that a
+    server's own repetition detection had stopped already; aborted: degenerate ones that we stopped, whose
+    savings are a lower bound. loops and other degenerate ones together are `degenerate`.
     """
 
     chosen: Chosen
@@ -53,6 +54,11 @@ class Audited:
     scale: str
     masked: int
     aborted: int
+
+    @property
+    def usable(self) -> Setting | None:
+        """The chosen setting where it can be sent to a server, which counts tokens and never words."""
+        return None if self.scale == WORDS else self.chosen.setting
 
 
 def deliveries(

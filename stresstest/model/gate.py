@@ -57,8 +57,9 @@ class CellPlan:
 class Project:
     """A project file's [check]: every cell, and what they are compared with.
 
-    baseline: "previous" (the newest earlier certified run of the same cell), a run id, or a model's name.
-    reuse: seconds for which a finished run of a cell counts as measured.
+    baseline: "previous" (the newest earlier certified run of the same cell; there may be none yet), a run id,
+    or a model's name (which must be there). reuse: seconds for which a finished run of a cell, at the cell's
+    address, counts as measured.
     """
 
     cells: tuple[CellPlan, ...]

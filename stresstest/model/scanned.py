@@ -42,9 +42,10 @@ class Judged:
     """The verdict on one recorded answer, with what the statistics of its group need.
 
     group: values of the keys to group by. words: positions in words, always known; tokens: in the model's
-    tokens, None where only words are. token_source: "record" | "tokenizer" | "estimate" | None. onset_char,
-    alarm_char: 0-based characters of the answer's text. capped: whether its max_tokens ended it, None
-    where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`.
+    tokens, None where only words are. token_source: "record" | "tokenizer" | "estimate" | "empty" | None.
+    onset_char, alarm_char: 0-based characters of the answer's text. capped: whether its max_tokens ended it,
+    None where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`. lost: the
+    service gave it up (abort, error, content_filter) before it failed, or it is empty and no end is known.
     cluster, digest: 64-bit names of prompt and output, 0 for none. length_class: the requested length.
     language: the one it was judged against; language_source: "record" | "given" |
     "group" | "prompt" | "other language than the group's" | "answer".
@@ -65,6 +66,7 @@ class Judged:
     tail_repeats: bool = False
     ended: bool = False
     unresolved: bool = False
+    lost: bool = False
     cluster: int = 0
     digest: int = 0
     length_class: float | None = None
@@ -105,7 +107,8 @@ class GroupResult:
     wasted/total: positions from the onset on, and all. healthy_cut: share of healthy requests longer than
     the safe limit (than T where the unit is words). sampled: outputs that the threshold stands on, when
     they are a random part. prompts: distinct ones, None where unknown. languages: language → requests;
-    language_sources: where from → requests. empty: answers without a word.
+    language_sources: where from → requests. empty: answers without a word. uncounted: answers whose tokens
+    nobody counted.
     """
 
     key: Mapping[str, str | None]
@@ -129,6 +132,7 @@ class GroupResult:
     language_sources: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     by_length: LengthEffect | None = None
     empty: int = 0
+    uncounted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

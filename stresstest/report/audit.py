@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stresstest.economics.mitigation import Audit, Chosen, Setting, Share
-from stresstest.economics.retry import IDS, Audited, Delivery
+from stresstest.economics.mitigation import TOLERATED, Audit, Chosen, Setting, Share
+from stresstest.economics.retry import IDS, WORDS, Audited, Delivery
 from stresstest.report.text import count, percent
 
 if TYPE_CHECKING:
@@ -19,10 +19,13 @@ FEW_LOOPS = 10
 
 
 def audit_document(found: Audited) -> dict[str, Any]:
-    """Everything as JSON; `repetition_detection` is null where no setting is worth its risk."""
+    """Everything as JSON; `repetition_detection` is null where no setting can be sent to a server."""
     chosen = found.chosen
     return {
-        "repetition_detection": None if chosen.setting is None else chosen.setting.body(),
+        "repetition_detection": None if found.usable is None else found.usable.body(),
+        "false_stops_bounded": chosen.bounded,
+        "setting": None if chosen.setting is None else chosen.setting.body(),
+        "verdict": verdict(found),
         "streams": found.streams,
         "loops": found.loops,
         "degenerate": found.degenerate,
@@ -43,6 +46,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "loops_caught": _share(audit.caught),
         "other_failures_stopped": _share(audit.other),
         "healthy_stopped": _share(audit.stopped),
+        "stopped_before_onset": _share(audit.early),
+        "false_stops_upper": audit.most_false,
         "tokens": audit.tokens,
         "tokens_saved": audit.saved,
         "tokens_lost": audit.lost,
@@ -64,24 +69,50 @@ def delivery_document(each: Delivery) -> dict[str, Any]:
     return asdict(each) | {"ci": [each.lo, each.hi]}
 
 
+def verdict(found: Audited) -> str:
+    """What to make of the chosen setting, in a sentence."""
+    chosen = found.chosen
+    if found.loops == 0:
+        return "No output loops: there is nothing that repetition_detection would have to stop."
+    if chosen.setting is None or chosen.audit is None:
+        return "No setting saves tokens without stopping healthy text as well: none is recommended."
+    if found.scale == WORDS:
+        return (
+            "No request body: vLLM counts tokens, and patterns are counted in words here. Give --tokenizer, "
+            "or replay a run."
+        )
+    if chosen.bounded:
+        return "Best request body:"
+    healthy = chosen.audit.stopped.n
+    if not found.streams - found.degenerate:
+        why = "there is no healthy output, so that what it does to healthy text cannot be measured"
+    else:
+        seen = f"{chosen.audit.false_stops} false stops on {healthy} healthy outputs leave room for up to"
+        why = f"{seen} {percent(chosen.audit.most_false)}; at most {percent(TOLERATED)} is wanted"
+    return f"A candidate, not to be relied on: {why}. Replay more healthy outputs."
+
+
 def remarks(found: Audited) -> list[str]:
     """Sentences that the numbers need."""
     chosen = found.chosen
     notes = [
         f"Chosen among {chosen.tried} settings on {chosen.chosen_on} outputs; the table is of the other "
-        f"{chosen.told_on}. Intervals are exact, 95 %.",
+        f"{chosen.told_on}. Intervals are exact, 95 %. A stop before the onset cuts healthy text: it catches "
+        "nothing and saves nothing.",
         "The online detector stops no healthy output here because it says which ones are healthy; its own "
         "false alarms are in docs/detectors.md. It stops at the client, as abort-and-retry does.",
         "Exact repetition only: near-repeats (a counter in each copy) are invisible to vLLM's detection.",
     ]
-    if found.loops < FEW_LOOPS:
+    if found.degenerate == found.streams:
+        notes.append("No output is healthy: what a setting does to healthy text cannot be measured here.")
+    if 0 < found.loops < FEW_LOOPS:
         notes.append(
             f"{found.loops} loops are few: which setting is best is hardly known, only whom it stops. "
             "Replay more outputs."
         )
     if found.scale != IDS:
         notes.append(
-            f"The outputs have no token ids: patterns are counted in {found.scale}. Give --tokenizer, or "
+            f"Not every output has token ids: patterns are counted in {found.scale}. Give --tokenizer, or "
             "replay a run."
         )
     if found.masked:
@@ -90,7 +121,8 @@ def remarks(found: Audited) -> list[str]:
         )
     if found.aborted:
         notes.append(
-            f"{found.aborted} loops had been aborted by us: what a stop saves is a lower bound for them."
+            f"{found.aborted} of the {found.degenerate} degenerate outputs had been aborted by us: what a "
+            "stop saves is a lower bound for them."
         )
     return notes
 
@@ -108,23 +140,16 @@ def print_audit(console: Console, found: Audited) -> None:
         )
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("stopped by", "loops caught", "other failures", "healthy stopped", "tokens saved", "lost"):
-        table.add_column(column, justify="left" if column == "stopped by" else "right")
+    table.add_column("stopped by")
+    for name in _columns(chosen.detector):
+        table.add_column(name, justify="right")
     for name, told in _rows(chosen):
-        table.add_row(
-            Text(name),
-            Text(_shown(told.caught)),
-            Text(_shown(told.other)),
-            Text(_shown(told.stopped)),
-            Text(f"{count(told.saved)} ({percent(told.saved / told.tokens if told.tokens else None)})"),
-            Text(count(told.lost)),
-        )
+        table.add_row(Text(name), *(Text(cell) for cell in _columns(told).values()))
     console.print(table)
-    if chosen.setting is None:
-        console.print(Text("No setting saves more than it costs: repetition_detection is not worth it here."))
-    else:
-        console.print(Text("Best request body:", style="bold"))
-        body = json.dumps({"repetition_detection": chosen.setting.body()})
+    good = found.usable is not None and chosen.bounded
+    console.print(Text(verdict(found), style="bold" if good else "yellow"))
+    if found.usable is not None:
+        body = json.dumps({"repetition_detection": found.usable.body()})
         console.print(Text(f"  {body}"), soft_wrap=True)
     print_deliveries(console, found.taxes)
     for remark in remarks(found):
@@ -140,10 +165,24 @@ def print_deliveries(console: Console, found: Sequence[Delivery]) -> None:
         console.print(Text(f"{each.tokens:,.0f} tokens for a delivered answer {interval}: {each.policy}"))
 
 
+def _columns(told: Audit) -> dict[str, str]:
+    """One stopper's cells by column; other failures only where there are any."""
+    share = percent(told.saved / told.tokens if told.tokens else None)
+    return {
+        "loops caught": _shown(told.caught),
+        **({"other failures": _shown(told.other)} if told.other.n else {}),
+        "healthy stopped": _shown(told.stopped),
+        "before onset": _shown(told.early),
+        "tokens saved": f"{count(told.saved)} ({share})",
+        "lost": count(told.lost),
+    }
+
+
 def _rows(chosen: Chosen) -> list[tuple[str, Audit]]:
     rows = [(f"vLLM {_words(setting)}", told) for setting, told in chosen.usual]
     if chosen.setting is not None and chosen.audit is not None:
-        rows.append((f"vLLM {_words(chosen.setting)} (best)", chosen.audit))
+        name = "best" if chosen.bounded else "candidate"
+        rows.append((f"vLLM {_words(chosen.setting)} ({name})", chosen.audit))
     return [*rows, ("our detector, online", chosen.detector)]
 
 

@@ -23,6 +23,8 @@ def cheapest_documents(found: Sequence[Cheapest]) -> list[dict[str, Any]]:
             "simulated": each.simulated,
             "cost": each.document,
             "optimum": optimum_document(each.optimum),
+            "safe_max_tokens": each.safe,
+            "above_safe": each.above_safe,
         }
         for each in found
     ]
@@ -33,11 +35,19 @@ def print_cheapest(console: Console, found: Sequence[Cheapest]) -> None:
     from rich.text import Text
 
     for each in found:
-        best = each.optimum
-        words = (
-            f"{one_line(str(each.subject))}: cheapest max_tokens {best.cap:,} (modelled, 95 % of resamples "
-            f"{best.lo:,}–{best.hi:,}): {best.best.tokens:,.0f} tokens for a useful answer, "
-            f"{percent(best.saved, 1)} less than at {best.uncapped.cap:,}. It certifies nothing "
-            f"(cost {one_line(each.document)}{', simulated' if each.simulated else ''})."
-        )
-        console.print(Text(words, style="dim"))
+        source = f"(cost {one_line(each.document)}{', simulated' if each.simulated else ''})"
+        console.print(Text(f"{one_line(str(each.subject))}: {_sentence(each)} {source}", style="dim"))
+
+
+def _sentence(each: Cheapest) -> str:
+    best = each.optimum
+    if best.lacking is not None:
+        return best.lacking
+    words = (
+        f"cheapest max_tokens {best.cap:,} (modelled, 95 % of resamples {best.lo:,}–{best.hi:,}): "
+        f"{best.best.tokens:,.0f} tokens for a useful answer, {percent(best.saved, 1)} less than at "
+        f"{best.uncapped.cap:,}. It certifies nothing."
+    )
+    if each.above_safe and each.safe is not None:
+        words += f" It is above the certified safe max_tokens: {each.safe:,} stays the limit."
+    return words

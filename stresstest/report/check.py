@@ -18,13 +18,14 @@ MORE_DATA = (
     "More data: a stricter --rigor measures more of the candidate; or declare a second look with --extend, "
     "before the first."
 )
+MORE_RECORDED = "More data: record more outputs of the candidate, the first of each prompt counts."
 
 
 def check_document(found: Comparison) -> dict[str, Any]:
     """``check --json``: the contract's keys in its order, then what else is known. Absent is null."""
     return {
-        "baseline": _side(found.baseline),
-        "candidate": _side(found.candidate),
+        "baseline": _side(found.baseline) | _measured_as(found, "baseline"),
+        "candidate": _side(found.candidate) | _measured_as(found, "candidate"),
         "at_tokens": found.at_tokens,
         "p_baseline": found.p_baseline,
         "p_candidate": found.p_candidate,
@@ -89,6 +90,11 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
+def _measured_as(found: Comparison, side: str) -> dict[str, Any]:
+    """Decoding and server of a side; null for recorded outputs."""
+    return {name: found.evidence.get(name, {}).get(side) for name in ("decoding", "base_url")}
+
+
 def check_headline(found: Comparison) -> str:
     """The verdict in one sentence, with its numbers."""
     if found.verdict is not found.tested:
@@ -112,19 +118,32 @@ def _numbers(found: Comparison) -> str:
         allowed = f"tolerated: {found.max_increase:+.1%}" if passed else "more than before"
         return (
             f"on {found.pairs} common prompts at risk for {at} the candidate's risk differs by "
-            f"{found.difference:+.1%}, with {sure} confidence by {bound} ({allowed})."
+            f"{found.difference:+.1%}, with {sure} confidence by {bound} ({allowed}).{_left_aside(found)}"
         )
-    limit = found.alpha + found.max_increase
     bound = f"at most {percent(hi, 1)}" if passed else f"above {percent(lo, 1)}"
-    allowed = (
-        f"tolerated: {percent(limit, 1)}"
-        if passed
-        else f"the baseline's T stands for {percent(found.alpha, 1)}"
-    )
     return (
         f"{side.failed} of {side.at_risk} generations at risk for {at} degenerate; with {sure} confidence "
-        f"the risk is {bound} ({allowed})."
+        f"the risk is {bound}. T stands for at most {percent(found.alpha, 1)}; this check passes "
+        f"{_tolerated(found)}.{_left_aside(found)}"
     )
+
+
+def _tolerated(found: Comparison) -> str:
+    """``up to 20.0 % (--max-increase 10.0 %, the default: α)``."""
+    default = ", the default: α" if found.max_increase == found.alpha else ""
+    given = f"--max-increase {percent(found.max_increase, 1)}{default}"
+    if found.method is Method.TANGO:
+        return f"less than {found.max_increase:+.1%} ({given})"
+    return f"up to {percent(found.alpha + found.max_increase, 1)} ({given})"
+
+
+def _left_aside(found: Comparison) -> str:
+    """Recorded outputs that the test does not use, which a reader would take for tested."""
+    aside = found.evidence.get("not_used")
+    if not aside:
+        return ""
+    risk = f", {aside['failed']} of {aside['at_risk']} at risk for T degenerate" if aside["at_risk"] else ""
+    return f" {aside['outputs']} further outputs of the same prompts are not used{risk}."
 
 
 def _rows(found: Comparison) -> list[tuple[str, str, str]]:
@@ -136,8 +155,11 @@ def _rows(found: Comparison) -> list[tuple[str, str, str]]:
 
     return [
         row("what", *(side.label for side in sides)),
+        row("decoding", *(_decoding(found, side) for side in ("baseline", "candidate"))),
+        row("server", *(_measured_as(found, s)["base_url"] or _UNKNOWN for s in ("baseline", "candidate"))),
         row("degenerate of generations", *(f"{side.onsets} of {side.generations}" for side in sides)),
         row(f"risk at T = {count(found.at_tokens)}", *_risks(found)),
+        row("passes", "", _tolerated(found)),
         row("own threshold T", *(count(side.threshold) for side in sides)),
         row("safe max_tokens", *(count(side.safe_max_tokens) for side in sides)),
         row("symptoms", *(_symptoms(side) for side in sides)),
@@ -145,9 +167,20 @@ def _rows(found: Comparison) -> list[tuple[str, str, str]]:
     ]
 
 
+def _decoding(found: Comparison, side: str) -> str:
+    """What was sent, in words; the system prompt itself is in the JSON document alone."""
+    sent = _measured_as(found, side)["decoding"]
+    if sent is None:
+        return _UNKNOWN
+    words = [f"{name} {value}" for name, value in sent.items() if name != "system_prompt"]
+    return ", ".join([*words, *(["a system prompt"] if "system_prompt" in sent else [])]) or (
+        "nothing sent: the server's defaults"
+    )
+
+
 def _risks(found: Comparison) -> tuple[str, str]:
     fresh = found.p_baseline
-    before = f"{percent(found.alpha, 1)} tolerated" if fresh is None else f"{percent(fresh, 1)}, fresh"
+    before = f"at most {percent(found.alpha, 1)}" if fresh is None else f"{percent(fresh, 1)}, fresh"
     side = found.candidate
     if side.at_risk is None:
         return before, NOT_MEASURED
@@ -192,7 +225,8 @@ def print_check(console: Console, found: Comparison, *, document_id: str | None 
     for note in found.notes:
         console.print(Text(clean(f"note: {note}"), style="dim"))
     if found.verdict is CheckVerdict.INCONCLUSIVE and found.at_tokens is not None and found.looks == 1:
-        console.print(Text(f"→ {MORE_DATA}", style="cyan"))
+        advice = MORE_RECORDED if found.candidate.files else MORE_DATA
+        console.print(Text(f"→ {advice}", style="cyan"))
     console.print(Text(_cost(found, document_id), style="dim"))
 
 

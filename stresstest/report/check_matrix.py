@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.model.gate import GOOD, BudgetOutcome, CellOutcome, Gate, Outcome
 from stresstest.report.check import changed_words, check_document
-from stresstest.report.limits import one_line
+from stresstest.report.limits import decoding_words, one_line
 from stresstest.report.markdown import SIMULATED, bullets, grid, inline
 from stresstest.report.text import NOT_MEASURED, count, duration
+from stresstest.store.documents import clean_url
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,12 @@ WORDS = {
     Outcome.TROUBLE: "endpoint trouble",
     Outcome.BREACH: "budget breached",
 }
-_REASONS = WORDS | {Outcome.BREACH: "breached", Outcome.UNTESTED: "not tested", Outcome.TROUBLE: "trouble"}
+_REASONS = WORDS | {
+    Outcome.PASS: "kept",
+    Outcome.BREACH: "breached",
+    Outcome.UNTESTED: "not tested",
+    Outcome.TROUBLE: "trouble",
+}
 _COUNTED = WORDS | {
     Outcome.PASS: "passed",
     Outcome.UNTESTED: "passed without a baseline",
@@ -61,6 +67,7 @@ def _cell(cell: CellOutcome) -> dict[str, Any]:
     return {
         "key": cell.key,
         "subject": asdict(cell.subject),
+        "base_url": None if cell.plan.base_url is None else clean_url(cell.plan.base_url),
         "decoding_name": cell.plan.decoding_name,
         "decoding": {k: v for k, v in asdict(cell.plan.decoding).items() if v is not None},
         "outcome": str(cell.outcome),
@@ -101,13 +108,12 @@ def gate_headline(gate: Gate) -> str:
 
 
 def reasons(cell: CellOutcome) -> list[tuple[Outcome, str]]:
-    """What there is to say of a cell that did not plainly pass."""
+    """What became of every budget of a cell, those that are kept as well; trouble; what else was found."""
     if cell.trouble is not None:
         return [(Outcome.TROUBLE, cell.trouble)]
     names: dict[tuple[Outcome, str], list[str]] = {}
     for each in cell.budgets:
-        if each.outcome is not Outcome.PASS:
-            names.setdefault((each.outcome, each.sentence), []).append(str(each.budget.name))
+        names.setdefault((each.outcome, each.sentence), []).append(str(each.budget.name))
     found = [(outcome, f"{', '.join(own)}: {sentence}") for (outcome, sentence), own in names.items()]
     if not cell.budgets and cell.outcome is Outcome.INCONCLUSIVE and cell.threshold is not None:
         found.append((Outcome.INCONCLUSIVE, cell.threshold.lacking or "nothing is certified"))
@@ -122,6 +128,21 @@ def changes(cell: CellOutcome) -> list[str]:
     if cell.comparison is None:
         return []
     return [f"changed: {changed_words(each)}" for each in cell.comparison.changed]
+
+
+def grounds(cell: CellOutcome) -> list[str]:
+    """Which runs a cell's numbers stand on: its own with the decoding, and the baseline's. Empty without."""
+    if cell.run_id is None:
+        return []
+    before = ", measured before" if cell.reused else ""
+    found = [f"run {cell.run_id}{before}; decoding: {decoding_words(cell.plan.decoding)}"]
+    if cell.comparison is not None:
+        found.append(f"baseline: {cell.comparison.baseline.label}")
+    elif cell.baseline is not None:
+        found.append(f"baseline: run {cell.baseline}")
+    elif cell.threshold is not None:
+        found.append("baseline: none")
+    return found
 
 
 def print_gate(console: Console, gate: Gate) -> None:
@@ -142,9 +163,11 @@ def print_gate(console: Console, gate: Gate) -> None:
         table.add_row(Text(one_line(_name(cell))), *_numbers(cell), word)
     console.print(table)
     for cell in gate.cells:
-        found, more = reasons(cell), changes(cell)
-        if found or more:
+        found, more, runs = reasons(cell), changes(cell), grounds(cell)
+        if found or more or runs:
             console.print(Text(one_line(_name(cell)), style="bold"))
+        for words in runs:
+            console.print(Padding(Text(one_line(words), style="dim"), (0, 0, 0, 2)))
         for outcome, sentence in found:
             line = Text(f"{_REASONS[outcome]}: ", style=_COLOURS[outcome])
             line.append(one_line(sentence), style="default")
@@ -157,10 +180,12 @@ def print_gate(console: Console, gate: Gate) -> None:
 
 
 def _name(cell: CellOutcome) -> str:
-    """As the project file names it, with the model that answered."""
-    return f"{cell.subject.model or 'served model'} · {cell.subject.task} · {cell.subject.language} · " + (
-        cell.plan.decoding_name
-    )
+    """As the project file names it, with the model that answered, and its address where it has its own."""
+    subject = cell.subject
+    words = [subject.model or "served model", subject.task, subject.language, cell.plan.decoding_name]
+    if cell.plan.base_url is not None:
+        words.append(clean_url(cell.plan.base_url))
+    return " · ".join(words)
 
 
 def _numbers(cell: CellOutcome) -> tuple[str, str, str]:
@@ -191,6 +216,7 @@ def gate_markdown(gate: Gate) -> str:
     sections.append(grid(("cell", "safe max_tokens", "baseline", "n", "outcome"), rows))
     lines: list[str] = []
     for cell in gate.cells:
+        lines += [f"{_name(cell)}: {words}" for words in grounds(cell)]
         lines += [f"{_REASONS[outcome]}: {_name(cell)}: {sentence}" for outcome, sentence in reasons(cell)]
         lines += [f"{_name(cell)}: {words}" for words in changes(cell)]
     if lines:

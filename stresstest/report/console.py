@@ -1,9 +1,8 @@
-"""What a person reads on stdout when a run has ended, and the tables of runs and recommendations."""
+"""What a person reads on stdout when a run has ended, and where a stored number comes from."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.model import RunResult
@@ -15,10 +14,11 @@ from stresstest.report.sentences import (
     ending_counts,
     headline,
     representative,
+    sample_words,
     symptom_rows,
 )
 from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, flat, percent
-from stresstest.store import RunSummary, StoredThreshold
+from stresstest.store import StoredThreshold
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -100,7 +100,8 @@ def _print_symptoms(console: Console, result: RunResult) -> None:
     said = (
         f"\n{len(result.generations)} generations ({len(result.certifying)} certify, "
         f"{result.distinct_prompts} distinct prompts): {ending_counts(result.generations)}; "
-        f"{result.short} short of the units asked for. Decoding: {decoding_words(result)}."
+        f"{result.short} short of the units asked for. Decoding: {decoding_words(result)}. "
+        f"Rigor {sample_words(result)}."
     )
     _say(console, Text(clean(said)))
 
@@ -145,31 +146,6 @@ def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
 
 def when(clock_seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(clock_seconds))
-
-
-def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
-    """``runs list``."""
-    from rich.table import Table
-    from rich.text import Text
-
-    if not runs:
-        console.print("No runs are stored yet. Start one with: stresstest run --model M --lang it")
-        return
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    table.add_column("run (UTC)", no_wrap=True)
-    table.add_column("subject", overflow="fold")
-    table.add_column("status", no_wrap=True)
-    for name in ("n", "onsets", "safe"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for run in runs:
-        numbers = (str(run.generations), str(run.degenerate), count(run.safe_max_tokens))
-        subject = Text(f"{_subject(run)}, {run.rigor}")
-        table.add_row(Text(flat(run.id)), subject, str(run.status), *numbers)
-    console.print(table)
-
-
-def _subject(row: RunSummary) -> str:
-    return flat(str(row.subject)) + (" (simulated)" if row.simulated else "")
 
 
 def provenance(row: StoredThreshold) -> str:

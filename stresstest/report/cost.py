@@ -148,12 +148,15 @@ def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:
         stands_on = f", {slow.n} pairs" if label.get("healthy_slowdown") == "measured" else ""
         words = f"× {slow.value:.3f}{_interval(slow)}{stands_on}"
         rows.append(("healthy requests slowed down", words, label.get("healthy_slowdown", "")))
+    elif cost.pairs:
+        why = "no pair had a loop" if cost.counterfactual is None else "none was healthy in both batches"
+        rows.append(("healthy requests slowed down", f"{NOT_MEASURED} ({why})", ""))
     if cost.step_ratio is not None:
         words = f"× {cost.step_ratio.value:.3f}{_interval(cost.step_ratio)}"
-        rows.append(("… of it a token's time, matched", words, label.get("step_ratio", "")))
+        rows.append(("… a token's time, at equal load", words, label.get("step_ratio", "")))
     if cost.wall_clock is not None:
-        words = f"{_time(cost.wall_clock)} with loops, {_time(cost.counterfactual)} without"
-        rows.append(("a batch takes", words, label.get("counterfactual_s", label.get("wall_clock_s", ""))))
+        known = label.get("counterfactual_s", label.get("wall_clock_s", ""))
+        rows.append(("a batch takes", _batch_words(cost), known))
     if cost.share_of_time is not None:
         known = label.get("share_of_time", "")
         rows.append(("share of observed time lost", percent(cost.share_of_time, 1), known))
@@ -161,8 +164,14 @@ def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:
         ratio = cost.wall_clock_ratio
         if ratio is not None and ratio.lo is not None and ratio.hi is not None:
             words += f" ({100 * (ratio.lo - 1):+.1f} to {100 * (ratio.hi - 1):+.1f} %)"
-        rows.append(("inflation over the counterfactual", words, known))
+        rows.append(("loops lengthen a batch by", words, known))
     return rows
+
+
+def _batch_words(cost: Cost) -> str:
+    if cost.pairs and cost.counterfactual is None:
+        return f"{_time(cost.wall_clock)} without loops, with them {NOT_MEASURED}"
+    return f"{_time(cost.wall_clock)} with loops, {_time(cost.counterfactual)} without"
 
 
 def _waste_rows(cost: Cost) -> list[tuple[str, str, str]]:

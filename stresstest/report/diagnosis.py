@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stresstest.model import ArmResult, Change, Decoding, Diagnosis, Link, RunResult
+from stresstest.diagnosis.wording import decoding_words, split_sentence
+from stresstest.model import ArmResult, Change, Decoding, Diagnosis, Link, Remedy, RunResult
 from stresstest.report.document import empty_document, run_document
 from stresstest.report.markdown import bullets, grid, inline
 from stresstest.report.text import NOT_MEASURED, clean, count
@@ -78,9 +79,14 @@ def _link(link: Link) -> dict[str, Any]:
         "from_scratch": link.from_scratch,
         "why": None if link.why is None else asdict(link.why),
         "ablations": [asdict(ablation) for ablation in link.ablations],
-        "remedy": None if link.remedy is None else asdict(link.remedy),
+        "remedy": None if link.remedy is None else _remedy(link.remedy),
         "notes": list(link.notes),
     }
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    """The sentence anew: one that an earlier version stored may claim more than its counts show."""
+    return asdict(remedy) | {"sentence": split_sentence(remedy)}
 
 
 def _arm(arm: ArmResult) -> dict[str, Any]:
@@ -107,14 +113,6 @@ def _decoding(decoding: Decoding) -> dict[str, Any]:
     return {k: v for k, v in asdict(decoding).items() if v is not None}
 
 
-def decoding_words(decoding: Decoding) -> str:
-    """A decoding in words, its system prompt quoted."""
-    words = [f"{k} {v:g}" for k, v in decoding.sent().items()]
-    if decoding.system_prompt is not None:
-        words.append(f"system prompt “{' '.join(decoding.system_prompt.split())}”")
-    return ", ".join(words) or "the server's defaults"
-
-
 def recommendation(found: Diagnosis) -> list[str]:
     """What to do, one line each."""
     lines = []
@@ -129,7 +127,7 @@ def recommendation(found: Diagnosis) -> list[str]:
             f"max_tokens under it: {count(found.safe_max_tokens)} (run {found.safe_run}, rigor quick)"
         )
     remedies = [link.remedy for link in found.chain if link.remedy is not None]
-    return [*lines, *(f"for longer outputs: {remedy.sentence}" for remedy in remedies)]
+    return [*lines, *(f"for longer outputs: {split_sentence(remedy)}" for remedy in remedies)]
 
 
 def cost_line(found: Diagnosis) -> str:

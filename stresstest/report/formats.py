@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stresstest.report.limits import Limits, Row, decoding_words, one_line, safe, stands_on
+from stresstest.report.limits import (
+    Limits,
+    Row,
+    decoding_words,
+    one_line,
+    safe,
+    smallest_line,
+    stands_on,
+)
 
 OPENAI = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 """Sampling parameters that OpenAI's own API knows; vLLM's others go into `extra_body`."""
@@ -99,6 +107,12 @@ def shell_variables(limits: Limits) -> str:
     return "\n".join(lines)
 
 
+def yaml_number(value: float) -> str:
+    """A number that YAML 1.1 reads as one: 1e-05 is a string there, 1.0e-05 is a float."""
+    mantissa, exponent, power = json.dumps(value).partition("e")
+    return f"{mantissa}{'' if '.' in mantissa or not exponent else '.0'}{exponent}{power}"
+
+
 def yaml_string(text: str) -> str:
     """A double-quoted YAML scalar that every YAML parser reads back as `text`."""
 
@@ -115,7 +129,7 @@ def _comments(limits: Limits, notes: Sequence[str]) -> list[str]:
     lines = ["SIMULATED: no measurement of a model."] if limits.simulated else []
     several = len(limits.rows) > 1
     if several:
-        lines.append(f"{limits.model}: the smallest of {len(limits.rows)} limits is {safe(limits.smallest)}.")
+        lines.append(smallest_line(limits))
     for row in limits.rows:
         first, *more = stands_on(row)
         lines += [first, *(f"  {line}" for line in more)]
@@ -164,11 +178,11 @@ def _litellm_entry(limits: Limits, row: Row, name: str) -> Iterator[str]:
     yield f"      model: {yaml_string('hosted_vllm/' + limits.model)}"
     yield f"      api_base: {yaml_string(row.base_url)}"
     yield f"      max_tokens: {safe(row)}"
-    yield from (f"      {key}: {json.dumps(value)}" for key, value in sent.items() if key in OPENAI)
+    yield from (f"      {key}: {yaml_number(value)}" for key, value in sent.items() if key in OPENAI)
     extra = {key: value for key, value in sent.items() if key not in OPENAI}
     if extra:
         yield "      extra_body:"
-        yield from (f"        {key}: {json.dumps(value)}" for key, value in extra.items())
+        yield from (f"        {key}: {yaml_number(value)}" for key, value in extra.items())
 
 
 def _variable(row: Row, taken: set[str]) -> str:

@@ -11,6 +11,8 @@ from stresstest.report.text import clean, count, percent
 from stresstest.store import StoredThreshold
 
 Row = StoredThreshold
+FLOOR = "a floor: no onset was seen, the sample thins out there"
+"""Of a limit whose T is "≥ C"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,25 @@ def decoding_words(decoding: Decoding, *, nothing: str = "server's defaults") ->
     return ", ".join([*words, *(["system prompt"] if decoding.system_prompt is not None else [])]) or nothing
 
 
+def is_floor(row: Row) -> bool:
+    """Whether T is where the sample thins out, not where the model fails ("≥ C")."""
+    return row.threshold.censored_at is not None
+
+
+def smallest_line(limits: Limits) -> str:
+    """Which limit of several is applied, and whether that one is a floor."""
+    row = limits.smallest
+    words = (
+        f"{limits.model}: the smallest of {len(limits.rows)} limits is {safe(row)} ({row.subject.task}, "
+        f"{row.subject.language})"
+    )
+    return f"{words}; it is {FLOOR}." if is_floor(row) else f"{words}."
+
+
 def stands_on(row: Row) -> tuple[str, ...]:
     """What a limit stands on, in lines: subject and limit, risk and n, when and with which versions."""
     threshold = row.threshold
-    at_least = "at least " if threshold.censored_at is not None else ""
+    at_least = "at least " if is_floor(row) else ""
     return tuple(
         one_line(line)
         for line in (
@@ -86,5 +103,6 @@ def stands_on(row: Row) -> tuple[str, ...]:
             f"prompts {count(row.distinct_prompts)}",
             f"measured {when(row.created)} UTC, run {row.run_id}, vLLM {row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}",
+            *([f"{FLOOR}; a sample that runs longer may certify more"] if is_floor(row) else []),
         )
     )

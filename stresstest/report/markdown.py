@@ -14,6 +14,7 @@ from stresstest.report.sentences import (
     headline,
     representative,
     reproduce_command,
+    sample_words,
     symptom_rows,
 )
 from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, percent
@@ -58,6 +59,7 @@ def _number_table(result: RunResult) -> str:
         ("tolerated risk α / confidence", f"{percent(threshold.alpha)} / {percent(threshold.confidence)}"),
         ("at risk for T / degenerate by T", f"{threshold.n} / {threshold.onsets}"),
         ("upper bound of the risk at T", percent(threshold.upper, 1)),
+        ("rigor", sample_words(result)),
         ("distinct prompts", str(result.distinct_prompts)),
         ("declared looks", str(threshold.looks)),
         ("context window", count(result.run.profile.max_model_len)),

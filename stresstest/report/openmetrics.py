@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, Ratio
+from stresstest.report.limits import decoding_words, one_line
 from stresstest.report.text import clean
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ SUBJECT = ("model", "task", "language", "simulated")
 
 
 def threshold_samples(rows: Sequence[StoredThreshold]) -> list[Sample]:
-    """The newest limit of every subject; of several (rigors, prompt files) the smallest."""
+    """The newest limit of every subject under every decoding; of several (rigors, prompt files) the smallest.
+
+    Two system prompts have one label, since their texts are not for a label: there too, the smallest.
+    """
     chosen: dict[tuple[str, ...], StoredThreshold] = {}
     for row in rows:
         key = tuple(_subject(row).values())
@@ -137,7 +141,8 @@ def _rank(row: StoredThreshold) -> tuple[int, int]:
 
 def _subject(row: StoredThreshold) -> dict[str, str]:
     subject = row.subject
-    return _named(subject.model, subject.task, subject.language, simulated=row.simulated)
+    named = _named(subject.model, subject.task, subject.language, simulated=row.simulated)
+    return named | {"decoding": one_line(decoding_words(row.decoding))}
 
 
 def _labels(cost: Cost) -> dict[str, str]:

@@ -71,6 +71,9 @@ def runs_document(rows: Sequence[RunSummary]) -> dict[str, Any]:
                 "seconds": row.seconds,
                 "safe_max_tokens": row.safe_max_tokens,
                 "note": row.note,
+                "decoding": {k: v for k, v in asdict(row.decoding).items() if v is not None},
+                "parent": row.parent,
+                "sweep": row.sweep,
             }
             for row in rows
         ]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from stresstest.store import RunSummary
+
 WIDE = 100
 """From this width on the decoding has a column of its own; on narrower terminals it is below the subject."""
 
@@ -33,7 +35,7 @@ def print_recommendations(console: Console, rows: Sequence[Row]) -> None:
         )
     for row in rows:
         decoding = decoding_words(row.decoding)
-        subject = Text(_subject(row))
+        subject = Text(subject_words(row))
         if not wide:
             subject.append(f"\n{one_line(decoding)}", style="dim")
         table.add_row(subject, *([Text(one_line(decoding))] if wide else []), *_numbers(row))
@@ -42,7 +44,7 @@ def print_recommendations(console: Console, rows: Sequence[Row]) -> None:
         if len(limits.rows) > 1:
             console.print(Text(_smallest(limits), style="bold"))
     for row in rows:
-        console.print(Text(f"{_subject(row)}: {provenance(row)}", style="dim"))
+        console.print(Text(f"{subject_words(row)}: {provenance(row)}", style="dim"))
         if row.certified_before:
             earlier = f"  run {row.certified_before} was certified before; this newer one does not support it"
             console.print(Text(earlier, style="yellow"))
@@ -70,5 +72,6 @@ def _smallest(limits: Limits) -> str:
     return one_line(words + (f"; {without} more are not certified" if without else ""))
 
 
-def _subject(row: Row) -> str:
+def subject_words(row: Row | RunSummary) -> str:
+    """Model, task and language, and whether they are the simulator's."""
     return one_line(str(row.subject)) + (" (simulated)" if row.simulated else "")

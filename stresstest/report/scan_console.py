@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stresstest.model import SymptomKind
 from stresstest.model.scanned import GroupResult, LengthEffect, ScanResult, Shown
 from stresstest.report.glyphs import Glyphs, glyphs_for
-from stresstest.report.scan_notes import OTHER_LANGUAGE, notes, uncertified
+from stresstest.report.scan_notes import OTHER_LANGUAGE, group_name, notes, uncertified
 from stresstest.report.text import NOT_MEASURED, SYMPTOM_WORDS, clean, count, flat, percent
 
 if TYPE_CHECKING:
@@ -96,11 +96,6 @@ def _print_limit(console: Console, group: GroupResult) -> None:
         line.append(f"{clean(name)}: ", style="bold")
     line.append(clean(limit_sentence(group)))
     console.print(Padding(line, (0, 0, 0, 2)))
-
-
-def group_name(group: GroupResult) -> str:
-    """The values of its key, or nothing where all requests are one group."""
-    return " · ".join(value or NOT_MEASURED for value in group.key.values())
 
 
 def limit_sentence(group: GroupResult) -> str:

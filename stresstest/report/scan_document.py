@@ -41,6 +41,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "total": group.total,
         "recovered": group.recovered,
         "empty": group.empty,
+        "uncounted": group.uncounted,
         "prompts": group.prompts,
         "sampled": group.sampled,
         "languages": dict(group.languages),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from stresstest.model.scanned import ScanResult
-from stresstest.report.text import count, percent
+from stresstest.model.scanned import GroupResult, ScanResult
+from stresstest.report.text import NOT_MEASURED, count, percent
+
+MOST_NAMED = 3
+"""Groups that a note names; the others are counted."""
 
 OTHER_LANGUAGE = "other language than the group's"
 """As `scan` names this source of a language."""
@@ -27,22 +31,11 @@ def notes(result: ScanResult) -> list[str]:
     empty = sum(group.empty for group in result.groups)
     if empty:
         found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
-    units = Counter[str]()
     sources, languages = Counter[str](), Counter[str]()
     for group in result.groups:
-        units[group.unit] += group.requests
         sources.update(group.language_sources)
         languages.update(group.languages)
-    if units["words"]:
-        found.append(
-            "Lengths are in words (punctuation marks and line breaks count too): the records have no token "
-            "counts. For max_tokens give --tokenizer FILE, or records with completion_tokens."
-        )
-    if units["tokens (estimate)"]:
-        found.append(
-            "Token positions are estimates: completion_tokens spread over the text. "
-            "--tokenizer FILE is exact."
-        )
+    found += _unit_notes(result)
     found += _language_notes(sources, languages)
     found.append(_columns(result))
     repeated = [g for g in result.groups if g.prompts is not None and g.prompts < g.requests]
@@ -54,6 +47,44 @@ def notes(result: ScanResult) -> list[str]:
     if any(group.sampled for group in result.groups):
         found.append("Thresholds of very large groups stand on a random part of their prompts.")
     return found
+
+
+def _unit_notes(result: ScanResult) -> list[str]:
+    """What lengths are counted in; the groups are named where they differ."""
+    found = []
+    words = [group for group in result.groups if group.unit == "words"]
+    if words:
+        uncounted, requests = (sum(g.uncounted for g in words), sum(g.requests for g in words))
+        lacking = (
+            "the records have no token counts"
+            if uncounted >= requests
+            else f"{count(uncounted)} of {count(requests)} answers have no token count"
+        )
+        found.append(
+            f"Lengths {_of(words, result)}are in words (punctuation marks and line breaks count too): "
+            f"{lacking}. For max_tokens give --tokenizer FILE, or records with completion_tokens."
+        )
+    estimates = [group for group in result.groups if group.unit == "tokens (estimate)"]
+    if estimates:
+        found.append(
+            f"Token positions {_of(estimates, result)}are estimates: completion_tokens spread over the text. "
+            "--tokenizer FILE is exact."
+        )
+    return found
+
+
+def _of(groups: Sequence[GroupResult], result: ScanResult) -> str:
+    """``of mistral, qwen `` where not every group is one of these; nothing where all are."""
+    if len(groups) == len(result.groups):
+        return ""
+    names = ", ".join(group_name(group) for group in groups[:MOST_NAMED])
+    more = len(groups) - MOST_NAMED
+    return f"of {names}{f' and {count(more)} more groups' if more > 0 else ''} "
+
+
+def group_name(group: GroupResult) -> str:
+    """The values of its key, or nothing where all requests are one group."""
+    return " · ".join(value or NOT_MEASURED for value in group.key.values())
 
 
 def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:

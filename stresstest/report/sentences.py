@@ -37,6 +37,14 @@ def decoding_words(result: RunResult) -> str:
     return words
 
 
+def sample_words(result: RunResult) -> str:
+    """What the number stands on: the rigor, and how many requests the server had at once."""
+    settings = result.run.settings
+    rigor = "quick: a screening" if settings.rigor == "quick" else settings.rigor
+    plural = "" if settings.concurrency == 1 else "s"
+    return f"{rigor}; {settings.concurrency} request{plural} in flight"
+
+
 def symptom_rows(generations: tuple[Generation, ...]) -> list[tuple[str, int, int, int, int]]:
     """(symptom, generations, median onset, earliest, latest), most frequent first."""
     onsets: dict[str, list[int]] = {}

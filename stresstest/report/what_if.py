@@ -64,12 +64,13 @@ def fitted_document(fitted: Fitted) -> dict[str, Any]:
 
 
 def optimum_document(best: Optimum | None) -> dict[str, Any] | None:
-    """The cheapest cap with its curve."""
+    """The cheapest cap with its curve; `max_tokens` is null where none is recommended, `lacking` says why."""
     if best is None:
         return None
     return {
-        "max_tokens": best.cap,
-        "interval": [best.lo, best.hi],
+        "max_tokens": best.cap if best.lacking is None else None,
+        "lacking": best.lacking,
+        "interval": [best.lo, best.hi] if best.lacking is None else None,
         "tokens_per_useful_answer": best.best.tokens,
         "useful_share": best.best.useful,
         "at_largest": _point(best.uncapped),
@@ -168,9 +169,8 @@ def print_optimum(console: Console, best: Optimum) -> None:
     """The cheapest cap and the curve around it."""
     from rich.text import Text
 
-    if not best.endless:
-        words = f"No answer ran on without end: a max_tokens above {best.cap:,} costs nothing more."
-        console.print(Text(words, style="dim"))
+    if best.lacking is not None:
+        console.print(Text(best.lacking, style="dim"))
         return
     console.print(Text(f"Cheapest max_tokens (modelled): {best.cap:,}", style="bold"))
     for line in optimum_lines(best, glyphs_for(console)):
@@ -181,9 +181,7 @@ def optimum_lines(best: Optimum, glyphs: Glyphs = BLOCKS) -> list[str]:
     """The sentences and the curve, without markup."""
     ends = f"{best.curve[0].cap:,} … {best.curve[-1].cap:,} tokens"
     least, largest = best.best, best.uncapped
-    more = f"at {largest.cap:,} it is {largest.tokens:,.0f}"
-    if best.saved > 0.005:
-        more += f": the cap saves {percent(best.saved, 1)}"
+    more = f"at {largest.cap:,} it is {largest.tokens:,.0f}: the cap saves {percent(best.saved, 1)}"
     return [
         f"{least.tokens:,.0f} tokens for a useful answer, {percent(least.useful, 1)} useful at once; {more}",
         f"cost by cap  {_curve(best, glyphs)} {ends}",

@@ -22,7 +22,8 @@ class RunSummary:
 
     created/ended: clock seconds. seconds: wall time over all sessions. generations: stored so far;
     degenerate: those with an onset; lost: those that a service failure ended. output_tokens: spent.
-    threshold/safe_max_tokens: None while nothing is saved or certified.
+    threshold/safe_max_tokens: None while nothing is saved or certified. parent: the run whose diagnosis began
+    this one. sweep: the newest sweep of which it is a cell.
     """
 
     id: str
@@ -41,6 +42,8 @@ class RunSummary:
     threshold: Threshold | None
     safe_max_tokens: int | None
     note: str | None
+    parent: str | None = None
+    sweep: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import and_, case, delete, func, insert, select, update
 
 from stresstest.errors import StoreError, UsageError
-from stresstest.model import EndpointProfile, Phase, Run, RunSettings, RunStatus, Subject, Threshold
+from stresstest.model import (
+    DocumentKind,
+    EndpointProfile,
+    Phase,
+    Run,
+    RunSettings,
+    RunStatus,
+    Subject,
+    Threshold,
+)
 from stresstest.store import tables
 from stresstest.store.documents import clean_profile, clean_settings, clean_text, dump, load
 from stresstest.store.records import RunSummary, Session, Unset
@@ -134,7 +143,10 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
     if subject is not None:
         query = query.where(_of(subject))
     rows = connection.execute(query).all()
-    return [_summary(row, sum(s.seconds for s in sessions(connection, row.id))) for row in rows]
+    cells = _cells(connection)
+    return [
+        _summary(row, sum(s.seconds for s in sessions(connection, row.id)), cells.get(row.id)) for row in rows
+    ]
 
 
 def begin_session(connection: Connection, run_id: str, started: float) -> int:
@@ -201,7 +213,19 @@ def _read(row: Any) -> Run:
     )
 
 
-def _summary(row: Any, seconds: float) -> RunSummary:
+def _cells(connection: Connection) -> dict[str, str]:
+    """Of each run that is a cell of a sweep, the newest such sweep."""
+    kept, link = tables.document.c, tables.document_run.c
+    query = (
+        select(link.run_id, kept.id)
+        .join(tables.document, kept.id == link.document_id)
+        .where(kept.kind == DocumentKind.SWEEP.value)
+        .order_by(kept.saved, kept.id)
+    )
+    return {row.run_id: row.id for row in connection.execute(query)}
+
+
+def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
     settings = load(row.settings, RunSettings)
     return RunSummary(
         id=row.id,
@@ -220,6 +244,8 @@ def _summary(row: Any, seconds: float) -> RunSummary:
         threshold=None if row.threshold is None else load(row.threshold, Threshold),
         safe_max_tokens=row.safe_max_tokens,
         note=row.note,
+        parent=settings.parent,
+        sweep=sweep,
     )
 
 

@@ -101,6 +101,22 @@ def assess_pairs(
     )
 
 
+def broken_promise(sample: Sequence[Observation], rule: Rule) -> str | None:
+    """Why a fresh sample of the baseline is no measure for another; None while it may keep what T stands for.
+
+    Surely more than alpha at T, at the rule's confidence: then to be no worse than it promises nothing.
+    """
+    counts = risk_counts(rule.tokens, sample)
+    low, _ = risk_bounds(counts, rule.confidence)
+    if low <= rule.alpha:
+        return None
+    return (
+        f"the baseline no longer holds its own T = {rule.tokens:,} {rule.unit}: measured anew, "
+        f"{counts.failed} of {counts.at_risk} at risk degenerate, surely more than {low:.1%}, and T was "
+        f"certified for at most {rule.alpha:.1%}; to be no worse than that shows nothing."
+    )
+
+
 def _lacking_risk(counts: RiskCounts, bounds: tuple[float, float], rule: Rule) -> str:
     n, at = counts.at_risk, f"T = {rule.tokens:,} {rule.unit}"
     stopped = counts.censored + counts.doubtful

@@ -83,6 +83,13 @@ def _drop(budget: Budget, measured: Measured) -> BudgetOutcome:
     drop = 1.0 - safe / before
     fell = f"fell by {drop:.0%}" if drop > 0 else "did not fall"
     facts = f"safe max_tokens {fell}: {before:,} before, {safe:,} now; {budget.limit:.0%} may be lost"
+    stood_for = None if measured.comparison is None else measured.comparison.alpha
+    if drop <= budget.limit and stood_for is not None and stood_for < measured.threshold.alpha:
+        facts += (
+            f"; but that was for a risk of {stood_for:.1%}, this is for {measured.threshold.alpha:.1%}: at "
+            "another rigor a fall cannot be seen"
+        )
+        return BudgetOutcome(budget, Outcome.INCONCLUSIVE, facts, drop)
     if drop <= budget.limit:
         return BudgetOutcome(budget, Outcome.PASS, facts, drop)
     if measured.threshold.censored_at is not None:
@@ -106,7 +113,8 @@ def _increase(budget: Budget, measured: Measured) -> BudgetOutcome:
     facts = (
         f"at the baseline's threshold of {comparison.at_tokens:,} tokens, {comparison.candidate.failed} of "
         f"{comparison.candidate.at_risk} at risk degenerate: between {low:.1%} and {high:.1%}, allowed "
-        f"{comparison.alpha + budget.limit:.1%}"
+        f"{comparison.alpha + budget.limit:.1%}: {comparison.alpha:.1%} that it stands for, and an "
+        f"increase of {budget.limit:.1%}"
     )
     if comparison.lacking:
         facts += f"; {comparison.lacking}"

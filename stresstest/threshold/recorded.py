@@ -21,7 +21,7 @@ from stresstest.threshold.survival import onset_ratio
 MOST = 100_000
 """Outputs kept of a group, about 70 bytes each. The bound on 1 % from 50,000 is 1.07 %."""
 _ABSENT = -1
-_ENDED, _UNRESOLVED, _TRUNCATED = 1, 2, 4
+_ENDED, _UNRESOLVED, _TRUNCATED, _LOST = 1, 2, 4, 8
 _ALL = 1 << 64
 
 
@@ -57,28 +57,43 @@ class RecordedSample:
         for column, value in zip(self._names, (name, judged.cluster, judged.digest), strict=True):
             column.append(value)
         flags = _ENDED * judged.ended | _UNRESOLVED * judged.unresolved | _TRUNCATED * truncated
-        self._flags.append(flags)
+        self._flags.append(flags | _LOST * judged.lost)
         self._classes.append(float("nan") if judged.length_class is None else judged.length_class)
         if len(self._flags) > self._most:
             self._thin()
 
-    def observations(self, *, tokens: bool) -> list[Observation]:
-        """For the threshold: the first output of every prompt, every output whose prompt is unknown."""
+    def observations(self, *, tokens: bool, doubt_lost: bool = False) -> list[Observation]:
+        """For the threshold: the first output of every prompt, every output whose prompt is unknown.
+
+        doubt_lost: what the service gave up may have failed right there, each of them for itself.
+        """
+        return deduplicate(self._split(tokens, doubt_lost)[0], None)
+
+    def further(self, *, tokens: bool) -> list[Observation]:
+        """The outputs that :meth:`observations` leaves aside: later ones of a prompt."""
+        return self._split(tokens, False)[1]
+
+    def _split(self, tokens: bool, doubt_lost: bool) -> tuple[list[Observation], list[Observation]]:
+        """(first outputs, later ones) whose positions are known on that scale."""
         onsets, observed, _ = self._tokens if tokens else self._words
         _, clusters, digests = self._names
         seen: set[int] = set()
-        found = []
+        first: list[Observation] = []
+        later: list[Observation] = []
         for i, cluster in enumerate(clusters):
-            if observed[i] == _ABSENT or cluster in seen:
+            if observed[i] == _ABSENT:
                 continue
+            flags = self._flags[i]
+            lost = doubt_lost and bool(flags & _LOST)
+            onset = None if onsets[i] == _ABSENT else onsets[i]
+            name = f"{cluster:x}" if cluster else ""
+            digest = f"{digests[i]:x}" if digests[i] and not lost else None
+            ended, unresolved = bool(flags & _ENDED), lost or bool(flags & _UNRESOLVED)
+            found = Observation(onset, observed[i], name, digest, None, ended, unresolved)
+            (later if cluster in seen else first).append(found)
             if cluster:
                 seen.add(cluster)
-            flags = self._flags[i]
-            onset = None if onsets[i] == _ABSENT else onsets[i]
-            name, digest = f"{cluster:x}" if cluster else "", f"{digests[i]:x}" if digests[i] else None
-            ended, unresolved = bool(flags & _ENDED), bool(flags & _UNRESOLVED)
-            found.append(Observation(onset, observed[i], name, digest, None, ended, unresolved))
-        return deduplicate(found, None)
+        return first, later
 
     def healthy_lengths(self, *, tokens: bool) -> list[int]:
         """Lengths of the outputs without an onset."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -62,7 +62,7 @@ class _Reading:
             if generation.failure is None and generation.tokens:
                 self._add(self._of_generation(generation, f"{run.id} {generation.key}"))
                 self._masked += generation.finish_reason == REPETITION
-                self._aborted += generation.aborted
+                self._aborted += generation.aborted and generation.verdict.onset is not None
 
     def take_files(self, files: Sequence[str], job: Job, listener: Listener) -> None:
         """The answers of files, judged as `scan` judges them; those that the service gave up are left out."""
@@ -127,7 +127,7 @@ class _Reading:
         return Stream(
             id=f"{record.source}:{record.line} {record.id}",
             ids=ids,
-            onset=None if not verdict.degenerate else bisect_left(starts, verdict.onset_char or 0) + 1,
+            onset=None if not verdict.degenerate else bisect_right(starts, verdict.onset_char or 0),
             alarm=alarm,
             loops=verdict.symptom in LOOP_SYMPTOMS or verdict.loops_to_end or verdict.recovered,
             endless=verdict.capped is True,

@@ -23,8 +23,15 @@ def cheapest_caps(store: Store, rows: Sequence[StoredThreshold]) -> list[Cheapes
         best = optimum(list(attempts_of_document(stored.body)))
         if best is not None:
             wanted.discard((subject, stored.simulated))
-            found.append(Cheapest(subject, best, stored.id, stored.simulated))
+            safe = _safe(rows, subject, stored.simulated)
+            found.append(Cheapest(subject, best, stored.id, stored.simulated, safe))
     return found
+
+
+def _safe(rows: Sequence[StoredThreshold], subject: Subject, simulated: bool) -> int | None:
+    """The smallest certified limit of a subject, whatever its decoding: a cost does not say which it had."""
+    own = (row.safe_max_tokens for row in rows if (row.subject, row.simulated) == (subject, simulated))
+    return min((limit for limit in own if limit is not None), default=None)
 
 
 def attempts_of_document(body: Mapping[str, Any]) -> Iterator[Attempt]:

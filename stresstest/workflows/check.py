@@ -23,16 +23,18 @@ from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
 from stresstest.threshold.comparison import LOOKS_EXTENDED
 from stresstest.workflows.check_differences import differences, refuse_other_decoding
-from stresstest.workflows.check_find import Reference, Unmeasured, begun, find_baseline, find_candidate
+from stresstest.workflows.check_find import Asked, Reference, Unmeasured, find_baseline, find_candidate
+from stresstest.workflows.check_fresh import fresh_baseline, held_to_its_promise, refuse_same
 from stresstest.workflows.check_outcome import compared, uncertified, undecided
+from stresstest.workflows.check_same import MEASUREMENT, begun
 from stresstest.workflows.check_sample import (
     Recorded,
     Sample,
-    joined,
     read_recorded,
     sample_of_recorded,
     sample_of_run,
 )
+from stresstest.workflows.check_sides import noted_elsewhere, refuse_extending, two_looks, under_margin
 from stresstest.workflows.go_on import go_on_or_begin
 from stresstest.workflows.run import Ending
 from stresstest.workflows.scan_judge import Job
@@ -51,7 +53,7 @@ class CheckSettings:
     extend: a second look is declared. measure: now, whatever is stored. allow: differences that are accepted.
     errors: findings that fail the check. task, language: choose among a model's runs. rigor, margin, job: for
     recorded outputs. base_url: None for the baseline's. changed: RunSettings fields for what is measured now;
-    sampling: Decoding fields.
+    sampling: Decoding fields. limits_margin: of both sides' safe max_tokens; None for the baseline run's.
     """
 
     baseline: tuple[str, ...]
@@ -67,6 +69,7 @@ class CheckSettings:
     language: str | None = None
     rigor: str = "standard"
     margin: float = 0.10
+    limits_margin: float | None = None
     job: Job = field(default_factory=Job)
     base_url: str | None = None
     changed: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
@@ -125,6 +128,7 @@ class _Check:
         self.stop = stop or asyncio.Event()
         self.tokens = 0
         self.seconds = 0.0
+        self.fresh_changed: tuple[Changed, ...] = ()
 
     async def play(self) -> Checked:
         asked = self.settings
@@ -135,18 +139,21 @@ class _Check:
             self.store,
             asked.candidate,
             found if isinstance(found, Run) else None,
-            measure=asked.measure,
-            any_decoding="decoding" in asked.allow,
+            Asked(
+                self._settings_for,
+                MEASUREMENT & {*asked.changed, *(() if asked.base_url is None else ("base_url",))},
+                any_decoding="decoding" in asked.allow,
+                measure=asked.measure,
+                base_url=asked.base_url,
+            ),
         )
-        if asked.extend and isinstance(reference, tuple):
-            raise UsageError(
-                "--extend measures more of the candidate, and recorded outputs cannot be extended.",
-                hint="Leave it out, or record more.",
-            )
+        if asked.extend:
+            refuse_extending(reference, asked.base_url)
         fresh = None
         if isinstance(found, Run):
             baseline = sample_of_run(self.store, found.id)
             fresh = self._fresh(baseline)
+            refuse_same(fresh, (reference.id,) if isinstance(reference, Run) else ())
             if baseline.threshold.tokens is None:
                 return self._keep(self._undecided(baseline, None, uncertified(baseline)))
             try:
@@ -155,12 +162,16 @@ class _Check:
                 return self._cut_short(cut.ending, baseline)
         else:
             baseline, candidate = await self._against_recorded(found, reference)
-        changed = differences(baseline, candidate, asked.allow)
+        refuse_same(fresh, candidate.run_ids)
+        changed = (*differences(baseline, candidate, asked.allow), *self.fresh_changed)
+        own = asked.margin if baseline.run is None else baseline.run.settings.margin
+        margin = own if asked.limits_margin is None else asked.limits_margin
+        baseline, candidate = under_margin(baseline, margin), under_margin(candidate, margin)
         if baseline.threshold.tokens is None:
             return self._keep(self._undecided(baseline, candidate, uncertified(baseline)))
         if asked.extend:
             candidate = self._undeclared(baseline, candidate)
-        return await self._looks(baseline, candidate, fresh, changed)
+        return await self._looks(baseline, noted_elsewhere(candidate, asked.base_url), fresh, changed)
 
     async def _candidate(self, baseline: Run, reference: Reference) -> Sample:
         """The candidate of a run: measured now, stored, or recorded with token counts."""
@@ -219,7 +230,7 @@ class _Check:
                 seed=first.run.settings.seed + SECOND_LOOK_SEED,
             )
             try:
-                candidate = joined(first, await self._measured(more, reuse=True))
+                candidate = two_looks(first, await self._measured(more, reuse=True))
             except _CutShortError as cut:
                 return self._cut_short(cut.ending, baseline, candidate)
         return self._keep(comparison)
@@ -242,7 +253,8 @@ class _Check:
             max_drop=asked.max_drop,
             errors=asked.errors,
         )
-        return replace(found, changed=changed, tokens_spent=self.tokens, seconds=self.seconds)
+        found = replace(found, changed=changed, tokens_spent=self.tokens, seconds=self.seconds)
+        return held_to_its_promise(found, fresh)
 
     def _undecided(self, baseline: Sample, candidate: Sample | None, lacking: str) -> Comparison:
         name = " ".join(self.settings.candidate)
@@ -262,15 +274,7 @@ class _Check:
                 "--extend measures more answers on the same topics, which adds nothing to pairs of topics.",
                 hint="Leave out --extend or --fresh-baseline.",
             )
-        run = self.store.run(self.settings.fresh)
-        if run.id in baseline.run_ids:
-            raise UsageError(f"--fresh-baseline {run.id} is the run that chose T: it cannot test it.")
-        fresh = sample_of_run(self.store, run.id)
-        if fresh.lacking is not None:
-            raise UsageError(f"--fresh-baseline {run.id} cannot be used: {fresh.lacking}")
-        if fresh.subject != baseline.subject:
-            raise UsageError(f"--fresh-baseline {run.id} is of {fresh.subject}, not of {baseline.subject}.")
-        differences(baseline, fresh, ())
+        fresh, self.fresh_changed = fresh_baseline(self.store, self.settings.fresh, baseline)
         return fresh
 
     def _settings_for(self, baseline: Run, model: str) -> RunSettings:

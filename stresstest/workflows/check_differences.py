@@ -14,6 +14,7 @@ from stresstest.workflows.served import changes
 
 INCOMPARABLE = ("task", "language", "decoding", "tokenizer")
 """What --allow-different may name."""
+QUANTIZATION = "quantization, by its name"
 _READ = 40
 """Generations of each side whose token ids are read."""
 _FEWEST_IDS = 20
@@ -61,8 +62,7 @@ def _pears(baseline: Sample, candidate: Sample) -> list[Changed]:
             kinds = ["simulated" if side.simulated else "measured" for side in (baseline, candidate)]
             found.append(Changed("kind of server", kinds[0], kinds[1]))
     if same_tokenizer(baseline.certifying, candidate.certifying) is False:
-        words = [f"the tokenizer of {side.subject.model}" for side in (baseline, candidate)]
-        found.append(Changed("tokenizer", words[0], words[1]))
+        found.append(_tokenizers(baseline, candidate))
     return found
 
 
@@ -115,6 +115,17 @@ def same_tokenizer(baseline: Sequence[Generation], candidate: Sequence[Generatio
     return True if steps == {0} and len(lengths[0].keys() & lengths[1].keys()) > 1 else None
 
 
+def _tokenizers(baseline: Sample, candidate: Sample) -> Changed:
+    """Names do not tell two tokenizers apart; a token of both does, where ids are known."""
+    old, new = (_pieces(side.certifying[:_READ]) for side in (baseline, candidate))
+    each = min((token for token in old.keys() & new.keys() if old[token] != new[token]), default=None)
+    if each is None:
+        before, after = (f"the tokenizer of {side.subject.model}" for side in (baseline, candidate))
+    else:
+        before, after = (f"one whose token {each} is {side[each]!r}" for side in (old, new))
+    return Changed("tokenizer", before, after)
+
+
 def _pieces(generations: Sequence[Generation]) -> dict[int, str]:
     """Token id → its most frequent text."""
     seen: dict[int, Counter[str]] = {}
@@ -138,7 +149,7 @@ def _others(baseline: Sample, candidate: Sample) -> list[Changed]:
     before, after = baseline.run, candidate.run
     found += changes(before.profile, after.profile)
     pairs = (
-        ("quantization, by its name", quantization(before), quantization(after)),
+        (QUANTIZATION, quantization(before), quantization(after)),
         ("requested length", _rung(baseline), _rung(candidate)),
         ("rigor", before.settings.rigor, after.settings.rigor),
         ("concurrency", str(before.settings.concurrency), str(after.settings.concurrency)),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from stresstest.errors import UsageError
 from stresstest.model import Run, RunSettings, RunStatus
 from stresstest.store import RunSummary
 from stresstest.workflows.check_baseline import refused
+from stresstest.workflows.check_same import fits, same_server
 from stresstest.workflows.conclude import find_run
 
 if TYPE_CHECKING:
@@ -22,7 +23,22 @@ _RUN_ID = re.compile(r"\d{6,8}(-\d{0,6}(-[0-9a-f]{0,4})?)?")
 _SHORTEST = 4
 """Characters of a run's id that are taken for its beginning where no model is called so."""
 _FILE_ENDINGS = (".jsonl", ".json", ".gz", ".parquet", ".ndjson", ".log")
-_SAME_MEASUREMENT = ("task_source", "prompts_file", "rigor", "seed", "parent", "tighten")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a candidate that is named by its model must be, beside its baseline's task and language.
+
+    settings: the campaign that would measure it. named: settings that were asked for by name, of
+    `check_same.MEASUREMENT`. any_decoding: another one is no obstacle. measure: no stored run will do.
+    base_url: the address asked for, if one was.
+    """
+
+    settings: Callable[[Run, str], RunSettings]
+    named: Collection[str] = ()
+    any_decoding: bool = False
+    measure: bool = False
+    base_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +91,12 @@ def find_baseline(
     return store.run((good or certified or rows)[0].id)
 
 
-def find_candidate(
-    store: Store, words: Sequence[str], baseline: Run | None, *, measure: bool, any_decoding: bool
-) -> Reference:
+def find_candidate(store: Store, words: Sequence[str], baseline: Run | None, asked: Asked) -> Reference:
     """Files, a run, or a model that must be measured. UsageError for what can be none of these.
 
-    A model's name stands for its newest finished run of the baseline's task, language and decoding. Of the
-    baseline's own model only a later run will do: the question is what has changed since.
+    A model's name stands for its newest finished run of the baseline's task, language and decoding, measured
+    at the address that was asked for, if one was, and with what else was asked for. Of the baseline's own
+    model only a later run will do: the question is what has changed since.
     """
     files = _files(words, "--candidate")
     if files:
@@ -105,30 +120,17 @@ def find_candidate(
     if name.lower().endswith(_FILE_ENDINGS):
         raise UsageError(f"--candidate {name}: there is no such file.")
     if baseline is None:
-        rows = _of_model(store, name, None, None)
-        if not rows:
-            raise _unknown(store, name)
-        return store.run(rows[0].id)
-    if not measure:
-        stored = _like(store, name, baseline, any_decoding=any_decoding)
+        runs = (store.run(row.id) for row in _of_model(store, name, None, None))
+        there = asked.base_url
+        found = next((run for run in runs if there is None or same_server(run, there)), None)
+        if found is None:
+            raise _unknown(store, name, "" if there is None else " at --base-url")
+        return found
+    if not asked.measure:
+        stored = _like(store, name, baseline, asked)
         if stored is not None:
             return stored
     return Unmeasured(name)
-
-
-def begun(store: Store, wanted: RunSettings, *, done: bool) -> Run | None:
-    """The newest run with these settings: one that is done, or one that was interrupted and can go on."""
-    model = wanted.subject.model
-    for row in store.runs(wanted.subject if model else None):
-        if (row.status is RunStatus.DONE) is not done or row.decoding != wanted.decoding:
-            continue
-        run = store.run(row.id)
-        subject = run.settings.subject if model else replace(run.settings.subject, model="")
-        if subject == wanted.subject and all(
-            getattr(run.settings, name) == getattr(wanted, name) for name in _SAME_MEASUREMENT
-        ):
-            return run
-    return None
 
 
 def _files(words: Sequence[str], option: str) -> tuple[str, ...]:
@@ -160,15 +162,18 @@ def _of_model(store: Store, model: str, task: str | None, lang: str | None) -> l
     return [row for row in rows if store.run(row.id).settings.parent is None]
 
 
-def _like(store: Store, model: str, baseline: Run, *, any_decoding: bool) -> Run | None:
+def _like(store: Store, model: str, baseline: Run, asked: Asked) -> Run | None:
     settings = baseline.settings
+    wanted = asked.settings(baseline, model)
+    any_decoding = asked.any_decoding and wanted.decoding == settings.decoding
     for row in _of_model(store, model, settings.subject.task, settings.subject.language):
         if row.id == baseline.id or row.simulated != baseline.profile.simulated:
             continue
         if model == settings.subject.model and row.created <= baseline.created:
             continue
-        if any_decoding or row.decoding == settings.decoding:
-            return store.run(row.id)
+        run = store.run(row.id)
+        if (any_decoding or row.decoding == wanted.decoding) and fits(store, run, wanted, asked.named):
+            return run
     return None
 
 

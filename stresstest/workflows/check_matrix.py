@@ -15,10 +15,11 @@ from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
 from stresstest.threshold.budgets import Measured, judge_budget
 from stresstest.workflows.check import CheckSettings, check
-from stresstest.workflows.check_baseline import baseline_for
+from stresstest.workflows.check_baseline import PREVIOUS, baseline_for, require_known
 from stresstest.workflows.check_cells import GOES_ON_FOR, cell_key, unfinished, wanted_for
-from stresstest.workflows.check_find import begun
+from stresstest.workflows.check_same import begun
 from stresstest.workflows.check_sample import Sample, sample_of_run
+from stresstest.workflows.check_sides import under_margin
 from stresstest.workflows.go_on import go_on_or_begin
 from stresstest.workflows.run import Ending
 from stresstest.workflows.setting import load_source
@@ -46,8 +47,9 @@ async def check_project(
 
     settings: the run options; a cell's own replace them. anew: nothing stored will do. Trouble with an
     endpoint is that cell's outcome, and the next one follows. Raises UsageError before anything is sent when
-    a task or prompt file is wrong.
+    a task or prompt file is wrong, or nothing stored is called as the baseline.
     """
+    require_known(store, project.baseline)
     matrix = _Matrix(project, settings, store, progress, api_key, stop or asyncio.Event())
     if not anew:
         matrix.go_on()
@@ -117,7 +119,7 @@ class _Matrix:
         blank = _blank(plan, wanted)
         if reused is not None:
             self.progress.note(f"run {reused.id} is already measured; nothing is sent")
-            return await self._judged(blank, sample_of_run(self.store, reused.id), reused=True)
+            return await self._judged(blank, wanted, sample_of_run(self.store, reused.id), reused=True)
         try:
             ending = await self._campaign(wanted)
         except EndpointError as error:
@@ -128,7 +130,7 @@ class _Matrix:
         if ending.interrupted:
             return replace(blank, run_id=result.run.id)
         sample = sample_of_run(self.store, result.run.id, measured_now=True)
-        return await self._judged(blank, sample, tokens=result.tokens_spent, seconds=result.seconds)
+        return await self._judged(blank, wanted, sample, tokens=result.tokens_spent, seconds=result.seconds)
 
     async def _campaign(self, wanted: RunSettings) -> Ending:
         """Go on with the cell's interrupted run, or begin one with a seed that no earlier run has had: a
@@ -162,17 +164,22 @@ class _Matrix:
     async def _judged(
         self,
         blank: CellOutcome,
+        wanted: RunSettings,
         sample: Sample,
         *,
         reused: bool = False,
         tokens: int = 0,
         seconds: float = 0.0,
     ) -> CellOutcome:
-        assert sample.run is not None
-        baseline, untested = baseline_for(self.store, sample.run, self.project.baseline)
-        comparison, refused = None, None
+        run = sample.run
+        assert run is not None
+        sample = under_margin(sample, wanted.margin)
+        named = self.project.baseline
+        baseline, untested = baseline_for(self.store, run, named, same_address=self._needs_address(wanted))
+        # Only "previous" may find nothing yet; a baseline that was named is missed.
+        comparison, refused = None, None if named == PREVIOUS else untested or None
         if baseline is not None:
-            comparison, refused = await self._compared(blank.plan, baseline, sample.run)
+            comparison, refused = await self._compared(blank.plan, wanted, baseline, run)
         before = None if comparison is None else comparison.baseline.safe_max_tokens
         measured = Measured(
             threshold=sample.threshold,
@@ -187,10 +194,10 @@ class _Matrix:
         return replace(
             blank,
             subject=sample.subject,
-            run_id=sample.run.id,
+            run_id=run.id,
             threshold=sample.threshold,
             safe_max_tokens=sample.safe_max_tokens,
-            baseline=None if comparison is None or baseline is None else baseline.id,
+            baseline=None if baseline is None else baseline.id,
             baseline_safe=before,
             budgets=tuple(judge_budget(budget, measured) for budget in blank.plan.budgets),
             comparison=comparison,
@@ -201,7 +208,7 @@ class _Matrix:
         )
 
     async def _compared(
-        self, plan: CellPlan, baseline: Run, candidate: Run
+        self, plan: CellPlan, wanted: RunSettings, baseline: Run, candidate: Run
     ) -> tuple[Comparison | None, str | None]:
         """The comparison, or why the two cannot be compared."""
         limits = {budget.name: budget.limit for budget in plan.budgets}
@@ -211,12 +218,20 @@ class _Matrix:
             max_increase=limits.get(BudgetName.MAX_INCREASE),
             max_drop=limits.get(BudgetName.MAX_DROP, 0.10),
             allow=frozenset(self.project.allow_different),
+            limits_margin=wanted.margin,
         )
         try:
             found = await check(asked, self.store, self.progress, api_key=self.api_key, stop=self.stop)
         except UsageError as error:
             return None, str(error)
+        if found.comparison.at_tokens is None:
+            return found.comparison, found.comparison.lacking
         return found.comparison, None
+
+    def _needs_address(self, wanted: RunSettings) -> bool:
+        """Whether another cell is of the same model by name, served elsewhere."""
+        same = [e for e in self.wanted if (e.subject, e.decoding) == (wanted.subject, wanted.decoding)]
+        return len({each.base_url for each in same}) > 1
 
     def _keep(self, cells: list[CellOutcome]) -> str:
         """Save what is known; a later check goes on with it while it is not complete."""

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from stresstest.model import CheckVerdict, Comparison, FindingKind, Method, Side
+from stresstest.model import CheckVerdict, Comparison, FindingKind, Method, Observation, Side
 from stresstest.threshold.assessment import Assessment, Rule, assess_pairs, assess_risk
 from stresstest.threshold.comparison import look_confidence
 from stresstest.threshold.findings import compared_survival, findings
+from stresstest.workflows.check_reservations import (
+    Reservations,
+    refuse_itself,
+    reservation_notes,
+    reservations_of,
+)
 from stresstest.workflows.check_sample import Sample
+
+_NOBODY_KNOWS = Observation(None, 0, unresolved=True)
+"""A line without an answer: for a pass it has failed."""
 
 
 def compared(
@@ -23,15 +32,24 @@ def compared(
     max_drop: float,
     errors: Collection[FindingKind],
 ) -> Comparison:
-    """The baseline's threshold must be certified. look: which one, of how many declared."""
+    """The baseline's threshold must be certified. look: which one, of how many declared.
+
+    Raises UsageError where a recorded file stands on both sides.
+    """
+    refuse_itself(baseline.files, candidate.files)
     alpha = baseline.threshold.alpha
     increase = alpha if max_increase is None else max_increase
     unit = "words" if baseline.unit == "words" else "tokens"
     rule = Rule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
     found = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
-    found = found or assess_risk(candidate.observations, rule)
-    if candidate.lacking is not None:
-        found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=candidate.lacking)
+    unread = [_NOBODY_KNOWS] * candidate.unread
+    found = found or assess_risk([*candidate.observations, *unread], rule)
+    reservations = reservations_of(baseline, candidate, rule)
+    lacking = candidate.lacking
+    if found.tested is CheckVerdict.PASS:
+        lacking = lacking or reservations.against_a_pass(rule)
+    if lacking is not None:
+        found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)
     p, earlier = compared_survival(baseline.observations, candidate.observations)
     sides = baseline.side(), candidate.side(failed=found.failed, at_risk=found.at_risk)
     beside = findings(
@@ -60,8 +78,8 @@ def compared(
         look=look[0],
         lacking=found.lacking,
         findings=beside,
-        notes=_notes(baseline, candidate, fresh, found),
-        evidence=_evidence(baseline, fresh, found, p),
+        notes=_notes(baseline, candidate, fresh, found, reservations),
+        evidence=_evidence(baseline, fresh, found, p, reservations) | _measured_as(baseline, candidate),
     )
 
 
@@ -85,10 +103,17 @@ def undecided(
         max_increase=alpha if max_increase is None else max_increase,
         tested=CheckVerdict.INCONCLUSIVE,
         lacking=lacking,
+        evidence=_measured_as(baseline, candidate),
     )
 
 
-def _notes(baseline: Sample, candidate: Sample, fresh: Sample | None, found: Assessment) -> tuple[str, ...]:
+def _notes(
+    baseline: Sample,
+    candidate: Sample,
+    fresh: Sample | None,
+    found: Assessment,
+    reservations: Reservations,
+) -> tuple[str, ...]:
     """What a reader must know before the verdict is used."""
     notes = [*baseline.notes, *candidate.notes]
     if found.tolerated:
@@ -102,11 +127,12 @@ def _notes(baseline: Sample, candidate: Sample, fresh: Sample | None, found: Ass
     same = sum(
         baseline.by_prompt[name].digest == candidate.by_prompt[name].digest is not None for name in common
     )
-    if 2 * same > len(common):
+    if 2 * same > len(common) and not reservations.mostly_same:
         notes.append(
             f"{same} of {len(common)} answers are word for word the baseline's: the sample that chose T is "
             "tested on itself, which can only show that nothing changed."
         )
+    notes += reservation_notes(baseline, candidate, reservations)
     if "estimate" in baseline.unit + candidate.unit:
         notes.append("Positions are estimates: tokens were spread over the text by completion_tokens.")
     if candidate.threshold.censored_at is not None and baseline.safe_max_tokens and candidate.safe_max_tokens:
@@ -117,7 +143,28 @@ def _notes(baseline: Sample, candidate: Sample, fresh: Sample | None, found: Ass
     return tuple(notes)
 
 
-def _evidence(baseline: Sample, fresh: Sample | None, found: Assessment, p: float | None) -> dict[str, Any]:
+def _measured_as(baseline: Sample, candidate: Sample | None) -> dict[str, Any]:
+    """Decoding and server of both sides; null for recorded outputs, of which nobody knows."""
+    settings = [
+        None if side is None or side.run is None else side.run.settings for side in (baseline, candidate)
+    ]
+    sides = ("baseline", "candidate")
+    known = [(side, each) for side, each in zip(sides, settings, strict=True) if each is not None]
+    decodings = {
+        side: {k: v for k, v in asdict(each.decoding).items() if v is not None} for side, each in known
+    }
+    servers = {side: each.base_url for side, each in known}
+    blank = dict.fromkeys(sides)
+    return {"decoding": blank | decodings, "base_url": blank | servers}
+
+
+def _evidence(
+    baseline: Sample,
+    fresh: Sample | None,
+    found: Assessment,
+    p: float | None,
+    reservations: Reservations,
+) -> dict[str, Any]:
     """The numbers behind the verdict, for a machine."""
     threshold = baseline.threshold
     return {
@@ -131,4 +178,6 @@ def _evidence(baseline: Sample, fresh: Sample | None, found: Assessment, p: floa
         "fresh_baseline": None if fresh is None or fresh.run is None else fresh.run.id,
         **found.evidence,
         "log_rank_p": p,
+        "not_used": None if reservations.aside is None else asdict(reservations.aside),
+        "same_as_baseline": reservations.same,
     }

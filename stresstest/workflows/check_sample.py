@@ -42,7 +42,9 @@ class Sample:
     """A measured side. run: None for recorded outputs; files: then those.
 
     observations: identical outputs counted once. by_prompt: the first observation of each topic (of a run)
-    or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows.
+    or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows. further:
+    later outputs of prompts, which are not among the observations. unread: lines without an answer; lost:
+    answers that the service gave up.
     """
 
     label: str
@@ -61,6 +63,9 @@ class Sample:
     unit: str = "tokens"
     lacking: str | None = None
     notes: tuple[str, ...] = ()
+    further: tuple[Observation, ...] = ()
+    unread: int = 0
+    lost: int = 0
     tokens_spent: int = 0
     seconds: float = 0.0
     measured_now: bool = False
@@ -189,8 +194,15 @@ def sample_of_recorded(found: Recorded, unit: str, rigor: str, margin: float) ->
     """Recorded outputs on one scale. unit: "tokens", "tokens (estimate)" or "words"."""
     tokens = unit != "words"
     tally = found.tally
-    observations = tally.sample.observations(tokens=tokens)
-    threshold = certify_recorded(observations, RIGORS[rigor], "tokens" if tokens else "words")
+    threshold = certify_recorded(
+        tally.sample.observations(tokens=tokens), RIGORS[rigor], "tokens" if tokens else "words"
+    )
+    lacking = _mostly_missing(found)
+    if lacking is not None:
+        threshold = replace(
+            threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking
+        )
+    observations = tally.sample.observations(tokens=tokens, doubt_lost=True)
     language = tally.languages.most_common(1)[0][0]
     return Sample(
         label=_names(found.files),
@@ -204,7 +216,22 @@ def sample_of_recorded(found: Recorded, unit: str, rigor: str, margin: float) ->
         onsets=tally.degenerate,
         files=found.files,
         unit=unit,
+        lacking=lacking,
         notes=_notes(found),
+        further=tuple(tally.sample.further(tokens=tokens)),
+        unread=found.damaged,
+        lost=tally.lost,
+    )
+
+
+def _mostly_missing(found: Recorded) -> str | None:
+    """Why these outputs decide nothing: the rule of a run that lost more than half of its generations."""
+    lines, missing = found.tally.requests + found.damaged, found.tally.missing + found.damaged
+    if 2 * missing <= lines:
+        return None
+    return (
+        f"{missing} of {lines} lines of {_names(found.files)} hold no answer, an empty one, or one that the "
+        "service gave up: more than half of the sample is missing, and what is left is no fair part of it."
     )
 
 
@@ -221,8 +248,15 @@ def _notes(found: Recorded) -> tuple[str, ...]:
         if len(named) > 1:
             some = ", ".join(named[:MOST_NAMED]) + (", …" if len(named) > MOST_NAMED else "")
             notes.append(f"{_names(found.files)} mixes {len(named)} {what}s: {some}.")
+    tally = found.tally
     if found.damaged:
-        notes.append(f"{_names(found.files)}: {found.damaged} lines hold no answer and are left out.")
+        notes.append(f"{_names(found.files)}: {found.damaged} lines hold no answer.")
+    if tally.lost:
+        notes.append(
+            f"{_names(found.files)}: {tally.lost} answers were given up by the service, or never began."
+        )
+    if tally.empty:
+        notes.append(f"{_names(found.files)}: {tally.empty} answers are empty; nothing can fail in them.")
     if not found.tally.sample.complete:
         notes.append(f"{_names(found.files)}: the statistics stand on a random part of its prompts.")
     return tuple(notes)

@@ -10,10 +10,12 @@ from stresstest.detectors import can_judge
 from stresstest.diagnosis import annotate, plane_verdict
 from stresstest.diagnosis.capped import capped
 from stresstest.diagnosis.capped import sentence as capped_sentence
+from stresstest.diagnosis.concluded import concluded, examined, settled
 from stresstest.diagnosis.gpu_series import GpuSeries, summarise_gpus
 from stresstest.errors import UsageError
 from stresstest.model import (
     RIGORS,
+    Diagnosis,
     Generation,
     GpuSample,
     Phase,
@@ -45,6 +47,8 @@ def find_run(store: Store, reference: str) -> Run:
 def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -> RunResult:
     """Judge a stored run. Pure in what is stored: the same run gives the same result at any time.
 
+    What a stored diagnosis has confirmed takes the place of what evidence suggests.
+
     status: the one that is about to be stored, in place of the stored one.
     """
     run = find_run(store, reference)
@@ -53,8 +57,10 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     samples = store.samples(run.id)
     gpus = store.gpu_samples(run.id)
     generations = annotate(store.generations(run.id), samples, run.profile, run.settings.decoding, gpus=gpus)
+    settings, found = run.settings, diagnosis_of(store, run)
+    observed = plane_verdict(generations, settings.decoding, run.profile)
+    generations = settled(generations, found, run)
     certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
-    settings = run.settings
     threshold = certified_threshold(
         certifying,
         RIGORS[settings.rigor],
@@ -68,7 +74,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         run=run,
         threshold=threshold,
         safe_max_tokens=safe,
-        verdict=plane_verdict(generations, settings.decoding, run.profile),
+        verdict=concluded(observed, found, run),
         generations=tuple(generations),
         samples=tuple(samples),
         short=sum(1 for g in generations if is_short(g)),
@@ -81,9 +87,44 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         notes=(
             *_sample_notes(certifying, threshold, safe),
             *_notes(run, generations, samples),
+            *_begun_notes(run, found),
             *_gpu_notes(gpus),
         ),
     )
+
+
+def diagnosis_of(store: Store, run: Run) -> Diagnosis | None:
+    """The stored diagnosis that examined a run: its own, or that of the run whose diagnosis began it."""
+    own, parent = store.diagnosis(run.id), run.settings.parent
+    if own is not None or parent is None:
+        return own
+    above = store.diagnosis(parent)
+    return above if above is not None and examined(above, run.id) else None
+
+
+def conclude_again(store: Store, run_id: str) -> RunResult:
+    """Judge a stored run anew and, where its result is saved, save that too."""
+    result = conclude(store, run_id)
+    if result.run.status is RunStatus.DONE:
+        save_result(store, result)
+    return result
+
+
+def save_result(store: Store, result: RunResult) -> None:
+    """Save what `recommend` reads."""
+    store.save_threshold(
+        result.run.id,
+        result.threshold,
+        result.safe_max_tokens,
+        result.verdict,
+        distinct_prompts=result.distinct_prompts,
+    )
+
+
+def _begun_notes(run: Run, found: Diagnosis | None) -> list[str]:
+    if found is None or found.run_id == run.id:
+        return []
+    return [f"The diagnosis of run {found.run_id} began this run, to see what its first failure hides."]
 
 
 def _incomplete(threshold: Threshold, measured: int) -> Threshold:

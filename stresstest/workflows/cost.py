@@ -160,8 +160,7 @@ class _Measurement:
 
     async def _batch(self, pair: int, arm: CostArm, limits: dict[str, int] | None = None) -> bool:
         bench = self.bench
-        words = {"loops": "loops run", "capped": "loops capped", "scout": "who loops?"}[arm]
-        what = f"{arm} {pair + 1}: pair {pair + 1} of {bench.workload.pairs}, {words}"
+        what = f"pair {pair + 1} of {bench.workload.pairs}: {self._words(arm)}"
         bench.progress.measuring(what, bench.workload.requests)
         found = await bench.batch(pair, arm, limits if arm is CostArm.CAPPED else None)
         if found is None:
@@ -181,6 +180,13 @@ class _Measurement:
             for g in found
         ]
         return True
+
+    def _words(self, arm: CostArm) -> str:
+        if arm is CostArm.SCOUT:
+            return "finding out which requests loop"
+        if arm is CostArm.LOOPS:
+            return "loops run on to the cap"
+        return "loops aborted at their alarm" if self.bench.workload.abort else "loops capped"
 
     def _learn(self, found: Sequence[Generation], planted: frozenset[str]) -> None:
         """The healthy lengths of the latest batch that let loops run."""

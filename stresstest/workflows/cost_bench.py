@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -40,7 +41,7 @@ def check_workload(workload: Workload) -> None:
         raise UsageError("--requests must be at least 2: a loop costs somebody else.")
     if workload.pairs < 1:
         raise UsageError("--pairs must be at least 1.")
-    if workload.rate is not None and workload.rate <= 0:
+    if workload.rate is not None and not 0 < workload.rate < math.inf:
         raise UsageError("--rate must be above zero: requests a second.")
     if not 0.0 <= workload.plant <= 0.5:
         raise UsageError("--plant must lie between 0 % and 50 %: the rest is what the loops cost.")

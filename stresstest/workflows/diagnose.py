@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from stresstest.diagnosis.exact import prompts_needed
 from stresstest.diagnosis.forks import MOST_FORKS, failing
@@ -26,7 +27,7 @@ from stresstest.model import (
 )
 from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
-from stresstest.workflows.conclude import conclude, find_run
+from stresstest.workflows.conclude import conclude, conclude_again, find_run
 from stresstest.workflows.diagnose_bench import Bench
 from stresstest.workflows.diagnose_link import examine
 from stresstest.workflows.diagnose_more import more_failing
@@ -92,17 +93,29 @@ async def diagnose(
     chosen = options or Options()
     if known is not None and known.complete and not (chosen.more_failing and known.lacking):
         progress.note(f"run {run.id} is already diagnosed; nothing is sent")
-        return Diagnosed(known, result)
+        return Diagnosed(known, _told(store, known))
     story = _Story(result, store, progress, chosen, base_url, api_key, stop or asyncio.Event())
     try:
         await story.tell()
     except EndpointError as error:
-        return Diagnosed(story.save(), result, error=error)
+        return story.end(error=error)
     except InconclusiveError:
-        return Diagnosed(story.save(), result, over_budget=True)
+        return story.end(over_budget=True)
     except (InterruptedEarlyError, asyncio.CancelledError):
-        return Diagnosed(story.save(), result, interrupted=True)
-    return Diagnosed(story.save(complete=True), result)
+        return story.end(interrupted=True)
+    return story.end(complete=True)
+
+
+def _told(store: Store, found: Diagnosis) -> RunResult:
+    """The run's result as the diagnosis leaves it; saved for it and for every run that has a link.
+
+    A campaign that unmasked may have been deleted since.
+    """
+    others = {link.run_id for link in found.chain} - {found.run_id}
+    for row in store.runs() if others else ():
+        if row.id in others:
+            conclude_again(store, row.id)
+    return conclude_again(store, found.run_id)
 
 
 class _Story:
@@ -155,6 +168,11 @@ class _Story:
         self.found = replace(self.found, complete=complete)
         self.store.save_diagnosis(self.found)
         return self.found
+
+    def end(self, *, complete: bool = False, **how: Any) -> Diagnosed:
+        """Store the diagnosis, and what the verdicts of its runs are by it."""
+        found = self.save(complete=complete)
+        return Diagnosed(found, _told(self.store, found), **how)
 
     async def _links(self, run: Run, generations: Sequence[Generation]) -> list[Link]:
         """The links that one run shows: service failures by fact, then what degenerates by intervention."""

@@ -12,6 +12,7 @@ from stresstest.diagnosis.ablation import LONGER, LONGER_PROMPTS, OPEN, compared
 from stresstest.diagnosis.entropy_shape import entropy_shape
 from stresstest.diagnosis.evidence import lost
 from stresstest.diagnosis.forks import KEPT_UNITS, Fork, unit_starts
+from stresstest.diagnosis.wording import split_sentence
 from stresstest.execution.driver import Work
 from stresstest.model import Ablation, Generation, Job, Link, Phase, Plane, Remedy, SymptomKind, Token
 from stresstest.tasks import Prompt
@@ -177,10 +178,6 @@ def _judge_split(outputs: Sequence[_Output], per_request: int, carried: int) -> 
     n, failed = len(outputs), sum(o.failed for o in outputs)
     units = median(o.units for o in outputs)
     upper = upper_bound(failed, n, 0.95)
-    verified = "verified" if failed == 0 else "does not hold" if 2 * failed > n else "partly"
-    sentence = (
-        f"{per_request} units a request with the last {carried} carried on: {verified}, {failed} of {n} "
-        f"split outputs degenerate over {units:.0f} units (at most {upper:.0%} with 95 % confidence)"
-    )
     tokens = sum(o.tokens for o in outputs)
-    return Remedy(per_request, carried, n, failed, units, upper, sentence, tokens)
+    found = Remedy(per_request, carried, n, failed, units, upper, sentence="", tokens=tokens)
+    return replace(found, sentence=split_sentence(found))

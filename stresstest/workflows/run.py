@@ -28,7 +28,7 @@ from stresstest.report.progress import Progress
 from stresstest.store.repository import Store
 from stresstest.telemetry.gpus import GpuWatch
 from stresstest.telemetry.sampler import MetricsSampler, metrics_url
-from stresstest.workflows.conclude import conclude, find_run
+from stresstest.workflows.conclude import conclude, conclude_again, find_run, save_result
 from stresstest.workflows.setting import (
     Prompts,
     WorkFactory,
@@ -113,9 +113,7 @@ async def resume_campaign(
     )
     if run.status is RunStatus.DONE:
         progress.note(f"run {run.id} is already complete; nothing is sent")
-        result = conclude(store, run.id)
-        _save(store, result)
-        return Ending(result)
+        return Ending(conclude_again(store, run.id))
     prompts = load_source(settings)
     refuse_changed_prompts(
         run,
@@ -273,7 +271,7 @@ class _Campaign:
         result = conclude(self.store, self.run.id, status=status)
         if status is RunStatus.DONE:
             # Before the status: a run that is DONE has its threshold, whenever it is killed.
-            _save(self.store, result)
+            save_result(self.store, result)
         self.store.update_run(self.run.id, status=status, ended=clock.now(), note=note)
         interrupted = status is RunStatus.INTERRUPTED and not self.over_budget
         return Ending(result, interrupted=interrupted, error=error)
@@ -289,16 +287,6 @@ def _nothing_measured(lost: Sequence[Generation]) -> EndpointError:
     return EndpointError(
         f"All {len(lost)} generations were lost to service failures. Last: {last}",
         hint="Look into the server's log. A resume asks for them again.",
-    )
-
-
-def _save(store: Store, result: RunResult) -> None:
-    store.save_threshold(
-        result.run.id,
-        result.threshold,
-        result.safe_max_tokens,
-        result.verdict,
-        distinct_prompts=result.distinct_prompts,
     )
 
 

@@ -132,6 +132,7 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         tail_repeats=tail_repeats(record.text),
         ended=not verdict.degenerate and capped is not True and _end(record) in (STOP, _CLOSED),
         unresolved=_unresolved(record, verdict),
+        lost=_lost(record, verdict),
         cluster=_name(record.prompt_key),
         digest=_name(record.reasoning + record.text),
         length_class=length_class(record, job.by_length),
@@ -232,6 +233,13 @@ def _unresolved(record: Record, verdict: Verdict) -> bool:
     if verdict.degenerate:
         return False
     return verdict.observed < verdict.tokens or ending(record.finish_reason) == REPETITION
+
+
+def _lost(record: Record, verdict: Verdict) -> bool:
+    """Whether the service gave it up before it failed; nothing at all, without an end of its own, is that."""
+    known = ending(record.finish_reason)
+    nothing = not verdict.tokens and known != STOP
+    return not verdict.degenerate and (nothing or known in LOST)
 
 
 def _breaks_off(text: str) -> bool:

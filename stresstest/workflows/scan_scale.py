@@ -1,7 +1,8 @@
 """From the panel's positions to the scales that people use: characters, words, the model's tokens.
 
 The record's own tokens are exact; a tokenizer's are exact for its model; `completion_tokens` spread over
-the text by its bytes is an estimate (byte-level vocabularies are near it); else only words are known.
+the text by its bytes is an estimate (byte-level vocabularies are near it); an empty answer has none; else
+only words are known.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Scale:
     """Of one record. ends: characters up to and with each position of the panel. skip: of the reasoning.
 
     known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
-    tokens begin.
+    tokens begin. source "empty": nobody counted, and there is nothing to count.
     """
 
     text: str
@@ -67,6 +68,8 @@ class Scale:
             return cls(text, ends, skip, "tokenizer", offsets=_offsets(tokenizer, text))
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             return cls(text, ends, skip, "estimate", known=record.completion_tokens)
+        if not word_count(text):
+            return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
 
     def char(self, position: int | None) -> int | None:

@@ -16,17 +16,19 @@ from stresstest.threshold.recorded import RecordedSample, certify_recorded, leng
 from stresstest.workflows.scan_judge import Group
 
 MOST_GROUPS = 5_000
-_EXACT = frozenset({"record", "tokenizer"})
+_EXACT = frozenset({"record", "tokenizer", "empty"})
 
 
 @dataclass(slots=True)
 class Tally:
-    """One group's counts. sources: token source → requests."""
+    """One group's counts. sources: token source → requests. missing: empty or lost."""
 
     requests: int = 0
     degenerate: int = 0
     recovered: int = 0
     empty: int = 0
+    lost: int = 0
+    missing: int = 0
     dharma_known: int = 0
     dharma: int = 0
     symptoms: Counter[str] = field(default_factory=Counter)
@@ -42,7 +44,10 @@ class Tally:
         self.requests += 1
         self.degenerate += judged.degenerate
         self.recovered += judged.recovered
-        self.empty += judged.words.length == 0
+        empty = judged.words.length == 0
+        self.empty += empty
+        self.lost += judged.lost
+        self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
             self.dharma += judged.capped and judged.tail_repeats
@@ -101,6 +106,7 @@ class Tally:
             language_sources=dict(self.language_sources.most_common()),
             by_length=length_effect(sample.onsets_by_class(tokens=tokens)) if by_length else None,
             empty=self.empty,
+            uncounted=self.sources[None],
         )
 
 

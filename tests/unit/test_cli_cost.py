@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from stresstest.economics.account import Prices
-from stresstest.errors import ExitCode, InterruptedEarlyError
+from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 from stresstest.model import DocumentKind, Plane, RunSettings, Subject
 from stresstest.report.progress import SilentProgress
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
@@ -161,6 +162,63 @@ def test_nothing_that_loops_is_inconclusive_and_says_what_to_do(healthy: str, pr
     assert found["degenerate"] == 0
     assert "nothing to price" in err
     assert "--plant" in err
+    for key in ("counterfactual_s", "share_of_time", "inflation", "gpu_seconds", "money"):
+        assert found[key] is None, key
+        assert key not in found["labels"]
+    assert found["healthy_slowdown"]["ratio"] is None
+    assert found["modelled"] == []
+    assert found["wall_clock_s"] > 0
+
+
+def shown(base_url: str, prompts: Path, *words: str) -> tuple[int, str, str]:
+    """The account as a person reads it, its white space single blanks."""
+    code, out, err = command(
+        "--store", str(prompts.parent / "s.sqlite3"), "--display", "plain", "cost", "--base-url", base_url,
+        "--lang", "it", "--prompts", str(prompts), "--horizon", str(CAP), *words,
+    )  # fmt: skip
+    return code, " ".join(out.split()), " ".join(err.split())
+
+
+def test_pairs_without_a_loop_show_no_ratio_that_looks_measured(healthy: str, prompts: Path) -> None:
+    """A dash and the reason, instead of × 1.000 with an interval of no width."""
+    code, out, _ = shown(healthy, prompts, "--requests", "4", "--pairs", "3")
+    assert code == ExitCode.INCONCLUSIVE
+    assert "healthy requests slowed down – (no pair had a loop)" in out
+    assert "without loops, with them –" in out
+    assert "no request looped in any pair" in out
+    assert "1.000" not in out
+    assert "lengthen a batch" not in out
+    assert "Cheapest max_tokens" not in out
+
+
+def test_where_everything_loops_it_says_why_no_healthy_request_is_slowed_down(prompts: Path) -> None:
+    """No healthy request, no slowdown: the row stays, with a dash and the reason."""
+    [hazard] = LOOPING.hazards
+    with served(replace(LOOPING, hazards=(replace(hazard, probability=1.0),))) as running:
+        code, out, err = shown(running.base_url, prompts, "--requests", "4", "--pairs", "2")
+    assert code == 0, err
+    assert "healthy requests slowed down – (none was healthy in both batches)" in out
+    assert "no request was healthy in both batches of a pair" in out
+    assert "pair 2 of 2: finding out which requests loop" in err
+
+
+def test_the_account_comes_before_an_error_of_what_was_asked_beside_it(
+    looping: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requests were paid for: table and JSON are printed even where the what-if fails."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise UsageError("The what-if cannot be told.")
+
+    monkeypatch.setattr("stresstest.workflows.what_if.simulate", failing)
+    words = ("--requests", "6", "--pairs", "1", "--simulate", "rate=5%")
+    code, out, err = shown(looping, prompts, *words)
+    assert code == ExitCode.USAGE
+    assert "a batch takes" in out
+    assert "The what-if cannot be told." in err
+    code, found, _ = cost(looping, prompts, *words)
+    assert code == ExitCode.USAGE
+    assert (found["requests"], found["optimum"], found["what_if"]) == (6, None, [])
 
 
 @pytest.mark.parametrize(
@@ -169,11 +227,16 @@ def test_nothing_that_loops_is_inconclusive_and_says_what_to_do(healthy: str, pr
         (("--requests", "1"), "--requests must be at least 2"),
         (("--pairs", "0"), "--pairs must be at least 1"),
         (("--rate", "0"), "--rate must be above zero"),
+        (("--rate", "nan"), "--rate must be above zero"),
+        (("--rate", "inf"), "--rate must be above zero"),
+        (("--plant", "nan"), "--plant"),
         (("--rate", "2", "-c", "4"), "exclude each other"),
         (("--plant", "90%"), "between 0 % and 50 %"),
         (("--plant", "many"), "'many'"),
         (("--units", "0"), "--units must be at least 1"),
         (("--gpu-hour-price", "-1"), "--gpu-hour-price must not be below zero"),
+        (("--gpu-hour-price", "nan"), "--gpu-hour-price must not be below zero"),
+        (("--gpu-hour-price", "inf"), "--gpu-hour-price must not be below zero"),
         (("--field", "start=t0"), "is for files"),
         (("-o", "cost.pdf"), "the ending says the format"),
     ],

@@ -137,6 +137,21 @@ def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path, 
     assert "nothing degenerates; 1 in another language than the group's" in shown
 
 
+def test_units_are_told_of_the_groups_that_have_them(tmp_path: Path, called: Called) -> None:
+    """One group in tokens and one in words: each note names its group, and neither speaks of all."""
+    counted = [{"text": story(2, seed=n), "completion_tokens": 90, "model": "with"} for n in range(3)]
+    words = [{"text": story(2, seed=n), "model": "without"} for n in range(3)]
+    path = write(tmp_path / "a.jsonl", counted + words)
+    shown = " ".join(called("scan", path, "--group-by", "model").stdout.split())
+    assert "Lengths of without are in words" in shown
+    assert "Token positions of with are estimates" in shown
+    shown = " ".join(called("scan", path).stdout.split())
+    assert "Lengths are in words (punctuation marks and line breaks count too): 3 of 6 answers have" in shown
+    assert "are estimates" not in shown
+    both = json.loads(called("scan", path, "--json").stdout)["groups"]
+    assert [group["uncounted"] for group in both] == [3]
+
+
 def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     """Exit 130 with one JSON document of the answers that were judged until then, from a pipe without end."""
     command = [sys.executable, "-m", "stresstest", "scan", "-", "--lang", "en", "--json", "--workers", "2"]

@@ -98,6 +98,27 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     assert "38 of 38 generations degenerated (structure_break 38)" in verdict.sentence
 
 
+def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
+    """vLLM applies generation_config.json where a request says nothing: a known penalty is weighed as one in
+    force, an unknown one is said to be unknown and weighs as none."""
+    generations = scattered(24, SymptomKind.LOOP)
+    unknown = judge(generations, Decoding())
+    [fact] = [e.fact for e in unknown.evidence if e.source == "detector:loop"]
+    assert fact.endswith("no repetition_penalty sent; the server's own default is not known")
+    assert "holds repetition back" not in fact
+    penalised = replace(PROFILE, defaults={"repetition_penalty": 1.1})
+    known = judge(generations, Decoding(), penalised)
+    [against] = [e for e in known.evidence if e.source == "detector:loop"]
+    assert not against.supports
+    assert "repetition_penalty 1.1 (not sent: the model's generation_config.json)" in against.fact
+    assert "1.0 included" in known.advice[0]
+    bare = judge(generations, Decoding(), replace(PROFILE, defaults={"temperature": 0.7}))
+    assert any("none in the model's generation_config.json: nothing in" in e.fact for e in bare.evidence)
+    sent = judge(generations, Decoding(repetition_penalty=1.0), penalised)
+    assert any("with repetition_penalty 1: nothing in" in e.fact for e in sent.evidence)
+    assert unknown.plane is bare.plane is sent.plane is Plane.DECODING
+
+
 def test_evidence_against_is_kept() -> None:
     """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
     verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))

@@ -43,15 +43,18 @@ def test_loops_pull_the_cap_down_to_where_healthy_answers_end() -> None:
     assert 350 <= best.cap <= 400
     assert best.lo <= best.cap <= best.hi
     assert best.saved > 0.5
+    assert best.lacking is None
     assert best.uncapped.cap == 4_000
 
 
 def test_without_loops_a_larger_cap_costs_nothing() -> None:
-    """Nothing burns: the cap that lets (nearly) everybody end is recommended, and it saves nothing."""
+    """Nothing burns: the curve's lowest point lets (nearly) everybody end, and no cap is recommended."""
     best = optimum(attempts(list(range(100, 300))))
     assert best is not None
     assert best.cap >= 280
     assert best.saved < 0.01
+    assert best.lacking is not None
+    assert "no answer went wrong" in best.lacking
 
 
 def test_answers_that_a_cap_cut_are_no_evidence_against_longer_caps() -> None:

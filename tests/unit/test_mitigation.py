@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,8 +55,71 @@ def test_the_audit_counts_what_was_saved_and_what_was_lost() -> None:
     assert (found.caught.k, found.caught.n) == (1, 2)
     assert (found.stopped.k, found.stopped.n) == (1, 2)
     assert (found.saved, found.lost, found.tokens) == (400, 50, 1_800)
-    assert (found.written, found.delivered, found.tax) == (200 + 600 + 50 + 300, 1, 1_150)
+    assert (found.early.k, found.early.n, found.false_stops) == (0, 2, 1)
     assert found.caught.lo < 0.5 < found.caught.hi
+
+
+def test_a_stop_before_the_onset_catches_nothing_and_saves_nothing() -> None:
+    """It cuts healthy text: a false stop. From the onset's own token on, a stop catches the loop."""
+    streams = [looping("a", 10), looping("b", 10), Stream("c", tuple(range(400)), onset=300, alarm=350)]
+    found = audit(streams, [90, 91, 40])  # the onsets are at 91, 91 and 300
+    assert (found.caught.k, found.other.k, found.early.k, found.early.n) == (1, 0, 2, 3)
+    assert found.saved == 600 - 91
+    assert found.false_stops == 2
+    assert found.most_false == 1.0
+
+
+def echoing(name: str, length: int = 300) -> Stream:
+    """Healthy text with one token twice in a row, early."""
+    ids = list(healthy(name, length).ids)
+    ids[20:20] = [5, 5]
+    return Stream(name, tuple(ids))
+
+
+def stuttering(name: str) -> Stream:
+    """A loop of forty tokens after healthy text with one token twice in a row."""
+    stream = looping(name, 40)
+    return replace(stream, ids=(*stream.ids[:20], 5, 5, *stream.ids[22:]))
+
+
+def test_a_setting_that_stops_loops_early_is_not_chosen_for_it() -> None:
+    """Stopping every output at a chance repetition "saves" the most; what it cuts there is healthy text."""
+    found = choose([stuttering(f"l{n}") for n in range(12)] + [healthy(f"h{n}") for n in range(4)])
+    assert found.setting is not None
+    assert found.audit is not None
+    assert found.audit.false_stops == 0
+    assert found.audit.caught.k == found.audit.caught.n == 6
+    assert found.audit.saved > 0
+
+
+def test_the_choice_stops_no_healthy_text_where_any_setting_does_so() -> None:
+    """One in twenty healthy outputs is stopped by the setting that saves the most: still it is not chosen."""
+    loops = [looping(f"l{n}", 3) for n in range(10)]
+    threes = []
+    for n in range(40):
+        ids = list(healthy(f"h{n}").ids)
+        ids[50:50] = [7, 8, 9, 7, 8, 9] if n % 20 < 2 else []
+        threes.append(Stream(f"h{n}", tuple(ids)))
+    found = choose([*loops, *threes])
+    assert found.setting is not None
+    assert found.audit is not None
+    assert (found.audit.false_stops, found.audit.caught.k) == (0, 5)
+    assert found.setting.evidence > 3
+
+
+@pytest.mark.parametrize(("fine", "bounded"), [(0, False), (28, False), (80, True)])
+def test_only_enough_healthy_outputs_make_a_setting_the_best(fine: int, bounded: bool) -> None:
+    """None of 14 stopped may be one in five: such a setting is a candidate. Forty rule out one in ten."""
+    found = choose([looping(f"l{n}", 40) for n in range(10)] + [healthy(f"h{n}") for n in range(fine)])
+    assert found.setting is not None
+    assert found.bounded is bounded
+
+
+def test_failures_without_a_loop_recommend_nothing() -> None:
+    """A drift that a chance repetition stops after its onset is no reason to send repetition_detection."""
+    drifts = [replace(echoing(f"d{n}"), onset=15, alarm=60) for n in range(12)]
+    found = choose(drifts + [healthy(f"h{n}") for n in range(12)])
+    assert (found.setting, found.audit) == (None, None)
 
 
 def test_the_best_setting_is_chosen_on_one_half_and_told_on_the_other() -> None:
@@ -74,13 +138,9 @@ def test_the_best_setting_is_chosen_on_one_half_and_told_on_the_other() -> None:
 
 
 def test_a_setting_that_stops_nearly_everybody_is_never_best() -> None:
-    """Cutting every answer early saves tokens and delivers nothing: the price of a delivery decides."""
-    echoing = []
-    for n in range(40):
-        ids = list(healthy(f"e{n}", 300).ids)
-        ids[20:20] = [5, 5]
-        echoing.append(Stream(f"e{n}", tuple(ids)))
-    found = choose([looping(f"l{n}", 100, length=800) for n in range(6)] + echoing)
+    """Cutting every answer early saves tokens and delivers nothing."""
+    fine = [echoing(f"e{n}") for n in range(40)]
+    found = choose([looping(f"l{n}", 100, length=800) for n in range(6)] + fine)
     assert found.setting is not None
     assert found.audit is not None
     assert found.setting.evidence > 1

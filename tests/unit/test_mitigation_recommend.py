@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from stresstest.model import (
+    Decoding,
     DocumentKind,
     Generation,
     Plane,
@@ -83,8 +84,16 @@ def test_files_are_replayed_as_scan_reads_them(tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps(row) for row in rows(96, 8, 0.12)), encoding="utf-8")
     store = str(tmp_path / "s.sqlite3")
     code, found = audited("--store", store, "recommend", "--repetition-detection", str(path))
-    assert (code, found["scale"], found["streams"]) == (0, "words", 96)
-    assert any("no token ids" in note for note in found["notes"])
+    assert (code, found["scale"], found["streams"]) == (4, "words", 96)
+    assert any("Not every output has token ids" in note for note in found["notes"])
+    assert found["setting"] is not None
+    assert found["repetition_detection"] is None, (
+        "a server counts tokens: patterns of words are no request body"
+    )
+    code, out, _ = command("--store", store, "recommend", "--repetition-detection", str(path))
+    assert code == 4
+    assert "No request body" in out
+    assert '{"repetition_detection"' not in out
     assert found["audit"]["loops_caught"]["n"] + found["audit"]["healthy_stopped"]["n"] <= found["told_on"]
 
 
@@ -95,6 +104,37 @@ def test_the_table_prints_the_request_body(tmp_path: Path) -> None:
     [line] = [line for line in out.splitlines() if line.strip().startswith("{")]
     body = json.loads(line)["repetition_detection"]
     assert set(body) == {"max_pattern_size", "min_pattern_size", "min_count"}
+
+
+def test_too_few_healthy_outputs_make_no_best_setting(tmp_path: Path) -> None:
+    """Nine healthy outputs leave room for a third of false stops: it says so, and not "best"."""
+    path = stored(tmp_path)
+    code, out, _ = command("--store", path, "recommend", "--repetition-detection", "r1")
+    assert code == 0
+    words = " ".join(out.split())
+    assert (
+        "A candidate, not to be relied on: 0 false stops on 9 healthy outputs leave room for up to 34 %"
+        in words
+    )
+    assert "(best)" not in out
+    assert "Best" not in out
+    _, found = audited("--store", path, "recommend", "--repetition-detection", "r1")
+    assert found["false_stops_bounded"] is False
+    assert found["audit"]["false_stops_upper"] == pytest.approx(1 - 0.025 ** (1 / 9))
+
+
+def test_outputs_that_all_loop_cannot_tell_what_a_setting_does_to_healthy_text(tmp_path: Path) -> None:
+    """The setting that saves the most is a candidate; that it "is not worth it" would be wrong."""
+    path = str(tmp_path / "store.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        for index in range(12):
+            store.add_generation("r1", replace(generation(index, loops=True), aborted=index < 5))
+    code, found = audited("--store", path, "recommend", "--repetition-detection", "r1")
+    assert code == 0
+    assert "there is no healthy output" in found["verdict"]
+    assert found["audit"]["loops_caught"]["k"] == 6
+    assert any("5 of the 12 degenerate outputs had been aborted" in note for note in found["notes"])
 
 
 def test_too_little_or_nothing_to_stop(tmp_path: Path) -> None:
@@ -148,6 +188,68 @@ def test_the_cheapest_cap_stands_beside_the_certified_one(tmp_path: Path) -> Non
     assert "It certifies nothing" in " ".join(table.split())
 
 
+def cost_of(path: str, lengths: list[int], looping: int) -> None:
+    base = {"arm": "loops", "planted": False, "failure": None, "degenerate": False, "capped": False}
+    timeline = [{**base, "output_tokens": length} for length in lengths]
+    timeline += [{**base, "output_tokens": 3_000, "degenerate": True, "capped": True}] * looping
+    subject = {"model": SUBJECT.model, "task": SUBJECT.task, "language": SUBJECT.language}
+    with open_store(path) as store:
+        store.save_document(DocumentKind.COST, {"subject": subject, "timeline": timeline}, id="c1")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "looping", "why"),
+    [
+        (list(range(695, 775)), 0, "no answer went wrong and ran on to its cap"),
+        (list(range(2_990, 3_070)), 3, "none saves more than 1 %"),
+    ],
+)
+def test_no_cap_is_called_cheapest_that_saves_nothing(
+    tmp_path: Path, lengths: list[int], looping: int, why: str
+) -> None:
+    """Without a loop, or with a saving of nothing or less, there is no number but the reason."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    cost_of(path, lengths, looping)
+    _, out, _ = command("--store", path, "recommend", "--format", "json")
+    [found] = json.loads(out)["cheapest"]
+    assert found["optimum"]["max_tokens"] is None
+    assert why in found["optimum"]["lacking"]
+    _, table, _ = command("--store", path, "recommend")
+    words = " ".join(table.split())
+    assert why in words
+    assert "less than at" not in words
+
+
+def test_a_cheapest_cap_above_the_certified_limit_says_which_one_holds(tmp_path: Path) -> None:
+    """810 tokens are certified; healthy answers of up to 1,079 tokens are cheapest to let end."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    cost_of(path, list(range(1_000, 1_080)), 6)
+    _, out, _ = command("--store", path, "recommend", "--format", "json")
+    [found] = json.loads(out)["cheapest"]
+    assert found["optimum"]["max_tokens"] > 810
+    assert (found["safe_max_tokens"], found["above_safe"]) == (810, True)
+    _, table, _ = command("--store", path, "recommend")
+    assert "above the certified safe max_tokens: 810 stays the limit" in " ".join(table.split())
+
+
+def test_every_decoding_has_its_own_limit_in_the_metrics(tmp_path: Path) -> None:
+    """Two decodings of one subject are two samples, told apart by a label that a person can read."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    run = make_run("r2")
+    penalised = replace(run.settings, decoding=Decoding(repetition_penalty=1.15))
+    with open_store(path) as store:
+        store.create_run(replace(run, settings=penalised))
+        threshold = Threshold(0.05, 0.95, 4_000, 124, 2, 0.04, True)
+        store.save_threshold("r2", threshold, 3_600, PlaneVerdict(Plane.DECODING, None, "It loops."))
+    _, out, _ = command("--store", path, "recommend", "--format", "openmetrics")
+    samples = [s for family in text_string_to_metric_families(out) for s in family.samples]
+    limits = {s.labels["decoding"]: s.value for s in samples if s.name == "stresstest_safe_max_tokens"}
+    assert limits == {"temperature 0.7, top_k 20": 810, "repetition_penalty 1.15": 3_600}
+
+
 def test_limits_are_printed_as_metrics(tmp_path: Path) -> None:
     """`--format openmetrics` is read back by the parser with the limit, its n and its labels."""
     path = str(tmp_path / "store.sqlite3")
@@ -157,6 +259,7 @@ def test_limits_are_printed_as_metrics(tmp_path: Path) -> None:
     found = {s.name: s for family in text_string_to_metric_families(out) for s in family.samples}
     limit = found["stresstest_safe_max_tokens"]
     assert limit.value == 810
-    assert limit.labels == {"model": "lab", "task": "narrative", "language": "it", "simulated": "false"}
+    subject = {"model": "lab", "task": "narrative", "language": "it", "simulated": "false"}
+    assert limit.labels == subject | {"decoding": "temperature 0.7, top_k 20"}
     assert found["stresstest_certified"].value == 1
     assert found["stresstest_at_risk_requests"].value == 124

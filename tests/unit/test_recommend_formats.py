@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
 from stresstest.cli.main import app
+from stresstest.cli.recommend import _refuse_several
+from stresstest.errors import UsageError
 from stresstest.model import Basis, Decoding, EndpointProfile, Plane, PlaneVerdict, Subject, Threshold
 from stresstest.report import formats
 from stresstest.report.limits import Row, limits_of
@@ -60,6 +62,7 @@ def code_of(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
+@settings(deadline=None)
 @given(model=TEXT, prompt=TEXT, task=TEXT)
 def test_whatever_a_model_is_called_the_text_parses_back_to_it(model: str, prompt: str, task: str) -> None:
     """A name with quotes, newlines or `$(…)` neither breaks out of its place nor changes on the way."""
@@ -147,6 +150,40 @@ def test_the_table_tells_decodings_apart_at_every_width(width: int) -> None:
     assert all(len(line) <= width for line in text.splitlines())
 
 
+@settings(deadline=None)
+@given(value=st.floats(min_value=1e-30, max_value=1e30) | st.integers(-1, 10**6))
+def test_a_number_stays_a_number_in_yaml(value: float) -> None:
+    """1e-05 is a string to YAML 1.1: a temperature that LiteLLM would send as text, or refuse."""
+    loaded = yaml.safe_load(f"x: {formats.yaml_number(value)}")["x"]
+    assert type(loaded) is type(value)
+    assert loaded == value
+
+
+def test_small_and_large_sampling_values_reach_litellm() -> None:
+    """In both places that hold them: the parameters OpenAI knows, and vLLM's own."""
+    decoding = Decoding(temperature=1e-05, min_p=1e-06, repetition_penalty=1e22)
+    loaded = yaml.safe_load(formats.litellm_yaml(limits_of([row(decoding=decoding)])))
+    params = loaded["model_list"][0]["litellm_params"]
+    assert params["temperature"] == 1e-05
+    assert params["extra_body"] == {"min_p": 1e-06, "repetition_penalty": 1e22}
+
+
+def test_a_floor_is_called_a_floor() -> None:
+    """Where no onset was seen the limit is where the sample thins out: a longer sample may raise it, and the
+    smallest of several limits may come from there."""
+    seen = row(tokens=2000)
+    floor = row(task="qa", tokens=900)
+    floor = replace(floor, threshold=replace(floor.threshold, onsets=0, censored_at=900))
+    words = "a floor: no onset was seen, the sample thins out there"
+    (limits,) = limits_of([seen, floor])
+    for text in (formats.vllm_flags(limits), formats.litellm_yaml([limits]), formats.shell_variables(limits)):
+        said = [line for line in text.splitlines() if line.startswith("#")]
+        assert f"# m: the smallest of 2 limits is 810 (qa, it); it is {words}." in said
+        assert f"#   {words}; a sample that runs longer may certify more" in said
+    (alone,) = limits_of([seen])
+    assert "floor" not in formats.vllm_flags(alone)
+
+
 def fill(path: Path, rows: list[Row]) -> None:
     """A store with these results."""
     with open_store(str(path)) as store:
@@ -185,6 +222,12 @@ def test_two_decodings_are_not_mixed_into_one_setting(tmp_path: Path) -> None:
     assert (code, out) == (2, "")
     assert "--like aaa-1" in err
     assert "--like bbb-2" in err
+    _, _, hint = recommend(store, "--format", "vllm", "--model", "m")
+    assert hint == err
+    with pytest.raises(UsageError) as refused:
+        _refuse_several("vllm", limits_of([row(run_id="aaa-1"), row(run_id="bbb-2", decoding=PENALTY)]))
+    assert "--like RUN" in (refused.value.hint or "")
+    assert "--model" not in (refused.value.hint or "")
     code, out, _ = recommend(store, "--format", "vllm", "--like", "bbb-2")
     assert code == 0
     assert code_of(out) == [

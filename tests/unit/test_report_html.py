@@ -79,7 +79,8 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · it", "269 safe max_tokens",
         "With 90 % confidence, at most 10 %",
         "run to 299 tokens", "of 24 at risk, none failed", "Loop at ~380: decoding, confirmed",
-        "Set max_tokens to 269", "Or decode with repetition_penalty 1.15",
+        "Set max_tokens to 269", "Decode with repetition_penalty 1.15",
+        "degenerated at some length 24 of 24", "rigor quick: a screening; 8 requests in flight",
     ):  # fmt: skip
         assert part in first
 

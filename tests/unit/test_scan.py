@@ -150,6 +150,22 @@ def test_completion_tokens_are_spread_over_the_text() -> None:
     assert healthy.tokens == Extent(400, 400)
 
 
+def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:
+    """It has none: the others' counts stand. A text without a count still makes the group one of words."""
+    rows = [
+        {"response": story(3, seed=i), "completion_tokens": 400, "finish_reason": "stop", "model": "a"}
+        for i in range(4)
+    ]
+    blank = {"response": "", "finish_reason": "stop", "model": "a"}
+    (group,) = run(write(tmp_path / "a.jsonl", [*rows, blank])).groups
+    assert (group.unit, group.total, group.uncounted, group.empty) == ("tokens (estimate)", 1600, 0, 1)
+    uncounted = {"response": story(3), "finish_reason": "stop", "model": "a"}
+    (group,) = run(write(tmp_path / "b.jsonl", [*rows, uncounted])).groups
+    assert (group.unit, group.uncounted) == ("words", 1)
+    assert judged("").tokens == Extent(0, 0)
+    assert judged("", completion_tokens=7).tokens == Extent(7, 7)
+
+
 def test_a_records_own_tokens_are_exact() -> None:
     """With logprobs the positions are the model's, and characters and words still fit the text."""
     from stresstest.model import Token

@@ -11,6 +11,7 @@ from stresstest.errors import StoreError, UsageError
 from stresstest.model import (
     Basis,
     Decoding,
+    DocumentKind,
     Evidence,
     FailureKind,
     Generation,
@@ -193,6 +194,22 @@ def test_summaries_count_and_filter(store: Store) -> None:
     assert (old.id, old.generations, old.degenerate, old.lost) == ("old", 3, 2, 1)
     assert (old.output_tokens, old.safe_max_tokens, old.threshold) == (150, 720, Threshold(0.1, 0.9, 800))
     assert [r.id for r in store.runs(other)] == ["new"]
+
+
+def test_summaries_name_what_a_run_is_a_part_of(store: Store) -> None:
+    """A campaign that a diagnosis began and the cell of a sweep are told from a person's own runs."""
+    child = make_run("child", created=2.0)
+    for run in (
+        make_run("own", created=1.0),
+        replace(child, settings=replace(child.settings, parent="own")),
+        make_run("cell", created=3.0),
+    ):
+        store.create_run(run)
+    store.save_document(DocumentKind.SWEEP, {}, runs=["cell"], id="s1", saved=1.0)
+    store.save_document(DocumentKind.SWEEP, {}, runs=["cell"], id="s2", saved=2.0)
+    store.save_document(DocumentKind.CHECK, {}, runs=["own"], id="c1")
+    parts = {row.id: (row.parent, row.sweep) for row in store.runs()}
+    assert parts == {"own": (None, None), "child": ("own", None), "cell": (None, "s2")}
 
 
 def test_latest_run_of_a_subject(store: Store) -> None:

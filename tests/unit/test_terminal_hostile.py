@@ -28,11 +28,12 @@ from stresstest.model import (
 from stresstest.model.sweep import Sweep
 from stresstest.records import Damaged
 from stresstest.report.board_view import board_lines
-from stresstest.report.console import print_run, print_runs
+from stresstest.report.console import print_run
 from stresstest.report.diagnosis import print_diagnosis
 from stresstest.report.glyphs import BLOCKS
 from stresstest.report.planned import print_plan
 from stresstest.report.progress import PlainProgress
+from stresstest.report.runs_console import print_runs
 from stresstest.report.scan_console import print_scan
 from stresstest.report.scan_progress import PlainScan
 from stresstest.report.sweep import print_sweep

@@ -203,6 +203,28 @@ def test_a_finished_diagnosis_sends_nothing(loops: tuple[Store, str, Diagnosed, 
     assert store.diagnosis("nope") is None
 
 
+def test_what_was_confirmed_is_the_verdict_everywhere(
+    loops: tuple[Store, str, Diagnosed, list[Generation]],
+) -> None:
+    """Judged again, and in what `recommend` reads, the run says what its diagnosis has shown; the diagnosis,
+    made again from there, says the same."""
+    store, run_id, done, _ = loops
+    verdict = conclude(store, run_id).verdict
+    assert (verdict.plane, verdict.basis) == (Plane.DECODING, Basis.CONFIRMED)
+    assert "Under repetition_penalty 1.1 0 of " in verdict.sentence
+    assert not any("To confirm" in line for line in verdict.advice)
+    assert done.result.verdict == verdict
+    [saved] = store.thresholds()
+    assert saved.verdict == verdict
+    store.save_diagnosis(replace(done.diagnosis, complete=False))
+    again = found(store, run_id)
+    [link], [before] = again.diagnosis.chain, done.diagnosis.chain
+    assert (link.plane, link.basis, link.sentence) == (before.plane, before.basis, before.sentence)
+    assert (link.kinds, link.cleared_decoding) == (before.kinds, before.cleared_decoding)
+    assert again.result.verdict.sentence == verdict.sentence
+    store.save_diagnosis(done.diagnosis)
+
+
 @pytest.mark.parametrize("symptom", ["language_drift", "structure_break"])
 def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path, symptom: str) -> None:
     """No decoding clears, a short context does; why and remedy are measured, not asserted. Whether structure
@@ -223,6 +245,8 @@ def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path
         assert link.remedy is not None
         assert link.remedy.failed == 0
         assert link.remedy.units == 12
+        assert "verified" not in link.remedy.sentence
+        assert "tried, 0 of 4" in link.remedy.sentence
         assert store.diagnosis(run_id) == done.diagnosis
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stresstest.diagnosis.concluded import concluded
 from stresstest.model import Basis, Diagnosis, Plane, RunResult, RunStatus
-from stresstest.report.diagnosis import decoding_words
+from stresstest.report.sentences import sample_words
 from stresstest.report.text import count, percent
 
 PLANE_WORDS = {
@@ -91,7 +92,8 @@ def _facts(result: RunResult) -> tuple[tuple[str, str], ...]:
         ("confidence", percent(threshold.confidence)),
         ("tolerated risk", percent(threshold.alpha)),
         ("requests at risk", f"{threshold.n:,}"),
-        ("failed in all", f"{failing:,} of {len(result.certifying):,}"),
+        ("degenerated at some length", f"{failing:,} of {len(result.certifying):,}"),
+        ("rigor", sample_words(result)),
         ("distinct prompts", f"{result.distinct_prompts:,}"),
         ("context window", count(result.run.profile.max_model_len)),
     ]
@@ -102,26 +104,7 @@ def _actions(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:
     lines = []
     if result.safe_max_tokens is not None:
         lines.append(f"Set max_tokens to {count(result.safe_max_tokens)} for this model, task and language.")
-    if diagnosis is None or not diagnosis.chain or not diagnosis.conclusive:
-        lines += result.verdict.advice
-    return [*lines, *_remedies(diagnosis)] if diagnosis is not None else lines
-
-
-def _remedies(diagnosis: Diagnosis) -> list[str]:
-    lines = []
-    if diagnosis.recommended is not None:
-        lines.append(
-            f"Or decode with {decoding_words(diagnosis.recommended)}, under which the first failure is gone"
-        )
-        if diagnosis.safe_max_tokens is not None:
-            limit = count(diagnosis.safe_max_tokens)
-            lines[-1] += f": then max_tokens {limit} is certified (run {diagnosis.safe_run})"
-        lines[-1] += "."
-    if diagnosis.concurrency is not None:
-        requests = "one request" if diagnosis.concurrency == 1 else f"{diagnosis.concurrency} requests"
-        lines.append(f"Keep at most {requests} in flight: that was shown to clear the failure.")
-    remedies = [link.remedy for link in diagnosis.chain if link.remedy is not None]
-    return [*lines, *(f"For longer outputs: {remedy.sentence}." for remedy in remedies)]
+    return [*lines, *concluded(result.verdict, diagnosis, result.run).advice]
 
 
 def _banners(result: RunResult) -> Sequence[tuple[str, str]]:
