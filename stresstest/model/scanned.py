@@ -44,8 +44,8 @@ class Judged:
     group: values of the keys to group by. words: positions in words, always known; tokens: in the model's
     tokens, None where only words are. token_source: "record" | "tokenizer" | "estimate" | "empty" | None.
     onset_char, alarm_char: 0-based characters of the answer's text. capped: whether its max_tokens ended it,
-    None where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`. lost: the
-    service gave it up (abort, error, content_filter) before it failed, or it is empty and no end is known.
+    None where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`. lost:
+    the service gave it up (abort, error, content_filter) before it failed, or is empty with no end known.
     cluster, digest: 64-bit names of prompt and output, 0 for none. length_class: the requested length.
     language: the one it was judged against; language_source: "record" | "given" |
     "group" | "prompt" | "other language than the group's" | "answer".
