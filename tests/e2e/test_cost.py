@@ -27,9 +27,9 @@ def cramped() -> Iterator[str]:
         yield url
 
 
-def test_stand_ins_slow_the_healthy_requests_that_share_the_cache(cramped: str, tmp_path: Path) -> None:
-    """Two pairs: with one of ten requests running to the cap the healthy nine take longer, and so does the
-    batch; the account is measured, and calls the one what it is."""
+def test_stand_ins_fill_the_cache_and_the_account_is_measured(cramped: str, tmp_path: Path) -> None:
+    """Two pairs, one of ten requests running on to the cap: who held what, and every number with its label.
+    By how much the others slow down is a measurement (docs/cost.md); two pairs on a busy machine prove none."""
     done = subprocess.run(
         [
             sys.executable, "-m", "stresstest", "--store", str(tmp_path / "s.sqlite3"), "--display", "plain",
@@ -49,8 +49,10 @@ def test_stand_ins_slow_the_healthy_requests_that_share_the_cache(cramped: str, 
     stand_ins = [r for r in found["timeline"] if r["planted"] and r["arm"] == "loops"]
     assert {r["output_tokens"] for r in stand_ins} == {CAP}
     assert max(r["output_tokens"] for r in found["timeline"] if not r["planted"]) < CAP / 2
-    assert found["healthy_slowdown"]["ratio"] > 1.05
-    assert found["inflation"] > 0.1
+    assert found["healthy_slowdown"]["ratio"] > 0
+    assert found["labels"]["healthy_slowdown"] == "measured"
+    assert found["healthy_slowdown"]["ci"] is None
+    assert found["inflation"] == pytest.approx(found["wall_clock_s"] / found["counterfactual_s"] - 1)
     assert found["share_of_time"] == pytest.approx(found["inflation"] / (1 + found["inflation"]))
     assert found["kv_peak"] > 0.5
     assert any("stand-ins" in note for note in found["notes"])

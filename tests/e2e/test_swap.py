@@ -49,7 +49,7 @@ def test_the_worse_model_is_a_regression_and_the_better_one_passes(swapped: tupl
     regression = checked(store, good, worse, *allow, code=99)
     assert regression["verdict"] == "regression"
     assert regression["p_candidate"] > 0.5
-    assert any("lab-undertrained" in str(each) for each in regression["evidence"]["changed"])
+    assert any("lab-undertrained" in str(each) for each in regression["changed"])
     passed = checked(store, worse, good, *allow, code=0)
     assert passed["verdict"] == "pass"
     assert passed["at_tokens"] < regression["at_tokens"]
