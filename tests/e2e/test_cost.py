@@ -29,7 +29,7 @@ def cramped() -> Iterator[str]:
 
 def test_stand_ins_fill_the_cache_and_the_account_is_measured(cramped: str, tmp_path: Path) -> None:
     """Two pairs, one of ten requests running on to the cap: who held what, and every number with its label.
-    By how much the others slow down is a measurement (docs/cost.md); two pairs on a busy machine prove none."""
+    By how much the others slow down is a measurement (docs/cost.md); two pairs here prove none."""
     done = subprocess.run(
         [
             sys.executable, "-m", "stresstest", "--store", str(tmp_path / "s.sqlite3"), "--display", "plain",
