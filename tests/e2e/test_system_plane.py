@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,8 +211,12 @@ async def test_a_server_that_is_stopped_and_continued(cramped: Server, tmp_path:
 
 async def test_requests_that_starve_in_a_tiny_cache_are_system(cramped: Server, tmp_path: Path) -> None:
     """Twelve long answers at once in a cache for two: those that are put back for longer than the client has
-    patience are lost, and `diagnose` names the plane by that fact, without an intervention."""
-    ending, path = await campaign(cramped, tmp_path, lambda: None, concurrency=12)
+    patience are lost, and `diagnose` names the plane by that fact, without an intervention. The server is
+    slowed once they write, so that how long that is does not hang on the machine."""
+    with ExitStack() as stack:
+        ending, path = await campaign(
+            cramped, tmp_path, lambda: stack.enter_context(slowed(cramped)), concurrency=12
+        )
     with open_store(str(path)) as store:
         kept = store.generations(ending.result.run.id)
         found = (await diagnose(ending.result.run.id, store, SilentProgress())).diagnosis
