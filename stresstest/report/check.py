@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.model import Changed, CheckVerdict, Comparison, Method, Side
 from stresstest.report.markdown import SIMULATED, bullets, grid, inline
-from stresstest.report.text import NOT_MEASURED, clean, count, duration, percent
+from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, clean, count, duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,7 +204,7 @@ def print_check(console: Console, found: Comparison, *, document_id: str | None 
     from rich.text import Text
 
     if found.simulated:
-        console.print(Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     colour = _COLOURS[found.verdict]
     word, colon, grounds = clean(check_headline(found)).partition(": ")
     answer = Text.assemble((word, f"bold {colour}"), f"{colon}{grounds}")

@@ -10,7 +10,7 @@ from stresstest.model.gate import GOOD, BudgetOutcome, CellOutcome, Gate, Outcom
 from stresstest.report.check import changed_words, check_document
 from stresstest.report.limits import decoding_words, one_line
 from stresstest.report.markdown import SIMULATED, bullets, grid, inline
-from stresstest.report.text import NOT_MEASURED, count, duration
+from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, count, duration
 from stresstest.store.documents import clean_url
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def print_gate(console: Console, gate: Gate) -> None:
     from rich.text import Text
 
     if gate.simulated:
-        console.print(Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     table = Table(box=None, padding=(0, 1), header_style="bold")
     table.add_column("cell", overflow="fold")
     for name in ("safe max\ntokens", "baseline", "n"):

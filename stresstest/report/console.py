@@ -17,7 +17,16 @@ from stresstest.report.sentences import (
     sample_words,
     symptom_rows,
 )
-from stresstest.report.text import NOT_MEASURED, clean, count, duration, excerpt, flat, percent
+from stresstest.report.text import (
+    NOT_MEASURED,
+    SIMULATED_WARNING,
+    clean,
+    count,
+    duration,
+    excerpt,
+    flat,
+    percent,
+)
 from stresstest.store import StoredThreshold
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     from rich.text import Text
 
     if result.run.profile.simulated:
-        _say(console, Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+        _say(console, Text(SIMULATED_WARNING, style="bold yellow"))
     glyphs = glyphs_for(console)
     _print_answer(console, result)
     _print_curve(console, result, glyphs)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from stresstest.economics.timeline import batches, outline
 from stresstest.model.cost import Cost, CostArm, Modelled, Ratio, Span
 from stresstest.report.glyphs import BLOCKS, Glyphs, glyphs_for, strip
-from stresstest.report.text import NOT_MEASURED, clean, count, duration, percent
+from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, clean, count, duration, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDTH = 48
-SIMULATED = "SIMULATED: these numbers are no measurement of a model"
 
 
 def cost_document(cost: Cost) -> dict[str, Any]:
@@ -222,7 +221,7 @@ def print_cost(console: Console, cost: Cost) -> None:
     from rich.text import Text
 
     if cost.simulated:
-        console.print(Text(SIMULATED, style="bold yellow"))
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     subject = "" if cost.subject is None else f"{cost.subject} · "
     console.print(Text(clean(f"{subject}{cost.source}"), style="bold"))
     rows = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -271,7 +270,7 @@ def cost_markdown(cost: Cost) -> str:
     lines = ["| what | how much | known |", "| --- | --- | --- |"]
     lines += [f"| {name} | {_cell(words)} | {known} |" for name, words, known in cost_rows(cost)]
     lines += ["", *(f"- {_cell(remark)}" for remark in remarks(cost))]
-    head = f"{SIMULATED}\n\n" if cost.simulated else ""
+    head = f"{SIMULATED_WARNING}\n\n" if cost.simulated else ""
     return head + "\n".join(lines) + "\n"
 
 

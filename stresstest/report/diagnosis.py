@@ -9,7 +9,7 @@ from stresstest.diagnosis.wording import decoding_words, split_sentence
 from stresstest.model import ArmResult, Change, Decoding, Diagnosis, Link, Remedy, RunResult
 from stresstest.report.document import empty_document, run_document
 from stresstest.report.markdown import bullets, grid, inline
-from stresstest.report.text import NOT_MEASURED, clean, count
+from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, clean, count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -167,7 +167,7 @@ def print_diagnosis(console: Console, found: Diagnosis, result: RunResult) -> No
     from rich.text import Text
 
     if result.run.profile.simulated:
-        console.print(Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     good = found.conclusive and bool(found.chain)
     title = "diagnosis" if found.complete else "diagnosis, not complete"
     body = Text(

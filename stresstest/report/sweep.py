@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stresstest.model.sweep import Cell, Ratio, Sweep
-from stresstest.report.text import NOT_MEASURED, clean, count, percent
+from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, clean, count, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +63,7 @@ def print_sweep(console: Console, found: Sweep) -> None:
     from rich.text import Text
 
     if found.simulated:
-        console.print(Text("SIMULATED: these numbers are no measurement of a model", style="bold yellow"))
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     for columns, row in ((_FAILS, _fails), (_READS, _reads)):
         rows = Table(box=None, padding=(0, 1), header_style="bold")
         rows.add_column(_label_header(found), overflow="fold")

@@ -8,6 +8,8 @@ import unicodedata
 from stresstest.model import Generation, SymptomKind
 
 NOT_MEASURED = "–"
+SIMULATED_WARNING = "SIMULATED: these numbers are no measurement of a model"
+"""Above whatever the simulator told, on a terminal."""
 
 SYMPTOM_WORDS = {
     SymptomKind.LOOP: "loop",
