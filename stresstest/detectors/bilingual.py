@@ -1,27 +1,35 @@
 """Parallel text: translations that stand line by line, or side by side, with the wanted language.
 
-"IT: … / EN: …", phrasebooks and vocabularies are in two languages on purpose. Drift is not: the wanted
-language does not come back with every line, in pieces of the same length, behind labels or dashes.
+"IT: … / EN: …", phrasebooks, vocabularies and a poem with its translation are in two languages on purpose.
+Drift is not: the wanted language does not come back with every line, in lines of about the same length.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from stresstest.detectors.function_words import count
-from stresstest.detectors.scripts import SCRIPTS_OF, weights
+from stresstest.detectors.langid import glance, judge
+from stresstest.detectors.scripts import SCRIPTS_OF, size, weights
 from stresstest.detectors.segment import Span
 
 LOOK_BACK = 24
 """Sentences looked at."""
 LINES = 6
 """Lines looked at; three at least must alternate, or two must have both languages."""
-LONGEST = 400
+TURNS = 4
+"""Lines without labels that must alternate: two and their translations."""
+LONGEST = 500
 """Characters of a line; a translation line by line is not longer."""
 ALIKE = 2.5
 """How much longer one side may be than the other, beside a few words."""
 _SLACK = 12
+_KNOWN = 30
+"""Characters from which on the identifier is asked for the language of a part of a line."""
+_JOINTS = 8
+"""Places in a line at which a translation may begin."""
 
 _TONGUE = re.compile(
     r"\W*(?:[A-Z]{2,3}|Engl\w+|Ingl\w+|Angl\w+|Ital\w+|Fran\w+|French|Spa\w+|Espa\w+|German|Deutsch|Tedesco)"
@@ -29,7 +37,6 @@ _TONGUE = re.compile(
 )
 _LABEL = re.compile(r"\W*[^\W\d][\w ]{0,14}(?:\W{0,3}:|\]|\s+[–—-]\s)\W*|\s*[–—→=-]\s+")
 _PARTS = re.compile(r"\s*(?:\t|\s[–—=→|/-]+\s|:\s|[(\n])\s*")
-_STARTS = re.compile(r"\W*[–—=→|/(:-]")
 
 
 def is_labelled(text: str) -> bool:
@@ -42,34 +49,93 @@ def is_bilingual(spans: Sequence[Span], wanted: str, *, pairs: int = 2) -> bool:
 
     pairs: lines with both languages that are proof.
     """
+    last = _lines(spans)
+    return (
+        _side_by_side(last, wanted, pairs)
+        or _by_turns([" ".join(parts) for parts in last], wanted)
+        or turns(spans, wanted) >= TURNS
+    )
+
+
+def turns(spans: Sequence[Span], wanted: str) -> int:
+    """Of the last lines, how many are in turn in the wanted and in another language, two of a pair about as
+    long as each other; 0 when the last one is longer than a line of a translation."""
+    found: list[str] = []
+    native: bool | None = None
+    for parts in reversed(_lines(spans)):
+        line = " ".join(parts)
+        tongues = {_is_native(part, wanted) for part in parts if len(part) >= _KNOWN or len(parts) == 1}
+        # A line in both languages is no line of a translation.
+        if len(line) > LONGEST or len(tongues) != 1 or native in tongues:
+            break
+        found.append(line)
+        native = tongues.pop()
+    while len(found) > 1 and not any(_paired(found[at:]) for at in (0, 1)):
+        found.pop()
+    return len(found)
+
+
+def _is_native(text: str, wanted: str) -> bool:
+    return glance(text, wanted) or not judge(text, wanted, sure=False).foreign
+
+
+def _paired(lines: list[str]) -> bool:
+    return all(_alike(one, other) for one, other in zip(lines[::2], lines[1::2], strict=False))
+
+
+def _lines(spans: Sequence[Span]) -> list[list[str]]:
+    """The sentences of each of the last lines."""
     lines: dict[int, list[str]] = {}
     for span in spans[-LOOK_BACK:]:
         lines.setdefault(span.line, []).append(span.text)
-    last = [parts for parts in lines.values() if any(map(str.strip, parts))][-LINES:]
-    return _side_by_side(last, wanted, pairs) or _by_turns([" ".join(parts) for parts in last], wanted)
+    return [parts for parts in lines.values() if any(map(str.strip, parts))][-LINES:]
 
 
 def _side_by_side(lines: list[list[str]], wanted: str, pairs: int) -> bool:
-    """Two languages in a line, in one order, in halves of about one length."""
-    orders = []
-    for line in lines:
-        if sum(map(len, line)) > LONGEST:
-            return False
-        parts = [part for text in line for part in _PARTS.split(text) if any(map(str.isalpha, part))]
-        marked = len(parts) > len(line) or any(_STARTS.match(text) for text in line[1:])
+    """Two languages in each of the last lines, in one order, in halves of about one length."""
+    orders: list[set[tuple[bool | None, ...]]] = []
+    for line in reversed(lines):
+        halves = [tuple(_tongue(part, wanted) for part in two) for two in _halves(line, pairs)]
+        if not halves:
+            break
+        orders.append(set(halves))
+    return any(_in_order(orders, order) >= pairs for order in ((True, False), (False, True)))
+
+
+def _in_order(lines: list[set[tuple[bool | None, ...]]], order: tuple[bool, bool]) -> int:
+    """How many lines, from the first on, are surely a pair in this order; of one the languages may be
+    mistaken."""
+    known, mistaken = 0, 0
+    for ways in lines:
+        if order in ways:
+            known += 1
+        elif not any(_may_be(way, order) for way in ways):
+            mistaken += 1
+            if mistaken > 1:
+                break
+    return known
+
+
+def _may_be(way: tuple[bool | None, ...], order: tuple[bool, bool]) -> bool:
+    return all(found in (None, own) for found, own in zip(way, order, strict=True))
+
+
+def _halves(line: list[str], pairs: int) -> Iterator[tuple[str, str]]:
+    """The ways to read a line as a text and its translation."""
+    text = "\n".join(line)
+    if len(text) > LONGEST or text.startswith(("{", "[")):
+        return
+    for joint in islice(_PARTS.finditer(text), _JOINTS):
+        one, other = text[: joint.start()], text[joint.end() :]
         # A tab between two sentences is not to be seen here.
+        unmarked = joint.group() == "\n" and not (len(line) == 2 and pairs > 1)
         if (
-            len(parts) != 2
-            or not _alike(parts[0], parts[1])
-            or not (marked or (len(line) == 2 and pairs > 1))
+            not unmarked
+            and any(map(str.isalpha, one))
+            and any(map(str.isalpha, other))
+            and _alike(one, other)
         ):
-            return False
-        orders.append(tuple(_tongue(part, wanted) for part in parts))
-    for order in ((True, False), (False, True)):
-        fits = all(found in (None, own) for pair in orders for found, own in zip(pair, order, strict=True))
-        if fits and sum(None not in pair for pair in orders) >= pairs:
-            return True
-    return False
+            yield one, other
 
 
 def _by_turns(lines: list[str], wanted: str) -> bool:
@@ -87,7 +153,7 @@ def _by_turns(lines: list[str], wanted: str) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    short, long = sorted((len(one), len(other)))
+    short, long = sorted((size(one), size(other)))
     return long <= ALIKE * short + _SLACK
 
 
@@ -103,4 +169,6 @@ def _tongue(text: str, wanted: str) -> bool | None:
     mine = uses.get(wanted, 0)
     others = max((uses[language] for language in uses if language != wanted), default=0)
     # Related languages share their articles: what could be the wanted one is.
-    return mine >= others if mine or others else None
+    if mine or others:
+        return mine >= others
+    return None if len(text) < _KNOWN else not judge(text, wanted, sure=False).foreign

@@ -37,7 +37,7 @@ _OWN = {
     ),
     "es": (
         "el los las y por pero más fue había muy cuando sin sobre hasta desde su sus al donde ya otro "
-        "entonces ni hay era él también ese esos"
+        "entonces ni hay era él también ese esos aquí algunas algunos puede pueden"
     ),
     "pt": (
         "não os do das dos em uma ao aos na mais foi são pelo pela até muito já ele ela isso você "
@@ -81,7 +81,7 @@ _SHARED = {
     "en": "a an in on as or if be he we his my i do so no all any may one our me us them those",
     "fr": "la le de en un a il on que qu se si son sa par au ne ces plus je tu moi y d' l'",
     "de": "die in an als es am um so aus man hier war vor des bis",
-    "es": "la lo de en un una que a con se para como es no si me te le este esta del o e porque son entre",
+    "es": "la lo de en un una que a con se para como es no si me te tu le este esta del o e porque son entre",
     "pt": "a o e de que um no da por para com se como mas sua seus este esta é ou entre sem nos",
     "nl": "de en in is te die met ik je dan of tot over was zo we",
     "id": "di dia ia kami para para se ya hal",

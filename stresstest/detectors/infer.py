@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stresstest.detectors.function_words import count
-from stresstest.detectors.langid import SCREENED, langdetect_votes, screen
+from stresstest.detectors.langid import SCREENED, TWINS, langdetect_votes, screen
 from stresstest.detectors.prose import ProseFilter
 from stresstest.detectors.scripts import DENSE, SCRIPTS_OF, letters, size, weights
 from stresstest.detectors.segment import TextFeed
@@ -44,9 +44,11 @@ _OWN_SCRIPT = {
 
 def infer_language(text: str) -> str | None:
     """ISO 639-1 code of the language that an answer starts in, None when that is not plain."""
+    text = text[:START]
     votes: Counter[str] = Counter()
     total = 0
-    for passage in _passages(text[:START]):
+    # An answer that is one quotation as a whole is read as what it says.
+    for passage in _passages(text) or _passages(text, quotations=False):
         total += size(passage)
         language = _language_of(passage)
         if language is not None:
@@ -56,7 +58,8 @@ def infer_language(text: str) -> str | None:
     if total < LEAST or not votes:
         return None
     language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
-    return language if chars >= MAJORITY * total else None
+    twins = sum(votes[twin] for pair in TWINS if language in pair for twin in pair if twin != language)
+    return language if chars + twins >= MAJORITY * total else None
 
 
 def infer_group(texts: Iterable[str]) -> str | None:
@@ -71,15 +74,15 @@ def infer_group(texts: Iterable[str]) -> str | None:
     return language
 
 
-def _passages(text: str) -> list[str]:
+def _passages(text: str, *, quotations: bool = True) -> list[str]:
     """Prose in sentences of `LEAST` characters or more, shorter ones joined."""
     feed = TextFeed()
     feed.update(Token(text))
     feed.close()
-    prose = ProseFilter()
+    prose = ProseFilter(quotations=quotations)
     passages, held = [], ""
     for span in feed.sentences:
-        part = prose(span.text, span.line)
+        part = " ".join(prose(span.text, span.line).split())
         if 2 * letters(part) < len(part):
             continue
         held = f"{held} {part}".strip()

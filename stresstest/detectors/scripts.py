@@ -50,6 +50,7 @@ _RANGES = {
 _RUN = {script: re.compile(f"[{chars}]+") for script, chars in _RANGES.items()}
 _NO_LETTER = re.compile(r"[^\w\u064b-\u065f\u0900-\u0dff\u0e00-\u0eff]+|[\d_]+")
 """Vowel signs of Arabic, the Indic scripts and Thai are no word characters for `re`."""
+_OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u3005-\ud7ff\uf900-\ufaff]")
 _LATIN_RUN = re.compile(r"[A-Za-z\u00c0-\u024f]+(?:[ '’,\-]+[A-Za-z\u00c0-\u024f]+){4,}")
 _LATIN_WORDS = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+(?:['’-][A-Za-z\u00c0-\u024f\u1e00-\u1eff]+)*")
 _BRACKETS = re.compile(r"\([^()]{0,200}\)|（[^（）]{0,200}）|\[[^\[\]]{0,200}\]")
@@ -130,6 +131,14 @@ def plainly_in_script(text: str, language: str) -> bool:
 def beyond_latin(text: str) -> bool:
     """Whether there is any letter or sign beyond Latin Extended-B (general punctuation counts as one)."""
     return max(text, default="") > _LAST_LATIN
+
+
+def plainly_latin(text: str) -> bool:
+    """Whether hardly a letter is of another script."""
+    if text.isascii() or _OTHER_SCRIPT.search(text) is None:
+        return True
+    found = weights(text)
+    return 4 * found.get("LATIN", 0) >= 3 * sum(found.values())
 
 
 def latin_part(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from stresstest.detectors.scripts import DENSE_FACTOR, size
 from stresstest.model import Token
 
 HEAD_CHARS = 64
@@ -22,6 +23,8 @@ _ANY_END = frozenset("\n.!?…؟।۔。！？｡")
 _CLOSERS = "\"'»”’)]}*_`」』）"
 _END = re.compile(r"\n|(?:[.!?…؟।۔]{1,8}|[。！？｡]{1,8})[" + re.escape(_CLOSERS) + "]{0,8}")
 _ENDED = re.compile(r"[.!?…؟।۔。！？｡][" + re.escape(_CLOSERS) + r"]*\s*\Z")
+_FIRST_UNSPACED = "\u3005"
+"""Scripts from here on need no blank after the full stop of another one."""
 _BLANK = re.compile(r"[^\S\n]{0,8}")
 _ENUMERATOR = re.compile(r"\W*(?:[^\W\d]+\W+){0,2}\W*\d{1,3}\W*")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
@@ -48,6 +51,40 @@ class Span:
     last: int
     line: int
     closed: bool = True
+
+
+LONG_SENTENCE, PIECE = 240, 90
+"""A sentence longer than this is judged in pieces of about so many characters, letters of an alphabet."""
+_JOINTS = (re.compile(r"\s{4,}"), re.compile(r"[,;:،؛—–]\s+|[，、；：]\s*"), re.compile(r"\s+"))
+"""Where a sentence may be cut, best first: where something was taken out, at a comma, at a blank."""
+
+
+def pieces(span: Span, text: str, feed: TextFeed) -> list[tuple[Span, str]]:
+    """A sentence and a text of its length, cut at commas and blanks of that where it is long: what runs on
+    without full stops, and what turns into something else half-way, is then seen where it happens."""
+    if len(text) <= LONG_SENTENCE // (1 if text.isascii() else DENSE_FACTOR):
+        return [(span, text)]
+    cuts = [0]
+    while len(text) - cuts[-1] > PIECE // DENSE_FACTOR:
+        at = cuts[-1]
+        if size(text[at : at + LONG_SENTENCE + 1]) <= LONG_SENTENCE:
+            break
+        near = text[at : at + PIECE]
+        width = DENSE_FACTOR if size(near) > 2 * len(near) else 1
+        low, high = at + PIECE // width // 2, at + PIECE // width
+        ends = (cut.end() for joint in _JOINTS for cut in [*joint.finditer(text, low, high)][-1:])
+        cuts.append(next(ends, high))
+    if len(cuts) == 1:
+        return [(span, text)]
+    bounds = zip(cuts, [*cuts[1:], len(text)], strict=True)
+    return [(_piece(span, feed, a, b), text[a:b]) for a, b in bounds]
+
+
+def _piece(span: Span, feed: TextFeed, a: int, b: int) -> Span:
+    text = span.text[a:b].rstrip()
+    start = span.start + a
+    end = start + max(len(text), 1)
+    return Span(text, start, end, feed.token_at(start), feed.token_at(end - 1), span.line, span.closed)
 
 
 class TextFeed:
@@ -217,10 +254,10 @@ class TextFeed:
         if end == len(text):
             return 0 if final else None
         if match.group()[0] in "。！？｡":
-            return end
+            return 0 if match.group()[-1] == "]" and text[end] == "(" else end
         blank = _BLANK.match(text, end)
         start = blank.end() if blank else end
-        if start == end:
+        if start == end and text[end] < _FIRST_UNSPACED:
             return 0
         if start == len(text):
             return 0 if final else None

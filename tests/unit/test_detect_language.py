@@ -400,11 +400,18 @@ def test_drift_after_parallel_text_is_found() -> None:
     assert token_of(text, "EN: " + LINES_OF_TWO[-1][1]) <= drift.onset <= token_of(text, PROSE["en"][1])
 
 
-@pytest.mark.parametrize("joint", [" ", "\n\n"])
-def test_sentences_of_two_languages_in_turn_are_drift(joint: str) -> None:
-    """Without labels or dashes the other language is not there as a translation."""
+def test_sentences_of_two_languages_in_turn_are_drift() -> None:
+    """In one paragraph the other language is not there as a translation."""
     mixed = [sentence for pair in zip(PROSE["it"], PROSE["en"], strict=True) for sentence in pair]
-    assert confirmed(joint.join(mixed), "it")
+    assert confirmed(" ".join(mixed), "it")
+
+
+def test_lines_of_two_languages_in_turn_are_drift_where_they_are_not_alike() -> None:
+    """A line that is many times as long as its neighbour is no translation of it."""
+    mixed = [
+        line for i in range(3) for line in ("Era una notte di pioggia.", " ".join(PROSE["en"][i : i + 3]))
+    ]
+    assert confirmed("\n\n".join([PROSE["it"][0], *mixed]), "it")
 
 
 def records(text: str) -> str:
