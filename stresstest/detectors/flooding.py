@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter, deque
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from stresstest.detectors.base import PanelSpec
@@ -33,12 +34,17 @@ FIGURE_SHARE = 0.15
 WORD_SHARE = 0.4
 """Words among the tokens of a window below which it is formulas or markup: \\frac, \\left, begin, end."""
 
+LISTED_SHARE = 0.9
+"""Words of a window that stand in a line of their own, or between commas, from which on they are a list: of
+labels, answers, moves. It floods from `UNCOUNTED` words on, as what is asked for without a count."""
+
 OPEN_WORDS = 24
 """A flooded tail of so many words may yet become a flooded window."""
 
 _LEAVE_SHARE = 0.5
 _MOST_DISTINCT = int(WINDOW * (1 - SHARE)) + FEW
-_WORD, _FIGURE, _OTHER = 1, 2, 0
+_WORD, _FIGURE, _OTHER, _BREAK = 1, 2, 0, 3
+_BREAKS = frozenset("\n,;،、，")
 _SIGNS = frozenset("\\{}<>$_^=")
 _DRAWN = re.compile("[\u2190-\u23ff\u2500-\u25ff\u2800-\u28ff\u2b1b\u2b1c\U0001f7e5-\U0001f7eb]")
 """Arrows, technical signs, boxes, blocks, Braille dots, squares: rulers, diagrams, grids."""
@@ -58,12 +64,14 @@ class _Flood:
 
 
 class _Word(NamedTuple):
-    """A word of the window: its text, its token, and how many figures and tokens stood before it."""
+    """A word of the window: its text, its token, and how many figures, tokens and breaks (of lines, commas)
+    stood before it."""
 
     text: str
     position: int
     figures: int
     tokens: int
+    breaks: int
 
 
 class FloodingDetector:
@@ -73,7 +81,10 @@ class FloodingDetector:
         self._position = 0
         self._figures = 0
         self._tokens = 0
-        self._window: deque[tuple[str, int, int, int]] = deque()  # the fields of `_Word`: plain is quicker
+        self._breaks = 0
+        self._window: deque[tuple[str, int, int, int, int]] = (
+            deque()
+        )  # the fields of `_Word`: plain is quicker
         self._counts: dict[str, int] = {}
         self._kinds: dict[str, tuple[int, str]] = {}
         self._floods: list[_Flood] = []
@@ -92,12 +103,17 @@ class FloodingDetector:
             if word:
                 self._tokens += 1
             return
+        if kind == _BREAK:
+            self._breaks += 1
+            if word:
+                self._tokens += 1
+            return
         self._tokens += 1
         if kind == _FIGURE:
             self._figures += 1
             return
         counts, window = self._counts, self._window
-        window.append((word, self._position, self._figures, self._tokens))
+        window.append((word, self._position, self._figures, self._tokens, self._breaks))
         counts[word] = counts.get(word, 0) + 1
         if len(window) > WINDOW:
             old = window.popleft()[0]
@@ -144,6 +160,8 @@ class FloodingDetector:
         asked = self._requests.words(few)
         if asked is not None:
             flood.due = asked or UNCOUNTED
+        elif len(few) > 1 and self._listed(words[first:]):
+            flood.due = UNCOUNTED
         self._report(flood)
 
     def _report(self, flood: _Flood) -> None:
@@ -157,6 +175,12 @@ class FloodingDetector:
         tokens = self._tokens - words[0].tokens + 1
         figures = self._figures - words[0].figures
         return figures >= FIGURE_SHARE * tokens or len(words) < WORD_SHARE * tokens
+
+    @staticmethod
+    def _listed(words: list[_Word]) -> bool:
+        """Whether nearly every word is followed by a line break or a comma."""
+        breaks = (after.breaks > word.breaks for word, after in pairwise(words))
+        return sum(breaks) >= LISTED_SHARE * (len(words) - 1)
 
     def _follow(self, flood: _Flood, word: str) -> None:
         """A flood goes on until its words no longer make half of the window."""
@@ -174,6 +198,8 @@ def _kind(text: str) -> tuple[int, str]:
     """A token's part: a word (folded), a figure, or neither. A lone letter of an alphabet is no word:
     answer keys and sequences are made of them; one ideograph is, and so is an emoji."""
     word = text.strip()
+    if len(word) <= 1 and not _BREAKS.isdisjoint(text):
+        return _BREAK, word
     if any(ch.isdigit() or ch == "|" for ch in word):
         return _FIGURE, word
     if not _SIGNS.isdisjoint(word):

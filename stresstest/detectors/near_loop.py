@@ -6,12 +6,11 @@ Three kinds of proof, over words with figures masked (`marks.py`), all online:
 loop but for its counter, and its bound is the exact loop's.
 
 *Copying*: each word is predicted to be the one that followed when the last four words stood before (a
-match model, as in Mahoney's PAQ compressors); a prediction that fails is kept for a while, so that a
-changed word costs one word and not five. Page's CUSUM (Biometrika 41, 1954) adds up what was predicted
-against what was not: it grows where more than five words of six are copies and falls where fewer are, so
-that alike items with words and figures of their own never add up. It is proof once it holds enough
-words that stand there for the *third* time: a passage that merely stands twice is a slip, a refrain, a
-text restated.
+match model, as in Mahoney's PAQ compressors). A prediction that fails is kept for a while, so that a changed
+word costs one word and not five; a word that was edited in the copy before is looked for in the one before
+that. Page's CUSUM (Biometrika 41, 1954) adds up what was predicted against what was not: it grows where more
+than five words of six are copies. It is proof once it holds enough words that stand there for the *third*
+time: a passage that merely stands twice is a slip, a refrain, a text restated.
 
 *Circling*: nearly every four words stood a moment ago: phrases of the last line or two in ever new order
 ("because the old mill, while the old mill, because the wood, because the old mill"). Nothing healthy
@@ -26,13 +25,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.code_lines import CodeLines
+from stresstest.detectors.flooding import FEW, WINDOW
 from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
 from stresstest.detectors.marks import MarkReader, mark
 from stresstest.detectors.reading import Words, stood_before
 from stresstest.detectors.stretch import NearLoop, Stretch, Totals, akin
 from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.detectors.written import Entry, Written
-from stresstest.model import Symptom, SymptomKind, Token
+from stresstest.model import Symptom, Token
 
 GRAM = 4
 """Words that must match before a copy is followed."""
@@ -40,10 +40,13 @@ GRAM = 4
 MISS = 5
 """What a new word costs, in copied words: text with one new word in six adds nothing up."""
 
+FIGURE = 8
+"""What a figure of its own costs. A changed word may be a slip; a figure says something new."""
+
 JUMP = 8
 """What it costs to go on copying from elsewhere: known phrases in ever new order are a template."""
 
-THIRD = 96
+THIRD = 98
 """Copied words that stand for the third time, net of what was not copied, at which copying is proof."""
 
 MOST = 2 * THIRD
@@ -51,15 +54,6 @@ MOST = 2 * THIRD
 
 LOST = 8
 """Failed predictions in a row after which the copy is no longer followed."""
-
-FIGURE_SHARE = 0.15
-WORD_SHARE = 0.4
-"""Figures among words and signs beyond which, and words below which, a stretch is a table, data or
-formulas; it needs `SEPARATOR_REPEATED` words."""
-
-DATA_FIGURES = 0.35
-DATA_WORDS = 0.3
-"""Beyond and below these, rows of data are never a near-loop: each says something in its figures."""
 
 CODE_COPIED = 1024
 """Words that a near-loop in code or markup needs: tests, types and records are alike by design. A steady
@@ -85,7 +79,7 @@ class NearLoopDetector:
     """Online search for near-loops over token texts, whatever their tokenizer.
 
     Cost: a word is three dictionary look-ups and one comparison. Memory: a code, a position and a byte a
-    word, and the index of four-grams.
+    word, the index of four-grams, and the distance from which each copied word was predicted.
     """
 
     _enough = False
@@ -99,7 +93,8 @@ class NearLoopDetector:
         self._written = Written()
         self._index: dict[int, int] = {}
         self._gram = 0
-        self._lag = self._missed = 0
+        self._lag = self._missed = self._owed = 0
+        self._lags: dict[int, int] = {}
         self._steady = 0
         self._spoken = self._figures = 0
         self._stretch = Stretch(0, 0, 0, Totals(), THIRD, MIN_REPEATED)
@@ -157,14 +152,14 @@ class NearLoopDetector:
         """First token of the copied stretch that may yet become a near-loop, or None."""
         if self._current is not None:
             return None
-        sums = ((self._sum, self._stretch), (self._circling, self._circle))
+        sums = ((self._sum - MISS * self._owed, self._stretch), (self._circling, self._circle))
         opened = (self._dated(it) for total, it in sums if total >= OPEN_REPEATED and not it.data)
         first = min(opened, default=None)
         return None if first is None else self._written.at[first]
 
     def symptoms(self) -> list[Symptom]:
         """Every near-loop, in order of onset."""
-        return [self._symptom(found) for found in self._found] if self._found else []
+        return list(map(self._written.symptom, self._found))
 
     def _take(self, word: str, position: int) -> None:
         """The next whole word: does it go on with the copy, and what does that add up to?"""
@@ -185,9 +180,20 @@ class NearLoopDetector:
         """The word at n, where something is being copied or its four-gram stood before, up to `last`."""
         code, counts, figure, value = entry
         lag = self._lag
-        if lag and self._written.seq[n - lag] == code:
-            self._hit(n, counts)
-        elif lag or self._sum:
+        if lag:
+            seq, lags = self._written.seq, self._lags
+            lags[n] = lag
+            if seq[n - lag] == code:
+                self._steady += 1
+                self._hit(n, counts)
+            elif (older := lags.get(n - lag, 0)) and seq[n - lag - older] == code:
+                self._steady = 0
+                self._known(n, n - lag - older)
+            else:
+                self._miss(counts)
+                if self._missed > 1 and self._lag and self._sum:
+                    self._shift(n, code)
+        elif self._sum:
             self._miss(counts)
         if last is not None and n - last != self._lag and (self._missed > 1 or not self._lag):
             self._follow(n, n - last)
@@ -198,12 +204,13 @@ class NearLoopDetector:
         if last is not None and GRAM <= n - last <= NEARBY:
             self._turn(n, n - last, counts)
         elif self._circling:
-            self._stray()
+            self._stray(STRAY)
 
     def _hit(self, n: int, counts: bool) -> None:
         """The mark is the one that the copy predicted."""
-        self._steady += 1
         self._missed = 0
+        if self._owed:
+            self._pay()
         copied = self._written.copied
         again = copied[n - self._lag]
         copied[n] = 2 if again else 1
@@ -214,6 +221,23 @@ class NearLoopDetector:
                 self._sum += 1
             if again:
                 self._third += 1
+
+    def _shift(self, n: int, code: int) -> None:
+        """Go on a word or two before or behind if the last two words stand there: a word was left out or put
+        in. Between two edits there are seldom four."""
+        seq = self._written.seq
+        for lag in (self._lag + 1, self._lag - 1, self._lag + 2, self._lag - 2):
+            if GRAM <= lag < n and seq[n - lag] == code and seq[n - 1 - lag] == seq[n - 1]:
+                self._follow(n, lag, 2)
+                return
+
+    def _known(self, n: int, source: int) -> None:
+        """The copy has here what was edited in the one before it: nothing new, and no proof."""
+        self._missed = 0
+        if self._owed:
+            self._pay()
+        copied = self._written.copied
+        copied[n] = 2 if copied[source] else 1
 
     def _weigh(self, n: int) -> None:
         """Judge what is copied, or go on with what was found."""
@@ -235,8 +259,8 @@ class NearLoopDetector:
         elif self._circling >= self._circle.third:
             self._judge(n, self._circle, lag)
 
-    def _stray(self) -> None:
-        self._circling = max(self._circling - STRAY, 0)
+    def _stray(self, cost: int) -> None:
+        self._circling = max(self._circling - cost, 0)
         if self._current is not None and self._current.circling and not self._circling:
             self._end(self._current)
 
@@ -268,7 +292,15 @@ class NearLoopDetector:
         if self._missed > LOST:
             self._lag = 0
         if counts and self._sum:
-            self._charge(MISS)
+            if self._owed == GRAM:
+                self._charge(MISS)
+            else:
+                self._owed += 1
+
+    def _pay(self) -> None:
+        """The words that the copy did not predict are new: no four-gram says otherwise."""
+        owed, self._owed = self._owed, 0
+        self._charge(owed * MISS)
 
     def _charge(self, cost: int) -> None:
         self._third = max(self._third - cost, 0)
@@ -278,29 +310,30 @@ class NearLoopDetector:
             if self._current is not None and not self._current.circling:
                 self._end(self._current)
 
-    def _follow(self, n: int, lag: int) -> None:
-        """Copy from elsewhere: the last four words stood there. What was charged for them is paid back."""
+    def _follow(self, n: int, lag: int, words: int = GRAM) -> None:
+        """Copy from elsewhere: the last few words stood there. What is owed for them is no debt."""
+        first = n - words + 1
+        if self._owed:
+            self._owed = max(self._owed - sum(map(self._says, range(first, n + 1))), 0)
+            self._pay()
         if self._sum and self._lag and not akin(lag, self._lag):
             self._charge(JUMP)
-        paid = self._sum > 0
         self._lag, self._missed = lag, 0
-        if not paid:
-            self._begin(n, n - GRAM + 1, lag)
-        self._steady = GRAM
+        if not self._sum:
+            self._begin(n, first, lag)
+        self._steady = words
         self._stretch.steady = bound(lag)
-        written = self._written
-        copied = written.copied
-        for i in range(n - GRAM + 1, n + 1):
+        copied, lags = self._written.copied, self._lags
+        for i in range(first, n + 1):
+            lags[i] = lag
             before, again = copied[i], copied[i - lag] > 0
             if before == 2 or (before and not again):
                 continue
             copied[i] = 2 if again else 1
             if self._says(i):
-                back = 1 + MISS if paid else 1
                 if not before:
-                    self._sum = min(self._sum + back, MOST)
-                if again:
-                    self._third += 1 if before else back
+                    self._sum = min(self._sum + 1, MOST)
+                self._third += again
 
     def _says(self, n: int) -> bool:
         """Whether the word at n is one that says something."""
@@ -311,29 +344,29 @@ class NearLoopDetector:
         written = self._written
         if not written.counts(n, self._lag, value):
             self._steady = written.copied[n] = 0
+            self._stray(FIGURE)
             if self._sum:
-                self._charge(MISS)
+                self._charge(FIGURE)
 
     def _judge(self, n: int, stretch: Stretch, lag: int) -> None:
         """Enough was copied: a near-loop, or something to be looked at again later."""
         if self._read is not None:
             self._position = self._read.arrive(n, self._code)
         before = stretch.before or self._counted(stretch.noticed)
-        words, figures, signs = (now - then for now, then in zip(self._counted(n), before, strict=True))
-        every = words + figures + signs
+        said = Totals(*(now - then for now, then in zip(self._counted(n), before, strict=True)))
         text = self._written.text(n - lag + 1, n + 1)
-        need = 0
-        if figures > FIGURE_SHARE * every or words < WORD_SHARE * every:
-            need = SEPARATOR_REPEATED
-            stretch.data = figures > DATA_FIGURES * every or words < DATA_WORDS * every
+        need = SEPARATOR_REPEATED if said.tabular else 0
+        stretch.data = said.data if said.tabular else stretch.data
         circling = stretch is self._circle
         steady = not circling and self._steady >= stretch.steady
+        if not steady and len(set(self._written.seq[max(n - WINDOW, 0) : n + 1])) <= FEW:
+            need = UNCOUNTED  # a list of labels; whether they flood is another detector's matter
         if self._code.inside:
             need = max(need, SEPARATOR_REPEATED if steady else CODE_COPIED)
         asked = self._requests.copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED)
-        if stretch.data or words < need:
+        if stretch.data or said.words < need:
             stretch.third = max(self._third, self._circling, stretch.third) + LOOK_AGAIN
             stretch.steady = max(self._steady, stretch.steady) + LOOK_AGAIN
             return
@@ -356,23 +389,8 @@ class NearLoopDetector:
         self._reasoning = reasoning
         self._reader.cut()
         self._code.cut()
-        self._sum = self._third = self._circling = 0
+        self._sum = self._third = self._circling = self._owed = 0
         if self._current is not None:
             self._end(self._current)
         self._index.clear()
         self._gram = self._lag = self._steady = 0
-
-    def _symptom(self, found: NearLoop) -> Symptom:
-        edits = self._written.copied.count(0, found.first, found.last + 1)
-        copied = found.last + 1 - found.first - edits
-        shown = found.text.rstrip() if len(found.text) <= 80 else f"{found.text[:77]}…"
-        return Symptom(
-            kind=SymptomKind.NEAR_LOOP,
-            onset=self._written.at[found.first],
-            alarm=found.alarm,
-            start=self._written.at[found.start],
-            end=None if found.standing else self._written.at[found.last],
-            score=1.0 - 0.5 * found.need / max(copied, found.need),
-            detail={"period_words": found.period, "copied": copied, "edits": edits, "steady": found.steady},
-            summary=f"{copied} words say again what was said, {edits} new ones among them: “{shown}”",
-        )

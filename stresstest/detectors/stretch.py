@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+FIGURE_SHARE = 0.15
+WORD_SHARE = 0.4
+"""Figures among words and signs beyond which, and words below which, a stretch is a table, data or
+formulas; it needs more words."""
+
+DATA_FIGURES = 0.35
+DATA_WORDS = 0.3
+"""Beyond and below these, rows of data are never a near-loop: each says something in its figures."""
+
 SHIFT = 2
 """A few words put in or left out move the distance by so many without being a jump."""
 
@@ -15,6 +24,16 @@ class Totals(NamedTuple):
     words: int = 0
     figures: int = 0
     signs: int = 0
+
+    @property
+    def tabular(self) -> bool:
+        """Whether it is a table, data or formulas."""
+        return self.figures > FIGURE_SHARE * sum(self) or self.words < WORD_SHARE * sum(self)
+
+    @property
+    def data(self) -> bool:
+        """Whether it is hardly anything but data."""
+        return self.figures > DATA_FIGURES * sum(self) or self.words < DATA_WORDS * sum(self)
 
 
 @dataclass(slots=True)

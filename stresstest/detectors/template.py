@@ -2,7 +2,8 @@
 
 Text that merely stands in a prompt (an instruction, a topic, a document given as context) is what
 models fall into loops on; it proves nothing. Requested is only what is shown there as something to
-repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row. It
+repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row; and what
+is known by name for being said again and again, a rosary or a litany. It
 counts as a whole: a sentence out of a quoted passage was not asked for.
 """
 
@@ -55,6 +56,16 @@ _COUNT = re.compile(_TIMES)
 _ANNOUNCED = re.compile(rf"{_TIMES}[^\n.!?:：]{{0,80}}[:：]\s*(\S[^\n]{{0,{_LONGEST}}})")
 
 
+_RECITED = re.compile(
+    r"\b(?:rosar(?:y|io|ie|ium)|rosaire|rosenkranz|terço|różani\w+|литани\w+|мантр\w+|чётк\w+"
+    r"|litan(?:y|ies|ia|ie|ias|ía|ías|ei|eien)|mantras?|zikir|dhikr|tasbih)\b|玫瑰经|ロザリオ|묵주|मंत्र|मन्त्र|मंत्र|تسبيح"
+)
+"""What is recited by saying the same again, and known by its name alone."""
+
+_DECADE = 10
+"""How often, at least: a decade of the rosary."""
+
+
 class _Shown(NamedTuple):
     """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown)."""
 
@@ -81,7 +92,8 @@ class Requests:
         shown = _tiling(cycle, self._shown)
         if shown is not None:
             return EXCESS * max(text.copies for text in shown)
-        return self._in_a_row(cycle)
+        asked = self._in_a_row(cycle)
+        return self._recited if asked is None else asked
 
     def words(self, few: Collection[str]) -> int | None:
         """The same for a flood of words (or pieces of words) without a period: how many in all."""
@@ -119,6 +131,13 @@ class Requests:
                     known = found.get(cycle)
                     found[cycle] = _Shown(cycle, words, max(asked, known.copies if known else 0))
         return tuple(found.values())
+
+    @cached_property
+    def _recited(self) -> int | None:
+        """Copies of anything, where a prayer or the like is asked for by name; None where none is."""
+        if not _RECITED.search(self._prompt):
+            return None
+        return EXCESS * max([_DECADE, *_counts([self._prompt])])
 
     @cached_property
     def _plain(self) -> tuple[str, str]:

@@ -6,6 +6,8 @@ from array import array
 
 from stresstest.detectors.marks import is_alone, mark
 from stresstest.detectors.reading import Places, Words, coded
+from stresstest.detectors.stretch import NearLoop
+from stresstest.model import Symptom, SymptomKind
 
 Entry = tuple[int, bool, bool, int | None]
 """A word's code, whether it says something, whether it is a figure, and the figure's value."""
@@ -19,7 +21,18 @@ GIVEN_UP = 16
 class Written:
     """Marks by index. seq: a code for each; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy."""
 
-    __slots__ = ("_at", "_codes", "_entries", "_stepped", "_texts", "_values", "at", "copied", "seq")
+    __slots__ = (
+        "_at",
+        "_codes",
+        "_counter",
+        "_entries",
+        "_stepped",
+        "_texts",
+        "_values",
+        "at",
+        "copied",
+        "seq",
+    )
 
     def __init__(self) -> None:
         self.seq: list[int] = []
@@ -31,6 +44,7 @@ class Written:
         self._texts: list[str] = [""]
         self._values: dict[int, tuple[int | None, int]] = {}
         self._stepped = 0
+        self._counter = (0, 0)
 
     def add(self, word: str, position: int) -> Entry:
         """The next word and its token; returns what it is compared by."""
@@ -66,14 +80,24 @@ class Written:
         return "".join(word if is_alone(word) else f"{word} " for word in words if word != "0")
 
     def counts(self, index: int, lag: int, value: int | None) -> bool:
-        """Whether a copied figure stays, goes up or down by one, by its usual step or by that of the figure
-        before it (items of a list that begins anew). Else it says something new."""
+        """Whether a copied figure stays, goes up by one, by its usual step or, once, down by one or by the
+        step of the figure before it (items of a list that begins anew).
+
+        Else it says something new: so does a countdown, which ends, and a figure that goes on by another
+        step than the one that counts the copies (sums, repetitions in a plan).
+        """
         step, counts = 0, True
         if self.copied[index]:
             before, usual = self._values.get(index - lag, (None, 0))
             if value is not None and before is not None:
                 step = value - before
-                counts = abs(step) <= 1 or step in (usual, self._stepped)
+                if step == usual and step > 1:
+                    counter, at = self._counter
+                    counts = counter in (0, step) or at < index - lag
+                else:
+                    counts = step in (0, 1) or (step in (-1, self._stepped) and step != usual)
+                if counts and step:
+                    self._counter = step, index
                 self._stepped = step
         self._values[index] = (value, step)
         return counts
@@ -91,3 +115,19 @@ class Written:
             elif total < best - GIVEN_UP:
                 break
         return begin
+
+    def symptom(self, found: NearLoop) -> Symptom:
+        """The near-loop as a symptom of what was written."""
+        edits = self.copied.count(0, found.first, found.last + 1)
+        copied = found.last + 1 - found.first - edits
+        shown = found.text.rstrip() if len(found.text) <= 80 else f"{found.text[:77]}…"
+        return Symptom(
+            kind=SymptomKind.NEAR_LOOP,
+            onset=self.at[found.first],
+            alarm=found.alarm,
+            start=self.at[found.start],
+            end=None if found.standing else self.at[found.last],
+            score=1.0 - 0.5 * found.need / max(copied, found.need),
+            detail={"period_words": found.period, "copied": copied, "edits": edits, "steady": found.steady},
+            summary=f"{copied} words say again what was said, {edits} new ones among them: “{shown}”",
+        )

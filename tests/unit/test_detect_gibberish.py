@@ -194,6 +194,59 @@ def test_what_only_looks_strange_is_not_gibberish(friend: str) -> None:
     assert watch(text, None)[0] == []
 
 
+def fragments(text: str, seed: int, count: int = 100) -> str:
+    """Pieces of the text's own words, glued and apart, as a broken tokenizer or model leaves them."""
+    draw = random.Random(seed)
+    words = [word.strip(".,") for word in text.lower().split() if len(word) > 4]
+    pieces = []
+    for _ in range(count):
+        word = draw.choice(words)
+        at = draw.randrange(len(word) - 2)
+        pieces.append(draw.choice(["", " "]) + word[at : at + draw.randint(2, 5)])
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("language", ["de", "en", "it", "tr"])
+def test_pieces_of_words_are_gibberish(language: str) -> None:
+    """They have the language's letters, but not its words: most are found, from near their beginning on."""
+    healthy = PROSE[language] * 2
+    hits = 0
+    for seed in range(10):
+        symptoms, feed = watch(f"{healthy} {fragments(PROSE[language], seed)}", language)
+        hits += bool(symptoms)
+        assert all(where(symptom, feed) >= len(healthy) - 60 for symptom in symptoms)
+    assert hits >= 8
+
+
+TECHNICAL = {
+    "de": "Die Patientin erhielt Acetylsalicylsäure, Metoprololsuccinat, Hydrochlorothiazid und"
+    " Levothyroxin; die Echokardiographie zeigte eine linksventrikuläre Hypertrophie und eine"
+    " Mitralklappeninsuffizienz. Auf dem Etikett stehen Methylchlorisothiazolinon,"
+    " Natriumlaurylethersulfat und Ethylhexylglycerin.",
+    "it": "Il drago Xzyrrhathul sorvolò le torri di Qwyndalor, dove la maga Thyssandriel e il nano Grzmotok"
+    " lo aspettavano. Nel software abbiamo usato machine learning, feature engineering, batch normalization e"
+    " gradient descent, poi il deploy su un cluster Kubernetes con Docker, Prometheus e Grafana.",
+    "tr": "Yazılım ekibi machine learning, deep learning ve gradient descent yöntemlerini denedi. Ejderha"
+    " Xzyrrhathul, Qwyndalor kulelerinin üzerinden uçarken büyücü Thyssandriel onu bekliyordu."
+    " Çekoslovakyalılaştıramadıklarımızdan mısınız, "
+    " muvaffakiyetsizleştiricileştiriveremeyebileceklerimizden gibi sözcükler"
+    " dilbilgisi kitaplarında örnek olarak verilir.",
+    "id": "Pasien menerima asam asetilsalisilat, metoprolol, hidroklorotiazid dan levotiroksin. Bumbu dapur"
+    " seperti jinten, ketumbar, kemiri, lengkuas, kencur, kunyit, serai, cengkih, kapulaga dan pala"
+    " dihaluskan bersama; lalu sistem dipasang dengan Kubernetes, Docker, Prometheus dan Grafana.",
+    "vi": "Bệnh nhân được dùng acid acetylsalicylic, metoprolol, hydrochlorothiazid và levothyroxin. Con rồng"
+    " Xzyrrhathul bay qua những ngọn tháp của Qwyndalor. Bún bò Huế, phở, bánh cuốn, nem rán, chả giò, gỏi"
+    " cuốn, bánh xèo, cơm tấm và hủ tiếu là những món ăn quen thuộc.",
+}
+
+
+@pytest.mark.parametrize("language", TECHNICAL)
+def test_rare_words_are_none(language: str) -> None:
+    """Drugs, chemistry, English terms, invented names, dishes and endless Turkish words, in prose whose
+    spelling is judged strictly."""
+    assert watch("\n\n".join([TECHNICAL[language], PROSE.get(language, "")] * 2), language)[0] == []
+
+
 def test_another_language_is_drift_and_not_gibberish() -> None:
     """One failure, one symptom: fluent prose of any language is no gibberish, and salad no language."""
     finnish = (

@@ -328,3 +328,53 @@ def test_a_fence_excuses_no_prose(closing: str) -> None:
     text = f"```\nx = 1\n{closing}" + "".join(f"Paragraph {n}. {unit}\n\n" for n in range(1, 8))
     (loop,) = found(text)
     assert loop.alarm < SEPARATOR_REPEATED
+
+
+@pytest.mark.parametrize(("rate", "least"), [(0.05, 30), (0.1, 24)])
+def test_edits_in_the_copy_before_count_once(rate: float, least: int) -> None:
+    """A copy is compared with the one before it and, where that one was edited, with the one before that; so
+    words that change in every copy, each time elsewhere, are found at 5 % all and at 10 % mostly."""
+    hits = 0
+    for seed in range(30):
+        rng = random.Random(seed)
+        unit = sentences(seed, 40).split()
+        hits += bool(found(" ".join(" ".join(edited(rng, unit, rate)) for _ in range(20))))
+    assert hits >= least
+
+
+@given(st.integers(0, 3000), st.sampled_from([0.03, 0.08, 0.15]), st.integers(12, 60))
+@settings(max_examples=40, deadline=None)
+def test_an_edited_loop_is_the_same_read_at_once(seed: int, rate: float, words: int) -> None:
+    """Left-out and added words move the copy: reading an answer at once comes to the same near-loops, and to
+    the same open candidate, as taking it token by token."""
+    rng = random.Random(seed)
+    unit = sentences(seed, words).split()
+    text = prose(seed, 3) + " " + " ".join(" ".join(edited(rng, unit, rate)) for _ in range(300 // words))
+    tokens = text_tokens(text)
+    online, at_once = watch(tokens), NearLoopDetector(PanelSpec())
+    at_once.read(tokens)
+    at_once.finish(None)
+    assert at_once.symptoms() == online.symptoms()
+    assert at_once.open_from == online.open_from
+
+
+def test_a_countdown_says_how_far_it_is() -> None:
+    """Figures that count down within the sentence are news: the same sentence counting up is a near-loop."""
+    line = "{0} green bottles hanging on the wall, and if one should fall, {1} green bottles on the wall.\n"
+    assert found("".join(line.format(n, n - 1) for n in range(80, 0, -1))) == []
+    assert found("".join(line.format(n, n + 1) for n in range(1, 80))) != []
+
+
+def test_figures_of_its_own_make_a_worked_example() -> None:
+    """Exercises of one make, each with its own figures, are none; with the same figures they are."""
+    rng = random.Random(4)
+    rooms = ["kitchen", "garage", "garden", "hall", "cellar", "attic", "yard", "studio", "shed", "office"] * 2
+    task = (
+        "Question: A {0} is {1} feet long and {2} feet wide. What is its area?\n"
+        "Step 1: Multiply the length by the width.\nArea = {1} × {2}\n"
+        "Step 2: Write down the result.\nAnswer: The area of the {0} is {3} square feet.\n\n"
+    )
+    sides = [(rng.randint(3, 60), rng.randint(3, 60)) for _ in rooms]
+    sums = [task.format(room, a, b, a * b) for room, (a, b) in zip(rooms, sides, strict=True)]
+    assert found("".join(sums)) == []
+    assert found(sums[0] * 8) != []
