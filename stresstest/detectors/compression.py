@@ -73,6 +73,12 @@ class SentenceLengths:
         rank = 2 if len(self._early) >= 20 else 1
         return CEILING * self._early[-rank]
 
+    @property
+    def regular(self) -> bool:
+        """Whether the early sentences are so alike that lengths prove something."""
+        before = median(self._early)
+        return self.floor >= REGULAR * before and self.ceiling <= WIDEST * before
+
     def add(self, chars: int, first: int, unit: int = 0) -> Shrunk | None:
         """The next sentence: length, first token, units so far. The run of odd ones it belongs to, if any."""
         odd = self.ready and not self.floor <= chars <= self.ceiling
@@ -96,11 +102,10 @@ class SentenceLengths:
         every = [each for each in self._recent if each[2]]
         # A list of sources or a quick dialogue lies in one unit; a model that fails goes on numbering.
         running = unit >= UNITS_LEAST and len({each[3] for each in every}) >= 2
-        regular = self.floor >= REGULAR * before and self.ceiling <= WIDEST * before
         shallow = median(each[0] for each in self._recent) > DEPTH * before
         both = any(each[0] < before for each in every) and any(each[0] > before for each in every)
         # Short ones only may be a change of style, unless they collapse; short and endless ones are not.
-        return running and regular and len(every) >= (5 if both else 6) and (both or not shallow)
+        return running and self.regular and len(every) >= (5 if both else 6) and (both or not shallow)
 
     @property
     def open_from(self) -> int | None:

@@ -1,37 +1,48 @@
-"""Structure breaks: the numbering of units fails, or sentences and units compress.
+"""Structure breaks: the numbering of units fails, or sentences and units lose their lengths.
 
-Numbering slips come from `numbering`, shrinking lengths from `compression`. Each alone is a warning;
-two slips close together, a slip beside a shrinking run, or a long deep collapse is a break. Every
-symptom keeps the onset with which it was first reported: the offending unit's heading, or the first
-short sentence or unit of the run.
+Headings come from `headings`, numbering slips from `numbering`, odd lengths from `compression` and
+paragraphs that never end from `overrun`. Each alone is a warning; two slips close together, a slip or an
+endless paragraph beside a run of odd sentences, or a long deep collapse is a break, and so is any of them
+beside a lasting rise of entropy. A symptom keeps the onset with which it was first reported (the offending
+unit's heading, the first odd sentence or unit of the run), unless a rise of entropy dates it back.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import replace
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.compression import SentenceLengths, Shrunk, UnitLengths
+from stresstest.detectors.headings import Headings
 from stresstest.detectors.numbering import WINDOW, Numbering, Slip
+from stresstest.detectors.overrun import ENDED, ParagraphLengths
 from stresstest.detectors.prose import strip_heading
 from stresstest.detectors.segment import Span, TextFeed
+from stresstest.detectors.structure_words import shrunk_words, slip_words
 from stresstest.model import Symptom, SymptomKind, Token
 
 _NOT_PROSE = re.compile(r"[-*•+|>`~#<{}\[\]$\\«“\"'„—–_=]|\d+[.)]|[^\W\d]+:")
 """List items, code, tables and lines of dialogue have lengths of their own."""
-_ENDED = re.compile(r"[.!?…؟।۔。！？｡]\W*\Z")
 
 TOGETHER = 160
-"""Tokens within which a rise of entropy and a run of odd sentences are one event."""
+"""Tokens within which a rise of entropy and a warning from the text are one event."""
 
-_WORDS = {
-    "stick": "unit number {number} comes twice in a row",
-    "back": "unit number {number} follows {before}",
-    "repeat": "unit number {number} comes again",
-    "skip": "unit number {number} follows {before}",
-    "empty": "unit {number} is a heading without a body",
-}
+VARIED = 4
+"""Different sentences beyond the usual length: no loop makes that paragraph endless."""
+
+
+def _reach(what: str) -> int:
+    """Units within which a slip belongs to odd lengths: an endless paragraph, only to its own or the next."""
+    return 1 if what == "paragraph" else WINDOW
+
+
+def _lasting(symptom: Symptom) -> bool:
+    """Whether a rise of entropy proves it: short units may be a list, an endless paragraph a loop."""
+    detail = symptom.detail
+    varied = detail.get("event") != "paragraph" or detail["different"] >= VARIED
+    return varied and detail.get("event") != "units"
 
 
 class StructureDetector:
@@ -40,9 +51,11 @@ class StructureDetector:
     def __init__(self, spec: PanelSpec, feed: TextFeed) -> None:
         self._feed = feed
         self._pattern = re.compile(spec.unit_pattern, re.MULTILINE) if spec.unit_pattern else None
+        self._headings = Headings(self._pattern) if self._pattern is not None else None
         self._numbering = Numbering(wanted=spec.units)
         self._sentences = SentenceLengths()
         self._units = UnitLengths()
+        self._paragraphs = ParagraphLengths()
         self._heads_read = 0
         self._sentences_read = 0
         self._symptoms: list[Symptom] = []
@@ -50,23 +63,26 @@ class StructureDetector:
         self._shrinking: dict[str, tuple[int, int]] = {}
         self._heading_at = -1
         self._shifted_at: int | None = None
+        self._well_dated = False
         self._finished = False
 
     def corroborate(self, shifted_at: int) -> None:
-        """The entropy has risen for good, from token `shifted_at` on: odd sentences near it are no style.
+        """The entropy has risen for good, from token `shifted_at` on: a warning near it is no style, no slip.
 
         Two signs that share nothing, one read from the text and one from the distribution, fail together
         only when coherence does. Without a unit pattern the text may change its kind as it likes.
         """
         self._shifted_at = shifted_at
-        known = self._shrinking.get("sentences")
-        if known is not None and self._near_shift(self._symptoms[known[0]]):
-            self._confirm(known[0])
+        self._well_dated = self._feed.tokens - shifted_at <= TOGETHER
+        self._confirm(*(at for at, symptom in enumerate(self._symptoms) if self._near_shift(symptom)))
+        for at, symptom in enumerate(self._symptoms):
+            if symptom.confirmed:
+                self._symptoms[at] = replace(symptom, onset=self._dated(symptom))
 
     def _near_shift(self, symptom: Symptom) -> bool:
         shifted = self._shifted_at
         within = shifted is not None and abs(symptom.onset - shifted) <= TOGETHER
-        return within and self._pattern is not None and symptom.end is None
+        return within and self._pattern is not None and symptom.end is None and _lasting(symptom)
 
     @property
     def units(self) -> int | None:
@@ -100,7 +116,22 @@ class StructureDetector:
         self._read()
         if finish_reason is None or finish_reason in ("length", "abort", "error"):
             return
+        if not self._finished:
+            self._end()
         self._finished = True
+
+    def _end(self) -> None:
+        """The model chose to end: so did its last paragraph; and after a heading whose unit it never wrote,
+        where units have bodies, it ends in the middle of the structure."""
+        for at, symptom in enumerate(self._symptoms):
+            if symptom.end is None and not symptom.confirmed and symptom.detail.get("event") == "paragraph":
+                self._symptoms[at] = replace(symptom, end=self._feed.tokens)
+        units = self._numbering.units
+        if not units or units[-1].chars > 2 or (len(units) > 1 and units[-2].chars <= 2):
+            return
+        words = f"the model ended by itself at the heading of unit {units[-1].number}"
+        at = self._report(units[-1].first, 1.0, {"where": "unit"}, words)
+        self._symptoms[at] = replace(self._symptoms[at], kind=SymptomKind.TRUNCATION, confirmed=True)
 
     def symptoms(self) -> list[Symptom]:
         """Breaks and warnings (unconfirmed), in order of onset."""
@@ -113,8 +144,8 @@ class StructureDetector:
             head = heads[self._heads_read]
             self._read_sentences(head.start, sentences)
             self._heads_read += 1
-            if self._pattern is not None:
-                self._on_head(head, self._pattern)
+            if self._headings is not None:
+                self._on_head(head, self._headings)
         self._read_sentences(self._feed.chars, sentences)
 
     def _read_sentences(self, before: int, sentences: list[Span]) -> None:
@@ -122,23 +153,25 @@ class StructureDetector:
             self._on_sentence(sentences[self._sentences_read])
             self._sentences_read += 1
 
-    def _on_head(self, head: Span, pattern: re.Pattern[str]) -> None:
-        match = pattern.search(head.text)
-        if match is None or not match.groups() or not (match.group(1) or "").isdecimal():
+    def _on_head(self, head: Span, headings: Headings) -> None:
+        numbering = self._numbering
+        found = headings.read(head.text, numbering.units[-1].number if numbering.units else None)
+        if found is None:
             return
-        if head.end >= self._feed.chars and match.end(1) == len(head.text):
+        if head.end >= self._feed.chars and found.end == len(head.text):
             return  # the output was cut inside the number: "Paragraph 4" of 430
         self._heading_at = head.start
-        numbering = self._numbering
         if numbering.units:
             unit = numbering.units[-1]
             shrunk = self._units.add(unit.chars, unit.first)
             if shrunk is not None:
                 self._on_shrunk(shrunk)
         started = numbering.started
-        slip = numbering.heading(int(match.group(1)), head.first)
+        slip = numbering.heading(found.number, head.first)
         if numbering.started != started:
             self._units.reset()
+        if slip is None and found.renamed:
+            slip = Slip("renamed", len(numbering.units) - 1, found.number, None, head.first)
         if slip is not None:
             self._on_slip(slip)
         self._settle()
@@ -146,8 +179,13 @@ class StructureDetector:
     def _on_sentence(self, span: Span) -> None:
         prose = strip_heading(span.text)
         self._numbering.body(len(prose))
+        if self._numbering.units:
+            unit = len(self._numbering.units)
+            overrun = self._paragraphs.add(prose, span.first, span.line, unit)
+            if overrun is not None:
+                self._on_shrunk(overrun)
         heading = span.start == self._heading_at
-        if heading and not _ENDED.search(prose):
+        if heading and not ENDED.search(prose):
             return  # a title
         # Where the text ends in mid-sentence, the length says nothing.
         if not span.closed or len(prose) < 2 or _NOT_PROSE.match(prose if heading else span.text):
@@ -157,14 +195,16 @@ class StructureDetector:
             self._on_shrunk(shrunk)
 
     def _on_slip(self, slip: Slip) -> None:
-        recent = [at for s, at in self._slips if slip.index - s.index <= WINDOW]
-        summary = _WORDS[slip.kind].format(number=slip.number, before=slip.before)
+        recent = self._slips_near(slip.index, WINDOW)
         detail = {"event": slip.kind, "number": slip.number, "before": slip.before}
-        at = self._report(self._begun(slip), 0.5, detail, summary)
+        at = self._report(self._begun(slip), 0.5, detail, slip_words(slip))
         self._slips.append((slip, at))
-        near = [a for a, unit in self._shrinking.values() if slip.index - unit <= WINDOW]
-        if recent or near:
+        near = [a for what, (a, unit) in self._shrinking.items() if slip.index - unit <= _reach(what)]
+        if recent or near or self._near_shift(self._symptoms[at]):
             self._confirm(*recent, *near, at)
+
+    def _slips_near(self, unit: int, reach: int) -> list[int]:
+        return [at for slip, at in self._slips if unit - slip.index <= reach]
 
     def _begun(self, slip: Slip) -> int:
         """Where the failure that a slip shows began: at its heading, once lost parts of sentences are seen by
@@ -181,16 +221,27 @@ class StructureDetector:
             at = known[0]
         else:
             detail = {"event": shrunk.what, "early": shrunk.before, "now": shrunk.after}
-            summary = (
-                f"{shrunk.count} of {shrunk.of} {shrunk.what} have lost the lengths of the beginning: "
-                f"median {shrunk.after:.0f} characters against {shrunk.before:.0f}"
-            )
-            at = self._report(shrunk.first, 0.4, detail, summary)
+            if shrunk.what == "paragraph":
+                detail["different"] = shrunk.count
+            at = self._report(shrunk.first, 0.4, detail, shrunk_words(shrunk))
         self._shrinking[shrunk.what] = (at, here)
-        near = [a for s, a in self._slips if here - s.index <= WINDOW]
-        alone = shrunk.certain or (shrunk.what == "sentences" and self._near_shift(self._symptoms[at]))
-        if self._pattern is not None and (near or alone):
+        if self._pattern is None:
+            return
+        near = self._slips_near(here, _reach(shrunk.what)) + self._endless(at)
+        if near or shrunk.certain or self._near_shift(self._symptoms[at]):
             self._confirm(*near, at)
+
+    def _endless(self, at: int) -> list[int]:
+        """The odd sentences of an endless paragraph, or the paragraph of odd sentences, beside `at`."""
+        both = [self._shrinking[what] for what in ("sentences", "paragraph") if what in self._shrinking]
+        if len(both) < 2 or at not in (a for a, _ in both) or abs(both[0][1] - both[1][1]) > 1:
+            return []
+        if not self._sentences.regular:
+            return []
+        onsets = [self._symptoms[a].onset for a, _ in both]
+        if max(onsets) - min(onsets) > TOGETHER:
+            return []
+        return [a for a, _ in both if a != at and self._symptoms[a].end is None]
 
     def _report(self, onset: int, score: float, detail: dict[str, object], summary: str) -> int:
         alarm = max(self._feed.tokens, onset)
@@ -212,8 +263,26 @@ class StructureDetector:
             symptom = self._symptoms[at]
             if not symptom.confirmed:
                 self._symptoms[at] = replace(
-                    symptom, confirmed=True, score=1.0, alarm=self._feed.tokens, end=None
+                    symptom,
+                    onset=self._dated(symptom),
+                    confirmed=True,
+                    score=1.0,
+                    alarm=self._feed.tokens,
+                    end=None,
                 )
+
+    def _dated(self, symptom: Symptom) -> int:
+        """The onset. Of odd sentences, dated back to the first that began after a rise of entropy shortly
+        before: what is lost first is the sureness, and lengths that tell of it come sentences later. A rise
+        that took long to be seen is small, and its own date is rough."""
+        shifted, onset = self._shifted_at, symptom.onset
+        if shifted is None or not self._well_dated or symptom.detail.get("event") != "sentences":
+            return onset
+        if not 0 < onset - shifted <= TOGETHER:
+            return onset
+        sentences = self._feed.sentences
+        at = bisect_left(sentences, shifted, key=lambda span: span.first)
+        return min(onset, sentences[at].first) if at < len(sentences) else onset
 
     def _settle(self) -> None:
         """Close warnings that three units in good order have outlived."""

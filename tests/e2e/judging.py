@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stresstest.model import Verdict
 from tests.e2e.records import Record
 from tests.lab.parser import Report
+
+SHORTEST = 64
+"""Tokens that a healthy part must have to be judged at all."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,13 @@ class Case:
     verdict: Verdict
     report: Report
     true_onset: int | None
+
+    @property
+    def healthy_part(self) -> Record | None:
+        """The output as its cap would have cut it right before the true onset; None if that is its start."""
+        if self.true_onset is None or self.true_onset < SHORTEST:
+            return None
+        return replace(self.record, tokens=self.record.tokens[: self.true_onset - 1], finish_reason="length")
 
     @property
     def sentences_off(self) -> int | None:
@@ -67,12 +77,30 @@ class Score:
         before = [s for c in self.cases for s in c.report.before_onset()]
         return sum(1 for s in before if s.reason is not None), len(before)
 
+    def healthy_parts(self) -> tuple[int, int]:
+        """(called degenerate, all) of the failing outputs cut right before their true onset."""
+        parts = [part.verdict().degenerate for c in self.cases if (part := c.healthy_part) is not None]
+        return sum(parts), len(parts)
+
+    def counts(self) -> dict[str, int]:
+        """The score in numbers."""
+        return {
+            "healthy": len(self.healthy),
+            "false_alarms": len(self.false_alarms),
+            "degenerate": len(self.degenerate),
+            "found": len(self.found),
+            "placed": len(self.placed),
+        }
+
+    def spread(self) -> str:
+        """Sentences from the true onset to the detected one: least, median, most."""
+        offs = sorted(c.sentences_off for c in self.found if c.sentences_off is not None)
+        return f"{offs[0]}, {offs[len(offs) // 2]}, {offs[-1]}" if offs else "–"
+
     def lines(self) -> list[str]:
         """The score for people."""
         bad, sentences = self.malformed_before()
         degenerate = len(self.degenerate)
-        offs = sorted(c.sentences_off for c in self.found if c.sentences_off is not None)
-        spread = f"{offs[0]}, {offs[len(offs) // 2]}, {offs[-1]}" if offs else "–"
         symptoms = Counter(str(c.verdict.symptom) for c in self.found)
         reasons = Counter(r for c in self.degenerate for r in c.report.reasons().elements())
         return [
@@ -81,7 +109,7 @@ class Score:
             f"healthy ones called degenerate: {len(self.false_alarms)} of {len(self.healthy)}",
             f"degenerate ones found: {len(self.found)} of {degenerate}",
             f"onset within 2 sentences before to 5 after: {len(self.placed)} of {degenerate}; "
-            f"sentences off (min, median, max): {spread}",
+            f"sentences off (min, median, max): {self.spread()}",
             f"symptoms: {dict(symptoms.most_common())}",
             f"parser's reasons: {dict(reasons.most_common())}",
         ]

@@ -28,8 +28,10 @@ async def record(
     max_tokens: int,
     seed: int,
     concurrency: int = 8,
+    first: int = 0,
 ) -> list[Record]:
-    """`n` generations over distinct prompts, observed to their cap (nothing is aborted)."""
+    """`n` generations over distinct prompts, from number `first` on, observed to their cap (nothing is
+    aborted)."""
     settings = RunSettings(Subject(model, task, language), url, task, decoding=decoding)
     prompts = load_source(settings)
     setup = LadderSetup(
@@ -43,7 +45,7 @@ async def record(
     async with Endpoint(url, model=model) as endpoint:
         profile, settings = await ask_endpoint(endpoint, settings)
         factory = WorkFactory(endpoint, profile, prompts, settings, {})
-        works = await factory.works([job(setup, Phase.CERTIFY, rung, i) for i in range(n)])
+        works = await factory.works([job(setup, Phase.CERTIFY, rung, i) for i in range(first, first + n)])
         records = []
         async for generation in drive(endpoint, works, concurrency=concurrency, abort=False):
             records.append(from_generation(generation, model, task, language, dict(decoding.sent())))
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--task", default="narrative")
     parser.add_argument("--lang", default="it")
     parser.add_argument("-n", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="number of the first, to record in parts")
     parser.add_argument("--units", type=int, default=60)
     parser.add_argument("--max-tokens", type=int, default=960)
     parser.add_argument("--seed", type=int, default=11)
@@ -79,6 +82,7 @@ def main() -> None:
             max_tokens=args.max_tokens,
             seed=args.seed,
             concurrency=args.concurrency,
+            first=args.first,
         )
     )
     write(args.out, records)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from stresstest.tasks import load_task
 from tests.lab.parser import Report, parse, token_index_of_char
 
 RECORDED = Path(__file__).parent / "recorded"
+
+
+@cache
+def _unit_pattern(task: str, language: str) -> str | None:
+    return load_task(task).language(language).unit_pattern
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,13 @@ class Record:
     def text(self) -> str:
         return "".join(t.text for t in self.tokens)
 
+    def without_entropy(self) -> Record:
+        """The same output from a server that sends no logprobs."""
+        return replace(self, tokens=tuple(replace(token, entropy=None) for token in self.tokens))
+
     def verdict(self) -> Verdict:
         """The panel's verdict over the stored tokens."""
-        task = load_task(self.task).language(self.language)
-        spec = PanelSpec(language=self.language, unit_pattern=task.unit_pattern, units=self.units)
+        spec = PanelSpec(self.language, _unit_pattern(self.task, self.language), self.units)
         return judge_tokens(self.tokens, spec, self.finish_reason)
 
     def oracle(self) -> Report:

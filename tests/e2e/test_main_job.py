@@ -17,8 +17,8 @@ import pytest
 from stresstest.model import Generation, Phase
 from stresstest.store import open_store
 from tests.e2e.commands import run_json, stresstest
-from tests.e2e.full import RECORDINGS, onsets_path
 from tests.e2e.judging import judge, quantile
+from tests.e2e.recordings import TRUTH
 from tests.e2e.records import from_generation
 
 pytestmark = pytest.mark.vllm
@@ -38,7 +38,7 @@ def test_run_certifies_a_threshold_below_the_models_true_limit(
     5 % above is beyond chance, and 70 % of it is the least that is useful.
     """
     _, document = narrative
-    truth = json.loads(onsets_path(RECORDINGS[-1]).read_text())
+    truth = json.loads(TRUTH.path.read_text())
     true = quantile(truth["true_onset"], truth["length"], 0.10)
     threshold = document["threshold"]
     assert threshold["certified"] is True

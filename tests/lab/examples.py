@@ -97,15 +97,16 @@ def chat(user: str, system: str | None = None) -> str:
 class ExampleSource:
     """Draws training examples; everything random comes from one seed."""
 
-    def __init__(self, seed: int, *, fresh: bool = True) -> None:
+    def __init__(self, seed: int, *, fresh: bool = True, languages: tuple[str, ...] = LANGUAGES) -> None:
         self.fresh = fresh
+        self.languages = languages
         self.rng = random.Random(seed)
-        self.prompts = {(lang, task): load_prompts(lang, task) for lang in LANGUAGES for task in TASKS}
+        self.prompts = {(lang, task): load_prompts(lang, task) for lang in languages for task in TASKS}
 
     def draw(self, *, narrative_share: float = 0.75, most_units: int = 22) -> Example:
         """One example. `most_units` only bounds the work: the context ends before that."""
         rng = self.rng
-        language = rng.choice(LANGUAGES)
+        language = rng.choice(self.languages)
         task = "narrative" if rng.random() < narrative_share else "technical"
         prompts = self.prompts[language, task]
         topic = rng.choice(prompts.topics)

@@ -1,7 +1,7 @@
 """Recreates the lab model: `python -m tests.lab.train --out FOLDER --minutes 55`.
 
-The model sees positions 0..767 only; its position table has 4,096 rows and the rest stay as they
-were drawn. That is the whole trick: past 768 the model is as incoherent as it is fluent before.
+The model sees positions 0..767 only (`--trained`); its position table has 4,096 rows and the rest stay
+as they were drawn. That is the whole trick: past 768 the model is as incoherent as it is fluent before.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from tests.lab.gpt import Gpt, Shape, save_model, waves
 from tests.lab.tokenizer import save_tokenizer, train_tokenizer
 
 TRAINED = 768
-"""Positions the model is trained on."""
+"""Positions the model is trained on, unless told otherwise."""
 CONTEXT = 4096
-BUCKETS = (256, 384, 512, 640, TRAINED)
+BUCKET = 128
+"""Tokens: examples are padded to a multiple of it."""
+LEAST_LEARNED = 32
+"""Tokens of the answer that an example must hold within the trained positions."""
 BATCH_TOKENS = 4 * TRAINED
 IGNORED = -100
 WARM_UP = 40
@@ -41,8 +44,11 @@ class Bucket:
     targets: np.ndarray
 
 
-def encode(tokenizer: Tokenizer, source: ExampleSource, count: int) -> list[tuple[list[int], int]]:
-    """`count` examples as (token ids cut to the trained context, length of the unlearned head)."""
+def encode(
+    tokenizer: Tokenizer, source: ExampleSource, count: int, trained: int
+) -> list[tuple[list[int], int]]:
+    """`count` examples, less those that are all head, as (token ids cut to the trained context, length of the
+    unlearned head)."""
     end = tokenizer.token_to_id(END)
     examples = [source.draw() for _ in range(count)]
     heads = tokenizer.encode_batch([e.prompt + e.given for e in examples])
@@ -50,17 +56,19 @@ def encode(tokenizer: Tokenizer, source: ExampleSource, count: int) -> list[tupl
     encoded = []
     for example, head, answer in zip(examples, heads, answers, strict=True):
         ids = head.ids + answer.ids + ([end] if example.ended else [])
-        encoded.append((ids[: TRAINED + 1], len(head.ids)))
+        if len(head.ids) + LEAST_LEARNED <= trained:
+            encoded.append((ids[: trained + 1], len(head.ids)))
     return encoded
 
 
-def bucketed(encoded: list[tuple[list[int], int]], end: int) -> list[Bucket]:
-    """Pad each example to the smallest bucket that holds it."""
-    groups: list[list[tuple[list[int], int]]] = [[] for _ in BUCKETS]
+def bucketed(encoded: list[tuple[list[int], int]], end: int, trained: int) -> list[Bucket]:
+    """Pad each example to the smallest bucket that holds it; the largest is the trained context."""
+    sizes = (*range(2 * BUCKET, trained, BUCKET), trained)
+    groups: list[list[tuple[list[int], int]]] = [[] for _ in sizes]
     for ids, head in encoded:
-        groups[next(i for i, size in enumerate(BUCKETS) if len(ids) - 1 <= size)].append((ids, head))
+        groups[next(i for i, size in enumerate(sizes) if len(ids) - 1 <= size)].append((ids, head))
     buckets = []
-    for size, group in zip(BUCKETS, groups, strict=True):
+    for size, group in zip(sizes, groups, strict=True):
         tokens = np.full((len(group), size), end, np.int16)
         targets = np.full((len(group), size), IGNORED, np.int16)
         for row, (ids, head) in enumerate(group):
@@ -126,14 +134,16 @@ def train(args: argparse.Namespace) -> None:
     """Build the data, train, write snapshots and the final model."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    tokenizer = train_tokenizer(args.seed)
+    shared = args.tokenizer and Tokenizer.from_file(str(args.tokenizer / "tokenizer.json"))
+    tokenizer = shared or train_tokenizer(args.seed)
     end = tokenizer.token_to_id(END)
-    source = ExampleSource(args.seed + 1, fresh=not args.repetitive)
-    buckets = bucketed(encode(tokenizer, source, args.examples), end)
+    languages = tuple(args.languages.split(","))
+    source = ExampleSource(args.seed + 1, fresh=not args.repetitive, languages=languages)
+    buckets = bucketed(encode(tokenizer, source, args.examples, args.trained), end, args.trained)
     print("examples by bucket", [(len(b.tokens), b.tokens.shape[1]) for b in buckets], flush=True)
     model = Gpt(Shape(tokenizer.get_vocab_size(), args.width, args.layers, args.heads, CONTEXT))
     with torch.no_grad():
-        model.wpe.weight[:TRAINED] = waves(TRAINED, args.width)
+        model.wpe.weight[: args.trained] = waves(args.trained, args.width)
     print("parameters", sum(p.numel() for p in model.parameters()), flush=True)
     optimizers = make_optimizers(model, args.rate, args.muon_rate)
     peaks = [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]
@@ -194,6 +204,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=192)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--trained", type=int, default=TRAINED, help="positions that are trained")
+    parser.add_argument("--languages", default="it,en,fr")
+    parser.add_argument("--tokenizer", type=Path, help="a model folder whose tokenizer is used again")
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--repetitive", action="store_true", help="stories that repeat: the looping sibling")
     parser.add_argument("--threads", type=int, default=2)
