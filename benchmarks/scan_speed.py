@@ -2,9 +2,9 @@
 
 Same outputs, one run, CPU time of this process; the cheapest of several rounds counts, since other load on
 the machine only ever adds. Gopher's rules twice: in datatrove's shape with words split at white space, and
-with `--datatrove` datatrove's own filter, words cut by spaCy, run by an interpreter that has both. Then wall
-time with one worker and with two, and the peak memory over a corpus repeated to two sizes: its slope is what
-a larger file would add.
+with `--datatrove` datatrove's own filter, words cut by spaCy, run by an interpreter that has both. With
+`--big` wall time with one worker and with two, by turns, and the memory of all processes together over the
+corpus repeated to a size and to a quarter of it.
 
     python benchmarks/scan_speed.py --corpus DIR [--datatrove OTHER/bin/python] [--big 300]
 """
@@ -12,13 +12,18 @@ a larger file would add.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gzip
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from stresstest.detectors import PanelSpec, judge_text, warm_up
@@ -29,46 +34,70 @@ from stresstest.records import Mapped, chunks, records
 MB = 1e6
 _TOP = {2: 0.20, 3: 0.18, 4: 0.16}
 _DUPLICATE = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
-_MEASURE = """
-import os, sys, threading, time
-from pathlib import Path
-from stresstest.cli.main import main
+_SAMPLED_S = 0.2
 
-def resident(pid):
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")), 0)
 
-def family():
-    group = os.getpgid(0)
+@dataclass(slots=True)
+class Family:
+    """A command and all processes that it started. rss, pss: peaks of their sums, MB; parent, child: of one
+    process's resident memory. cpu: seconds of all. late: the sum's peak in the last quarter over the one in
+    the second: what does not settle grows."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    rss: float = 0.0
+    pss: float = 0.0
+    parent: float = 0.0
+    child: float = 0.0
+    late: float = 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.wall:6.1f} s, {self.cpu:6.1f} CPU s; peak {self.rss:.0f} MB resident in all "
+            f"({self.pss:.0f} MB counting shared pages once), parent {self.parent:.0f}, largest other "
+            f"{self.child:.0f}; late ÷ early {self.late:.2f}"
+        )
+
+
+def watched(command: Sequence[str]) -> Family:
+    """Run a command to its end. Linux only: /proc tells what every process holds."""
+    began = time.monotonic()
+    found, cpu, sums = Family(), dict[int, float](), list[float]()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        while process.poll() is None:
+            sizes = {pid: size for pid in _session(process.pid) if (size := _held(pid))}
+            cpu.update((pid, size[2]) for pid, size in sizes.items())
+            sums.append(sum(size[0] for size in sizes.values()))
+            found.pss = max(found.pss, sum(size[1] for size in sizes.values()))
+            found.parent = max(found.parent, sizes.pop(process.pid, (0.0,))[0])
+            found.child = max(found.child, max((size[0] for size in sizes.values()), default=0.0))
+            time.sleep(_SAMPLED_S)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    quarter = max(len(sums) // 4, 1)
+    found.late = max(sums[-quarter:]) / max(sums[quarter : 2 * quarter] or sums)
+    found.wall, found.cpu, found.rss = time.monotonic() - began, sum(cpu.values()), max(sums)
+    return found
+
+
+def _session(leader: int) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                if os.getpgid(int(entry.name)) == group:
+            with contextlib.suppress(OSError):
+                if os.getsid(int(entry.name)) == leader:
                     yield int(entry.name)
-            except OSError:
-                pass
 
-peak = [0, 0]
 
-def watch():
-    while True:
-        sizes = {pid: resident(pid) for pid in family()}
-        peak[0] = max(peak[0], sizes.pop(os.getpid(), 0))
-        peak[1] = max(peak[1], max(sizes.values(), default=0))
-        time.sleep(0.1)
-
-if __name__ == "__main__":
-    os.setpgid(0, 0)
-    threading.Thread(target=watch, daemon=True).start()
+def _held(pid: int) -> tuple[float, float, float] | None:
+    """(MB resident, MB with shared pages divided by their users, CPU seconds) of a process that is there."""
     try:
-        main()
-    except SystemExit:
-        pass
-    print(*peak, file=sys.stderr)
-"""
+        rows = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    sizes = {row.split()[0]: int(row.split()[1]) / 1024 for row in rows}
+    ticks = int(stat[11]) + int(stat[12])
+    return sizes.get("Rss:", 0.0), sizes.get("Pss:", 0.0), ticks / os.sysconf("SC_CLK_TCK")
 
 
 def gopher(text: str) -> bool:
@@ -158,17 +187,10 @@ def speed(name: str, judge: Callable[[Sequence[str]], object], texts: Sequence[s
     return best
 
 
-def memory(files: Sequence[Path], workers: int) -> tuple[int, int, float]:
-    """(peak MB of the parent, of its largest child, wall seconds) of a scan of these files."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "measure.py"
-        script.write_text(_MEASURE, encoding="utf-8")
-        options = ["--lang", "en", "--json", "--workers", str(workers)]
-        command = [sys.executable, str(script), "--display", "none", "scan", *map(str, files), *options]
-        began = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    parent, child = (int(size) for size in done.stderr.split()[-2:])
-    return parent, child, time.monotonic() - began
+def scanned(file: Path, workers: int, *options: str) -> Family:
+    """A scan of this file, watched."""
+    scan = [sys.executable, "-m", "stresstest", "--display", "none", "scan", str(file), "--json"]
+    return watched([*scan, "--workers", str(workers), *options])
 
 
 def repeated(files: Sequence[Path], megabytes: int, folder: Path) -> Path:
@@ -192,7 +214,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="folder of *.jsonl.gz")
     parser.add_argument("--every", type=int, default=1, help="take every n-th output only")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--big", type=int, default=0, help="MB of the larger file for the memory slope")
+    parser.add_argument(
+        "--big", type=int, default=0, help="MB of the larger file for time and memory of all processes"
+    )
     parser.add_argument("--datatrove", help="python that has datatrove and spaCy")
     options = parser.parse_args()
     files = sorted(options.corpus.glob("*.jsonl.gz"))
@@ -210,16 +234,31 @@ def main() -> None:
     rival = speed("Gopher's rules, words at white space", gophers, texts, options.rounds)
     print(f"scan ÷ Gopher at white space: {scan / rival:.1f}")
     if options.datatrove:
-        theirs = datatrove(options.datatrove, texts[::4])
-        print(f"scan ÷ datatrove: {scan / theirs:.1f} (on every fourth output)")
+        theirs = datatrove(options.datatrove, texts)
+        print(f"scan ÷ datatrove: {scan / theirs:.1f}")
     speed("the panel alone", lambda t: [judge_text(text, spec) for text in t], texts[::20], 1)
     print(f"{sum(flagged)} of {len(texts)} outputs degenerate")
     if options.big:
         with tempfile.TemporaryDirectory() as folder:
-            small, big = (repeated(files, n, Path(folder)) for n in (options.big // 4, options.big))
-            for file, workers in ((small, 1), (small, 2), (big, 2)):
-                parent, child, wall = memory([file], workers)
-                print(f"{file.stem:>5} MB, {workers} workers: peak {parent} + {child} MB, {wall:.1f} s")
+            processes(files, options.big, Path(folder))
+
+
+def processes(files: Sequence[Path], big: int, folder: Path) -> None:
+    """One worker and two over one file, by turns; then what a larger file and other containers need."""
+    small = repeated(files, big // 4, folder)
+    runs: dict[int, list[Family]] = {1: [], 2: []}
+    for workers in (1, 2, 1, 2):
+        runs[workers].append(scanned(small, workers))
+    walls = {workers: min(run.wall for run in found) for workers, found in runs.items()}
+    for workers, found in runs.items():
+        print(f"{big // 4} MB, {workers} workers: {min(found, key=lambda run: run.wall)}", flush=True)
+    print(f"two workers ÷ one: {walls[1] / walls[2]:.2f} times as fast")
+    out = str(folder / "verdicts.jsonl")
+    print(f"{big} MB, 2 workers: {scanned(repeated(files, big, folder), 2, '--out', out)}", flush=True)
+    zipped = folder / "small.jsonl.gz"
+    with small.open("rb") as plain, gzip.open(zipped, "wb", 6) as packed:
+        shutil.copyfileobj(plain, packed)
+    print(f"{big // 4} MB gzipped, 2 workers: {scanned(zipped, 2)}")
 
 
 if __name__ == "__main__":

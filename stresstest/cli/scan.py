@@ -146,10 +146,12 @@ def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output
     elif result.requests:
         print_scan(stdout_console(), result)
     if result.interrupted:
-        sys.stderr.write("Interrupted: judged so far is shown; start again to judge everything.\n")
+        so_far = "what was judged so far is shown" if result.requests else "nothing was judged yet"
+        sys.stderr.write(f"Interrupted: {so_far}; start again to judge everything.\n")
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not result.requests:
-        damage = f" {result.damaged} lines are damaged; the first are named above." if result.damaged else ""
+        lines = "1 line is" if result.damaged == 1 else f"{result.damaged} lines are"
+        damage = f" {lines} damaged; see above." if result.damaged else ""
         hint = " Map your own layout with --field response=path.to.text" if result.damaged else ""
         sys.stderr.write(f"stresstest: there is no answer to judge in these files.{damage}{hint}\n")
         raise typer.Exit(ExitCode.INCONCLUSIVE)

@@ -9,7 +9,6 @@ agree. Both libraries are loaded at the first passage judged.
 
 from __future__ import annotations
 
-import copy
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ from stresstest.detectors.scripts import (
     latin_part,
     latin_runs,
     plainly_in_script,
+    plainly_latin,
     size,
     weights,
 )
@@ -46,7 +46,7 @@ _RELATIVES = (
     frozenset({"hi", "ne", "mr"}),
     frozenset({"ar", "fa", "ur"}),
 )
-_TWINS = (frozenset({"id", "ms"}), frozenset({"pt", "gl"}), frozenset({"no", "da"}))
+TWINS = (frozenset({"id", "ms"}), frozenset({"pt", "gl"}), frozenset({"no", "da"}))
 """Not told apart at all: the votes between them are coin tosses."""
 _STRANGERS = {
     "ru": re.compile("[іїєґўјљњђћ]"),
@@ -93,7 +93,7 @@ def normalised(language: str) -> str:
 def can_judge(language: str) -> bool:
     """Whether drift away from this language can be told: by its script or by the identifier."""
     code = normalised(language)
-    return code in SCRIPTS_OF or code in screen(code).labels
+    return code in SCRIPTS_OF or code in SCREENED or code in screen(code).labels
 
 
 def warm_up(wanted: str) -> None:
@@ -104,9 +104,9 @@ def warm_up(wanted: str) -> None:
 
 def glance(text: str, wanted: str) -> bool:
     """Whether the cheap screens alone leave no doubt that `text` is in the wanted language."""
-    if is_latin(wanted):
-        return wanted in LISTED and count(text[:_SAMPLE]).plainly(wanted)
     text = text[:_SAMPLE]
+    if is_latin(wanted):
+        return wanted in LISTED and count(text).plainly(wanted) and plainly_latin(text)
     if not plainly_in_script(text, wanted):
         return False
     if wanted in ("zh", "ja", "ko"):
@@ -122,7 +122,7 @@ def judge(text: str, wanted: str, *, sure: bool = True) -> Opinion:
     """
     text = text[:_SAMPLE]
     counted = count(text)
-    if is_latin(wanted) and counted.plainly(wanted):
+    if is_latin(wanted) and counted.plainly(wanted) and plainly_latin(text):
         return NATIVE
     by_script = _judge_script(text, wanted, sure=sure)
     if by_script is not None:
@@ -134,7 +134,7 @@ def _vote(text: str, wanted: str, counted: Count, *, sure: bool) -> Opinion:
     language, screened = screen(wanted).classify(text)
     if language == wanted or wanted not in screen(wanted).labels:
         return NATIVE
-    if any({wanted, language} <= twins for twins in _TWINS):
+    if any({wanted, language} <= twins for twins in TWINS):
         return NATIVE
     if _grammatical(counted, wanted, language):
         return Opinion(True, language, max(screened, 0.9))
@@ -232,27 +232,26 @@ def _confirm(text: str, wanted: str, language: str, screened: float) -> Opinion:
 
 
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+def _labels() -> Any:
+    from stresstest.detectors.identifiers import Labels
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return Labels(SCREENED)
 
 
 @lru_cache(maxsize=16)
 def screen(wanted: str) -> Any:
-    """py3langid over `SCREENED` and the wanted language: our own instance, its global one is shared."""
-    identifier = copy.copy(_identifier())
-    identifier.set_languages((SCREENED | {wanted}) & set(identifier.labels))
-    return identifier
+    """py3langid over `SCREENED` and the wanted language."""
+    return _labels().over(SCREENED | {wanted})
 
 
 def langdetect_votes(text: str) -> dict[str, float]:
     """Language → probability; empty when langdetect finds nothing to go by."""
-    from langdetect import DetectorFactory, LangDetectException, detect_langs
+    from langdetect import LangDetectException
 
-    DetectorFactory.seed = 0  # unseeded it draws its n-grams at random and contradicts itself
+    from stresstest.detectors import identifiers
+
     try:
-        found = detect_langs(text)
+        found = identifiers.votes(text)
     except LangDetectException:
         return {}
     votes: dict[str, float] = {}

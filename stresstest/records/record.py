@@ -68,13 +68,15 @@ class Chunk:
     """Some lines of one source in order: the unit of work.
 
     items: (1-based line, raw). damaged: what the reader itself could not read. done: bytes of the source
-    consumed once this chunk is judged, as stored (compressed); 0 where that is unknown.
+    consumed once this chunk is judged, as stored (compressed); 0 where that is unknown. size: bytes of the
+    items, about.
     """
 
     source: str
     items: tuple[tuple[int, Raw], ...]
     damaged: tuple[Damaged, ...] = ()
     done: int = 0
+    size: int = 0
 
 
 class UnreadableError(ValueError):

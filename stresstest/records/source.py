@@ -195,7 +195,7 @@ class _Packing:
         if self._stored is not None:
             self.done = self._stored.count
         if self._items or self._damaged:
-            yield Chunk(self._source, tuple(self._items), tuple(self._damaged), self.done)
+            yield Chunk(self._source, tuple(self._items), tuple(self._damaged), self.done, self._bytes)
         self._items, self._damaged, self._bytes = [], [], 0
 
 

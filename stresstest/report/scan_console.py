@@ -32,7 +32,7 @@ def print_scan(console: Console, result: ScanResult) -> None:
     for note in notes(result):
         console.print(Text(clean(note), style="dim"))
     nothing = uncertified(result)
-    if nothing:
+    if nothing and not result.interrupted:
         console.print(Text(nothing, style="yellow"))
     for n, shown in enumerate(result.worst, 1):
         _print_worst(console, n, shown, glyphs_for(console))
@@ -42,7 +42,7 @@ def _print_table(console: Console, result: ScanResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     for key in result.group_by or ("",):
         table.add_column(Text(clean(key)), overflow="fold")
     names = ["requests", "degenerate", "95 % interval", "Dharma", "wasted", _limit_header(result)]
@@ -95,7 +95,7 @@ def _print_limit(console: Console, group: GroupResult) -> None:
     if name:
         line.append(f"{clean(name)}: ", style="bold")
     line.append(clean(limit_sentence(group)))
-    console.print(Padding(line, (0, 0, 0, 2)))
+    console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def limit_sentence(group: GroupResult) -> str:
@@ -103,7 +103,8 @@ def limit_sentence(group: GroupResult) -> str:
     parts = [_failed(group)]
     elsewhere = group.language_sources.get(OTHER_LANGUAGE, 0)
     if elsewhere:
-        parts.append(f"{count(elsewhere)} in another language than the group's")
+        answers = "1 answer" if elsewhere == 1 else f"{count(elsewhere)} answers"
+        parts.append(f"{answers} in another language than the group's")
     threshold = group.threshold
     if threshold.certified:
         onsets = "1 onset" if threshold.onsets == 1 else f"{threshold.onsets} onsets"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.model.scanned import GroupResult, ScanResult
-from stresstest.report.text import NOT_MEASURED, count, percent
+from stresstest.report.text import NOT_MEASURED, count, duration, percent
 
 MOST_NAMED = 3
 """Groups that a note names; the others are counted."""
@@ -46,7 +46,22 @@ def notes(result: ScanResult) -> list[str]:
         )
     if any(group.sampled for group in result.groups):
         found.append("Thresholds of very large groups stand on a random part of their prompts.")
-    return found
+    return [*found, *result.notes, *_work_done(result)]
+
+
+def _work_done(result: ScanResult) -> list[str]:
+    """How much was read, and all groups together where there are several."""
+    if not result.text_bytes:
+        return []
+    text = f"{result.text_bytes / 1e6:.1f} MB of text in {duration(result.seconds)}"
+    if len(result.groups) < 2:
+        return [f"Read {text}."]
+    bad = sum(group.degenerate for group in result.groups)
+    share = percent(bad / result.requests, 2)
+    return [
+        f"All {count(len(result.groups))} groups: {count(result.requests)} requests, {count(bad)} degenerate "
+        f"({share}); {text}."
+    ]
 
 
 def _unit_notes(result: ScanResult) -> list[str]:

@@ -92,5 +92,8 @@ def progress_line(done: int, total: int | None, requests: int, degenerate: int, 
     counts = f"{count(requests)} requests, {count(degenerate)} degenerate"
     if not total or not done:
         return f"{counts}, {duration(elapsed)} so far"
-    left = elapsed / done * max(total - done, 0)
-    return f"{100 * done / total:.0f} % of {total / 1e6:.0f} MB, {counts}, ends in {duration(left)}"
+    size = f"{total / 1e6:.0f}" if total >= 1e7 else f"{total / 1e6:.1f}"
+    if done >= total:
+        return f"all {size} MB, {counts}, {duration(elapsed)} so far"
+    left = elapsed / done * (total - done)
+    return f"{100 * done / total:.0f} % of {size} MB, {counts}, ends in {duration(left)}"

@@ -60,7 +60,7 @@ class RecordedSample:
         self._flags.append(flags | _LOST * judged.lost)
         self._classes.append(float("nan") if judged.length_class is None else judged.length_class)
         if len(self._flags) > self._most:
-            self._thin()
+            self.thin()
 
     def observations(self, *, tokens: bool, doubt_lost: bool = False) -> list[Observation]:
         """For the threshold: the first output of every prompt, every output whose prompt is unknown.
@@ -133,7 +133,8 @@ class RecordedSample:
                     there.append(onsets[i])
         return found
 
-    def _thin(self) -> None:
+    def thin(self) -> None:
+        """Keep about half of the prompts, chosen by their names."""
         self._cutoff //= 2
         kept = [i for i, name in enumerate(self._names[0]) if name < self._cutoff]
         for columns in (self._words, self._tokens, self._names, (self._flags,)):

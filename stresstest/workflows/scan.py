@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from stresstest import records
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, Judged, ScanResult
-from stresstest.records import Chunk, Damaged
-from stresstest.workflows.scan_judge import Batch, Group, Job, group_of, readable
+from stresstest.records import Damaged
+from stresstest.workflows.scan_judge import Batch, Job
 from stresstest.workflows.scan_pool import Work, judged, workers_by_default
 from stresstest.workflows.scan_scale import require_tokenizer
 from stresstest.workflows.scan_tally import Tallies
 
 NAMED = 5
 """Damaged lines that are named; the others are counted."""
-_TEXTS = 40
-"""First answers of a group from which its language is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,14 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
         text_bytes=state.text_bytes,
         seconds=time.monotonic() - began,
         interrupted=interrupted,
+        notes=_without_lengths(settings.job.by_length, groups),
     )
+
+
+def _without_lengths(key: str | None, groups: Sequence[GroupResult]) -> tuple[str, ...]:
+    if key is None or not groups or any(group.by_length is not None for group in groups):
+        return ()
+    return (f"--by-length {key}: no group has answers of two requested lengths, so nothing can be compared.",)
 
 
 def _unfinished(group: GroupResult) -> GroupResult:
@@ -109,14 +114,14 @@ class _State:
         self._source = ""
         self._done = 0
 
-    def take(self, batch: Batch, out: IO[bytes] | None) -> None:
+    def take(self, batch: Batch, out: Callable[[bytes], None] | None) -> None:
         for damaged in batch.damaged:
             self._lose(damaged)
         for each in batch.judged:
             self.tallies.add(each)
             self._degenerate += each.degenerate
         if out is not None:
-            out.write(b"".join(verdict_line(each) for each in batch.judged))
+            out(b"".join(verdict_line(each) for each in batch.judged))
         self.text_bytes += batch.text_bytes
         if batch.source != self._source:
             self._finished, self._source = self._finished + self._done, batch.source
@@ -152,45 +157,37 @@ def verdict_line(judged: Judged) -> bytes:
 
 
 @contextlib.contextmanager
-def _verdicts(settings: ScanSettings) -> Iterator[IO[bytes] | None]:
+def _verdicts(settings: ScanSettings) -> Iterator[Callable[[bytes], None] | None]:
+    """Who writes verdicts. Raises UsageError where they cannot be written, now or when the disk is full."""
     if settings.out is None:
         yield None
         return
     target = Path(settings.out)
     if any(name != "-" and target.exists() and target.samefile(name) for name in settings.files):
         raise UsageError(f"--out {settings.out} is one of the files to scan.")
+    with _written(settings.out):
+        file = target.open("wb", buffering=0)
+
+    def write(lines: bytes) -> None:
+        with _written(str(target)):
+            while lines:
+                lines = lines[file.write(lines) or 0 :]
+
+    with file:
+        yield write
+
+
+@contextlib.contextmanager
+def _written(name: str) -> Iterator[None]:
     try:
-        with target.open("wb") as file:
-            yield file
+        yield
     except OSError as error:
-        raise UsageError(f"--out {settings.out} cannot be written: {error.strerror or error}.") from None
+        raise UsageError(f"--out {name} cannot be written: {error.strerror or error}.") from None
 
 
 def work(files: Iterable[str], job: Job) -> Iterator[Work]:
-    """Chunks of all files in order, each with what is known of its groups' languages by then.
-
-    A group's language is told from its first answers in the first chunk of each file, so that it does not
-    depend on how many workers there are.
-    """
-    languages: dict[Group, str] = {}
+    """Chunks of all files in order. A group's language is told from the first chunk of each file, so that it
+    does not depend on how many workers there are."""
     for name in files:
         for n, chunk in enumerate(records.chunks(name)):
-            if n == 0 and job.language is None:
-                languages = {**languages, **_languages(chunk, job, languages)}
-            yield chunk, languages
-
-
-def _languages(chunk: Chunk, job: Job, known: Iterable[Group]) -> dict[Group, str]:
-    """Group → the language of its first answers, for groups that are not known yet and agree."""
-    from stresstest.detectors.infer import infer_group
-
-    texts: dict[Group, list[str]] = {}
-    seen = set(known)
-    for record in readable(chunk, job, []):
-        group = group_of(record, job.keys)
-        if group not in seen and record.language is None:
-            there = texts.setdefault(group, [])
-            if len(there) < _TEXTS:
-                there.append(record.text)
-    found = {group: infer_group(each) for group, each in texts.items()}
-    return {group: language for group, language in found.items() if language is not None}
+            yield chunk, n == 0 and job.language is None

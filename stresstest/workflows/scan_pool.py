@@ -1,23 +1,48 @@
-"""Chunks to batches on all cores, in the order of the input, with a bounded number of chunks in flight."""
+"""Chunks to batches on all cores, in the order of the input, with a bounded number of chunks in memory.
+
+This process reads and counts, and never judges where there are others to do it: it holds no language models.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import importlib
+import itertools
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
+import sys
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from types import ModuleType
 
 from stresstest.errors import StresstestError
 from stresstest.records import Chunk
 from stresstest.workflows.scan_judge import Batch, Group, Job, judge_chunk
+from stresstest.workflows.scan_languages import Languages, languages_of
 
 ALONE = 1
 """So many chunks in all are judged here: starting processes would take longer."""
+HEAVY = 32 << 20
+"""Bytes of JSON with the workers at which nothing is handed out before something has come back: lines with
+many logprobs make chunks of tens of megabytes."""
 
-Work = tuple[Chunk, Mapping[Group, str]]
+SHARING = 3
+"""From so many workers on, a process that only holds the models for all of them is worth its own memory."""
+_PRELOAD = "stresstest.workflows.scan_preload"
+_TRIMMED = 8
+"""Chunks after which a worker gives freed memory back: a millisecond or two."""
+_judged = itertools.count(1)
+
+Work = tuple[Chunk, bool]
+"""A chunk, and whether its groups' languages are to be told from it."""
+_Tell = Callable[[Chunk, Collection[Group]], Callable[[], Languages]]
 
 
 def workers_by_default() -> int:
@@ -30,26 +55,40 @@ def workers_by_default() -> int:
 def judged(work: Iterable[Work], job: Job, workers: int) -> Iterator[Batch]:
     """The batches in order. Raises StresstestError when a worker dies (out of memory, killed)."""
     ahead = iter(work)
-    first = [each for _, each in zip(range(ALONE + 1), ahead, strict=False)]
-    if workers <= 1 or len(first) <= ALONE:
-        for chunk, languages in first:
-            yield judge_chunk(chunk, job, languages)
-        for chunk, languages in ahead:
-            yield judge_chunk(chunk, job, languages)
+    first = deque(islice(ahead, ALONE + 1))
+    if workers > 1 and len(first) > ALONE:
+        yield from _parallel(_chained(first, ahead), job, workers)
         return
-    yield from _parallel(first, ahead, job, workers)
+
+    def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
+        return lambda: languages_of(chunk, job, known)
+
+    for chunk, languages in _told(_chained(first, ahead), tell, 0):
+        yield judge_chunk(chunk, job, languages)
 
 
-def _parallel(first: list[Work], ahead: Iterator[Work], job: Job, workers: int) -> Iterator[Batch]:
-    pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_quietly)
-    running: deque[Future[Batch]] = deque()
+def _parallel(work: Iterator[Work], job: Job, workers: int) -> Iterator[Batch]:
+    pool = ProcessPoolExecutor(workers, mp_context=_context(workers), initializer=_ready)
+    running: deque[tuple[int, Future[Batch]]] = deque()
+    weight = 0
+
+    def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
+        with _starting():
+            return pool.submit(languages_of, chunk, job, frozenset(known)).result
+
     try:
-        for chunk, languages in _chained(first, ahead):
-            running.append(pool.submit(judge_chunk, chunk, job, languages))
-            if len(running) > 2 * workers:
-                yield running.popleft().result()
+        for chunk, languages in _told(work, tell, workers - 1):
+            weight += chunk.size
+            with _starting():
+                running.append((chunk.size, pool.submit(_judge, chunk, job, languages)))
+            del chunk
+            while running and (len(running) >= 2 * workers or weight > HEAVY or running[0][1].done()):
+                size, batch = running.popleft()
+                weight -= size
+                yield batch.result()
         while running:
-            yield running.popleft().result()
+            yield running.popleft()[1].result()
+        pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
     except BrokenProcessPool:
         raise StresstestError(
             "A worker process was killed, perhaps for lack of memory.",
@@ -59,21 +98,87 @@ def _parallel(first: list[Work], ahead: Iterator[Work], job: Job, workers: int) 
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _chained(first: list[Work], ahead: Iterator[Work]) -> Iterator[Work]:
+def _told(work: Iterator[Work], tell: _Tell, look: int) -> Iterator[tuple[Chunk, Mapping[Group, str]]]:
+    """Chunks, each with what is known of its groups' languages by then, whoever tells it and when.
+
+    look: chunks that are read ahead, so that nobody has to wait for a language.
+    """
+    known: Languages = {}
+    waiting: deque[tuple[Chunk, Callable[[], Languages] | None]] = deque()
+    ended = False
+    while waiting or not ended:
+        found = next(work, None)
+        ended = found is None
+        if found is not None:
+            waiting.append((found[0], tell(found[0], known) if found[1] else None))
+        if waiting and (ended or len(waiting) > look):
+            chunk, telling = waiting.popleft()
+            if telling is not None:
+                known = {**telling(), **known}
+            yield chunk, known
+
+
+def _chained(first: deque[Work], ahead: Iterator[Work]) -> Iterator[Work]:
+    """All of them, none held longer than it must be."""
     while first:
-        yield first.pop(0)
+        yield first.popleft()
     yield from ahead
 
 
-def _context() -> multiprocessing.context.BaseContext:
-    """Workers come from a clean server process: forking this one would copy its threads' locks."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+def _context(workers: int) -> multiprocessing.context.BaseContext:
+    """Workers come from a clean process: forking this one would copy its threads' locks."""
+    if workers < SHARING or "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["stresstest.workflows.scan_preload"])
+    context.set_forkserver_preload([_PRELOAD])
     return context
 
 
-def _quietly() -> None:
-    """Ctrl-C goes to every process of the terminal; only the parent answers it."""
+def trim() -> None:
+    """Give freed memory back to the system, where the C library can."""
+    with contextlib.suppress(OSError, TypeError):
+        give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if give_back is not None:
+            give_back(0)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Around whatever may start processes. Ctrl-C goes to every process of the terminal, and only this one
+    answers it: what is started here inherits that it does not hear it, and this one hears it a moment later.
+    The main module, which is the whole command line, is not loaded again in every worker.
+    """
+    before = None
+    if hasattr(signal, "pthread_sigmask"):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _judge(chunk: Chunk, job: Job, languages: Mapping[Group, str]) -> Batch:
+    """In a worker: what judging needed for a moment does not stay with it."""
+    batch = judge_chunk(chunk, job, languages)
+    if next(_judged) % _TRIMMED == 0:
+        trim()
+    return batch
+
+
+def _ready() -> None:
+    """Where nothing is inherited, Ctrl-C is left to the parent here. Models are loaded now."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_the_parent, daemon=True).start()
+    importlib.import_module(_PRELOAD)
+
+
+def _leave_with_the_parent() -> None:
+    """A parent that is killed ends no worker: each would wait for work, with its models, for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)

@@ -45,6 +45,6 @@ def judged_records(
 
 def _keeping(files: Sequence[str], job: Job, kept: deque[Chunk]) -> Iterator[Work]:
     """Chunks as `scan` hands them out; each is kept until its verdicts come back."""
-    for chunk, languages in work(files, job):
+    for chunk, head in work(files, job):
         kept.append(chunk)
-        yield chunk, languages
+        yield chunk, head

@@ -16,6 +16,10 @@ from stresstest.threshold.recorded import RecordedSample, certify_recorded, leng
 from stresstest.workflows.scan_judge import Group
 
 MOST_GROUPS = 5_000
+MOST_KEPT = 200_000
+"""Outputs kept of all groups together, 57 bytes each: beyond that the largest group is thinned."""
+_COUNTED = 4_096
+"""Requests after which the kept outputs are counted."""
 _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 
@@ -132,12 +136,23 @@ class Tallies:
                 )
             tally = self._groups[judged.group] = Tally()
         tally.add(judged)
+        if self.requests % _COUNTED == 0:
+            self._bound()
         if judged.shown is not None and self._show:
             entry = (judged.shown.score, judged.shown.wasted, -self.requests, judged.shown)
             if len(self._worst) < self._show:
                 heapq.heappush(self._worst, entry)
             else:
                 heapq.heappushpop(self._worst, entry)
+
+    def _bound(self) -> None:
+        samples = [tally.sample for tally in self._groups.values()]
+        kept = sum(map(len, samples))
+        while kept > MOST_KEPT:
+            largest = max(samples, key=len)
+            kept -= len(largest)
+            largest.thin()
+            kept += len(largest)
 
     @property
     def worst(self) -> tuple[Shown, ...]:

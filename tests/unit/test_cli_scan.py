@@ -97,13 +97,14 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> No
     [
         (None, (), 2, "cannot be read"),
         ("", (), 4, "no answer to judge"),
-        ("nonsense\n", (), 4, "--field response=path.to.text"),
+        ("nonsense\n", (), 4, "1 line is damaged; see above. Map your own layout with --field response="),
         ("nonsense\n", ("--strict",), 2, "a.jsonl:1: not JSON"),
         ('{"text": "x"}\n', ("--field", "respons=a"), 2, "Did you mean 'response'"),
         ('{"text": "x"}\n', ("--lang", "klingon"), 2, "--lang 'klingon'"),
         ('{"text": "x"}\n', ("--rigor", "fast"), 2, "quick, standard, strict"),
         ('{"text": "x"}\n', ("--margin", "150%"), 2, "share"),
         ('{"text": "x"}\n', ("--out", "absent/out.jsonl"), 2, "cannot be written"),
+        ('{"text": "x"}\n', ("--out", "/dev/full"), 2, "--out /dev/full cannot be written: No space left"),
         ('{"text": "x"}\n', ("--tokenizer", "absent.json"), 2, "--tokenizer"),
         ('{"text": "x"}\n', ("-", "-"), 2, "only once"),
     ],
@@ -134,7 +135,36 @@ def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path, 
     assert group["language_sources"]["other language than the group's"] == 1
     shown = " ".join(called("scan", path).stdout.split())
     assert "Empty answers: 2." in shown
-    assert "nothing degenerates; 1 in another language than the group's" in shown
+    assert "nothing degenerates; 1 answer in another language than the group's" in shown
+
+
+def test_what_was_asked_for_and_cannot_be_told_is_said(tmp_path: Path, called: Called) -> None:
+    """A key without lengths must not look like an answer to --by-length."""
+    path = write(tmp_path / "a.jsonl", corpus(8))
+    shown = " ".join(called("scan", path, "--by-length", "model").stdout.split())
+    assert "--by-length model: no group has answers of two requested lengths" in shown
+
+
+def test_the_table_is_ready_to_paste(tmp_path: Path, called: Called) -> None:
+    """No blanks at the ends of its lines; all groups together, and how much was read, stand below."""
+    path = write(tmp_path / "a.jsonl", corpus(40))
+    shown = called("scan", path, "--group-by", "model").stdout
+    assert [line for line in shown.splitlines()[:3] if line != line.rstrip()] == []
+    assert "All 2 groups: 40 requests, 5 degenerate (12.50 %); 0." in shown
+
+
+def test_ctrl_c_before_anything_was_judged_promises_nothing(
+    tmp_path: Path, called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 130 and a sentence that says that there is nothing."""
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stresstest.workflows.scan_pool.judge_chunk", stopped)
+    done = called("scan", write(tmp_path / "a.jsonl", corpus(2)))
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "nothing was judged yet" in done.stderr
 
 
 def test_units_are_told_of_the_groups_that_have_them(tmp_path: Path, called: Called) -> None:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stresstest.detectors.screen import OPEN_TAIL
 from stresstest.errors import UsageError
-from stresstest.model.scanned import Extent, ScanResult
-from stresstest.records import Damaged, Mapped, Record, parse_fields, source
+from stresstest.model import RIGORS, SymptomKind
+from stresstest.model.scanned import Extent, Judged, ScanResult
+from stresstest.records import Chunk, Damaged, Mapped, Record, parse_fields, source
 from stresstest.workflows import scan_pool
 from stresstest.workflows.scan import ScanSettings, scan
-from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Job, judge_records
+from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Group, Job, judge_records
+from stresstest.workflows.scan_languages import Languages
+from stresstest.workflows.scan_tally import Tallies
 from tests.unit.test_panel import LOOP, story
 
 LOOPING = f" {LOOP}" * 30
@@ -90,6 +101,124 @@ def test_any_number_of_workers_gives_the_same(tmp_path: Path, monkeypatch: pytes
     results = [run(path, workers=n, out=str(out)) for n, out in enumerate(outs, 1)]
     assert outs[0].read_bytes() == outs[1].read_bytes()
     assert results[0].groups == results[1].groups
+
+
+@pytest.mark.parametrize(("workers", "heavy"), [(2, 1), (3, scan_pool.HEAVY)])
+def test_workers_tell_the_groups_languages_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, heavy: int
+) -> None:
+    """What a group is written in is told by whoever is free, file by file, with the same outcome: from fresh
+    processes and from forked ones, with many chunks handed out and with one at a time."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(scan_pool, "HEAVY", heavy)
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. "
+    rows = corpus(24)
+    rows += [{"model": "c", "text": italian.replace("calmo", f"calmo {n}") * 3} for n in range(8)]
+    files = [write(tmp_path / f"{n}.jsonl", rows[n::4]) for n in range(4)]
+    job = Job(Mapped(keys=("model",)), ("model",))
+    alone, together = (run(*files, job=job, workers=n) for n in (1, workers))
+    assert alone.groups == together.groups
+    assert {group.key["model"]: set(group.languages) for group in alone.groups}["c"] == {"it"}
+
+
+def test_who_only_counts_holds_no_language_model(tmp_path: Path) -> None:
+    """Memory is bounded by the workers: this process neither loads models nor starts itself again in them."""
+    path = write(tmp_path / "a.jsonl", corpus(24))
+    code = (
+        "import sys\n"
+        "from stresstest.records import source\n"
+        "from stresstest.workflows.scan import ScanSettings, scan\n"
+        "from tests.unit.test_scan import Heard\n"
+        "if __name__ != '__main__': raise SystemExit('loaded again')\n"
+        "source.CHUNK_BYTES = 4000\n"
+        f"print(scan(ScanSettings(files=({path!r},), workers=2), Heard()).requests)\n"
+        "print(sorted({'py3langid', 'langdetect'} & set(sys.modules)))\n"
+    )
+    script = tmp_path / "counting.py"
+    script.write_text(code, encoding="utf-8")
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, check=False)
+    assert done.stdout == "24\n[]\n", done.stderr
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int) -> None:
+    """Out of memory or `kill -9`: no process with models in it may stay behind, fresh or forked."""
+    code = (
+        "import multiprocessing as mp\n"
+        "from stresstest.records import Chunk\n"
+        "from stresstest.workflows.scan_judge import Job\n"
+        "from stresstest.workflows.scan_pool import judged\n"
+        "work = ((Chunk('a', ((1, b'{}'),)), False) for _ in iter(int, 1))\n"
+        f"for n, _ in enumerate(judged(work, Job(), {workers})):\n"
+        "    if n == 3: print(*(child.pid for child in mp.active_children()), flush=True)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        children = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(children) == workers
+    ended = time.monotonic() + 60
+    while any(map(_runs, children)) and time.monotonic() < ended:
+        time.sleep(0.05)
+    assert not any(map(_runs, children))
+
+
+def _runs(pid: int) -> bool:
+    """A process that nobody has waited for yet does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return not stat.rpartition(")")[2].startswith(" Z")
+
+
+def test_started_processes_do_not_hear_ctrl_c() -> None:
+    """Not even while they load: the mask is inherited. Afterwards this process hears it as before."""
+    main = sys.modules["__main__"]
+    with scan_pool._starting():
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert sys.modules["__main__"] is main
+
+
+@given(sizes=st.lists(st.integers(0, 4), max_size=6), look=st.integers(0, 5))
+def test_reading_ahead_changes_no_language(sizes: list[int], look: int) -> None:
+    """Every chunk once, in order, with what the files up to its own have told; the first to tell counts."""
+    chunks = [(n, i) for n, size in enumerate(sizes) for i in range(size)]
+    works = iter([(Chunk(f"{n}.{i}", ()), i == 0) for n, i in chunks])
+
+    def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
+        file = int(chunk.source.split(".")[0])
+        told = {("all",): f"l{file}", (str(file),): "it"}
+        return lambda: {group: language for group, language in told.items() if group not in known}
+
+    found = list(scan_pool._told(works, tell, look))
+    assert [chunk.source for chunk, _ in found] == [f"{n}.{i}" for n, i in chunks]
+    first = chunks[0][0] if chunks else 0
+    for (n, _), (_, languages) in zip(chunks, found, strict=True):
+        seen = {m for m, _ in chunks if m <= n}
+        assert languages == {("all",): f"l{first}", **{(str(m),): "it" for m in seen}}
+
+
+def test_all_groups_together_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many groups must not keep many times what one may: the largest is thinned, and every rate stands."""
+    monkeypatch.setattr("stresstest.workflows.scan_tally.MOST_KEPT", 100)
+    monkeypatch.setattr("stresstest.workflows.scan_tally._COUNTED", 10)
+    tallies = Tallies(("model",), 0)
+    for n in range(1000):
+        group = "large" if n % 4 else str(n % 3)
+        failing = SymptomKind.LOOP if n % 5 == 0 else None
+        onset = 7 if failing else None
+        tallies.add(Judged(str(n), (group,), Extent(50, 6 if failing else 50, onset), symptom=failing))
+    results = {group.key["model"]: group for group in tallies.results(RIGORS["quick"], 0.1, by_length=False)}
+    assert sum(group.sampled or group.requests for group in results.values()) <= 110
+    assert (results["large"].requests, results["large"].degenerate) == (750, 150)
+    assert results["large"].sampled
 
 
 def test_damage_is_counted_named_and_never_fatal_unless_strict(tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""py3langid and langdetect as their authors made them, with the same answers from a seventh of the memory.
+
+Loaded by themselves they take 83 and 63 MB in every process. Most rows of py3langid's automaton are alike in
+most places, so rows are cut into blocks that are kept once; of its table of letters by language only the
+languages asked for are kept. langdetect keeps a number for each of 55 languages beside every n-gram, most of
+them zero; here the others are kept. Imported when the first passage is judged: both libraries are heavy.
+"""
+
+from __future__ import annotations
+
+import copy
+from array import array
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from langdetect import detector_factory
+from numpy.typing import NDArray
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+_BLOCK = 16
+"""Places of a row in a block: 39 MB of rows become 6 MB of blocks and of places where they stand."""
+_EXPANDED = 2_000
+"""N-grams whose numbers are kept written out, 500 bytes each: most of a text's are among its last ones."""
+
+
+class Identifier(LanguageIdentifier):  # type: ignore[misc]
+    """py3langid over some languages. Scores are the library's own: only the automaton is walked otherwise."""
+
+    __slots__ = ("_blocks", "_places")
+
+    @classmethod
+    def load(cls) -> Identifier:
+        """The library's model, its probabilities normalised."""
+        found: Identifier = cls.from_model_file(MODEL_FILE, norm_probs=True)
+        rows = np.frombuffer(found.tk_nextmove, np.dtype(found.tk_nextmove.typecode)).reshape(-1, _BLOCK)
+        first, which = _alike(rows)
+        found._blocks = array("I", rows[first].astype(np.uintc).tobytes())
+        found._places = array("I", (which * _BLOCK).astype(np.uintc).tobytes())
+        found._rowbase = array("I", (np.asarray(found.tk_row, np.uintc) * (256 // _BLOCK)).tobytes())
+        found.tk_output = array("i", found.tk_output)
+        found.tk_nextmove = found.tk_row = None
+        return found
+
+    def only(self, languages: frozenset[str]) -> Identifier:
+        """The same for some of its languages; what belongs to others is not kept."""
+        found = copy.copy(self)
+        found.set_languages(languages)
+        found._full_model = found.nb_ptc, found.nb_pc, found.nb_classes
+        return found
+
+    def _raw_score(self, text: bytes) -> Any:
+        visits = self._visits(text)
+        if visits:
+            return self._sparse_score(visits, self.nb_ptc)
+        return np.zeros(len(self.nb_classes), np.float32)
+
+    def _visits(self, text: bytes) -> Counter[int]:
+        """How often each feature of the model stands in the text."""
+        blocks, places, rows, features = self._blocks, self._places, self._rowbase, self.tk_output
+        state = 0
+        found = []
+        for letter in text:
+            state = blocks[places[rows[state] + (letter >> 4)] + (letter & 15)]
+            feature = features[state]
+            if feature >= 0:
+                found.append(feature)
+        return Counter(found)
+
+
+def _alike(rows: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(the first of each kind of row, which kind each row is of)."""
+    factors = np.random.Generator(np.random.PCG64(3)).integers(0, 1 << 63, rows.shape[1], np.uint64)
+    names = np.zeros(len(rows), np.uint64)
+    for column, factor in zip(rows.T, factors, strict=True):
+        names += column.astype(np.uint64) * factor
+    _, first, which = np.unique(names, return_index=True, return_inverse=True)
+    if not all(np.array_equal(column[first][which], column) for column in rows.T):
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+class Labels:
+    """The languages of py3langid's model, and its identifiers: whole only while one is made of it."""
+
+    def __init__(self, usual: frozenset[str]) -> None:
+        whole = Identifier.load()
+        self.all = frozenset(whole.labels)
+        self._usual = whole.only(usual & self.all)
+        self._languages = usual & self.all
+
+    def over(self, languages: frozenset[str]) -> Identifier:
+        """The identifier over those of the languages that the model has. Rare ones are read from the file."""
+        languages &= self.all
+        return self._usual if languages == self._languages else Identifier.load().only(languages)
+
+
+class _Rows(dict[str, int]):
+    """N-gram → its number for each language, as langdetect looks them up; zeros are filled in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size = 0
+        self._starts = array("I")
+        self._languages = array("B")
+        self._values = array("d")
+        self._expanded: dict[str, list[float]] = {}
+
+    def __getitem__(self, gram: str) -> list[float]:  # type: ignore[override]
+        row = self._expanded.get(gram)
+        if row is None:
+            row = [0.0] * self._size
+            place = super().__getitem__(gram)
+            for i in range(self._starts[place], self._starts[place + 1]):
+                row[self._languages[i]] = self._values[i]
+            if len(self._expanded) >= _EXPANDED:
+                self._expanded.clear()
+            self._expanded[gram] = row
+        return row
+
+    def fill(self, grams: array[int], languages: array[int], values: array[float], size: int) -> None:
+        """Take triples of (place of an n-gram, language, its number), in any order."""
+        order = np.argsort(np.asarray(grams), kind="stable")
+        counts = np.bincount(np.asarray(grams), minlength=len(self))
+        self._size = size
+        self._starts = array("I", np.concatenate(([0], np.cumsum(counts))).astype(np.uintc).tobytes())
+        self._languages = array("B", np.asarray(languages)[order].tobytes())
+        self._values = array("d", np.asarray(values)[order].tobytes())
+
+
+class Profiles(detector_factory.DetectorFactory):  # type: ignore[misc]
+    """langdetect's profiles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.word_lang_prob_map = _Rows()
+        self._triples = array("I"), array("B"), array("d")
+
+    def load_profile(self, profile_directory: str) -> None:
+        super().load_profile(profile_directory)
+        self.word_lang_prob_map.fill(*self._triples, len(self.langlist))
+        del self._triples
+
+    def add_profile(self, profile: Any, index: int, langsize: int) -> None:  # noqa: ARG002  the library passes it
+        """One language's frequencies, as shares of all n-grams of their length."""
+        self.langlist.append(profile.name)
+        places = self.word_lang_prob_map
+        grams, languages, values = self._triples
+        for gram, frequency in profile.freq.items():
+            place = places.setdefault(gram, len(places))
+            if 1 <= len(gram) <= 3:
+                grams.append(place)
+                languages.append(index)
+                values.append(1.0 * frequency / profile.n_words[len(gram) - 1])
+
+
+@lru_cache(maxsize=1)
+def profiles() -> Profiles:
+    """Loaded once."""
+    found = Profiles()
+    found.load_profile(detector_factory.PROFILES_DIRECTORY)
+    return found
+
+
+def votes(text: str) -> list[Any]:
+    """langdetect's ``detect_langs``, seeded: unseeded it draws its n-grams at random and contradicts itself.
+
+    Raises LangDetectException where there is nothing to go by.
+    """
+    factory = profiles()
+    factory.set_seed(0)
+    detector = factory.create()
+    detector.append(text)
+    found: list[Any] = detector.get_probabilities()
+    return found
