@@ -24,8 +24,9 @@ _SHIFT = np.uint64(64 - _BITS)
 _WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+")
 _LONGEST = 128
 """UTF-16 units of a word that are looked at."""
-OWN, STRANGE, USED = 1, 2, 4
-"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too."""
+OWN, STRANGE, USED, LONE = 1, 2, 4, 8
+"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too; one
+letter, which formulas are full of."""
 UNIT = 1000
 """The evidence is counted in thousandths, rounded up."""
 
@@ -71,7 +72,8 @@ class WordTable:
             tags[place] = seen.words[i]
             self._letters[place], self._grammar[place] = math.ceil(letters * UNIT), math.ceil(grammar * UNIT)
             own = OWN if users == (self._language,) else 0
-            self._flags[place] = own | (USED if self._language in users else STRANGE if users else 0)
+            lone = LONE if len(word) == 1 else 0
+            self._flags[place] = own | lone | (USED if self._language in users else STRANGE if users else 0)
 
 
 @lru_cache(maxsize=16)
