@@ -96,8 +96,8 @@ class Words:
 
     @cached_property
     def _said(self) -> tuple[list[int], list[int]]:
-        word = {text: each.word for text, each in self.marks.items()}
-        figure = {text: each.figure for text, each in self.marks.items()}
+        word = {text: int(each.word) for text, each in self.marks.items()}
+        figure = {text: int(each.figure) for text, each in self.marks.items()}
         totals = (accumulate(map(which.__getitem__, self.words)) for which in (word, figure))
         words, figures = map(list, totals)
         return words, figures

@@ -97,6 +97,8 @@ def _again(
 
 def _may_be_foreign(text: str, seen: Foreign, spec: PanelSpec) -> bool:
     """Whether language drift or gibberish, asked where they are suspected, say anything."""
+    if seen.plain:
+        return True
     if seen.gibberish and seen.passages == text:
         return listened(text, spec, _both)
     if seen.gibberish and listened(text, spec, _gibberish):

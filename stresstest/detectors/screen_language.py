@@ -45,6 +45,8 @@ WHOLE_SHARE = 0.1
 FEW_OWN = 3
 BEYOND, SENTENCE_BEYOND = 6, 16
 """Letters of other scripts: fewer are names and formulas; so many may be a sentence."""
+PLAIN_BEYOND = 0.4
+"""Letters of other scripts a piece, from which on there is nothing to be asked before the panel is."""
 _BROKEN = ("\ufffd", "Ã", "â€")
 """Marks of a text that was decoded wrongly."""
 NEAR = 0.8
@@ -59,10 +61,11 @@ _REACH = 300
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """What the language screen says of one text. gibberish: may there be any? passages: the sentences that
-    may be foreign, one after the other; "" for none."""
+    may be foreign, one after the other; "" for none. plain: much of it is in another script."""
 
     gibberish: bool
     passages: str
+    plain: bool = False
 
 
 def suspect_language(seen: Features, wanted: str | None) -> list[Foreign]:
@@ -79,8 +82,11 @@ def suspect_language(seen: Features, wanted: str | None) -> list[Foreign]:
     gibberish = suspect_gibberish(seen, letters, grammar) | (seen.beyond >= BEYOND)
     found = _suspicious(seen, own, flags, letters)
     foreign = [Foreign(bool(strange), "") for strange in gibberish]
+    plain = seen.beyond >= PLAIN_BEYOND * seen.counts
     for i, text in enumerate(seen.texts):
-        if whole[i] or (not text.isascii() and any(mark in text for mark in _BROKEN)):
+        if plain[i]:
+            foreign[i] = everything[i] = Foreign(True, text, True)
+        elif whole[i] or (not text.isascii() and any(mark in text for mark in _BROKEN)):
             foreign[i] = everything[i]
     for i, suspicious, others in found:
         if foreign[i] is not everything[i]:

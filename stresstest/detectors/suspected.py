@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stresstest.detectors.asking import asked
@@ -36,7 +37,7 @@ class Suspicion:
 
     def readers(self, spec: PanelSpec) -> tuple[Reader, ...]:
         """The repetition detectors that may find something."""
-        suspected: tuple[tuple[bool, type[Reader]], ...] = (
+        suspected: tuple[tuple[bool, Callable[[PanelSpec], Reader]], ...] = (
             (self.loop, LoopReader),
             (self.near_loop, NearLoopReader),
             (self.flood, FloodingReader),
