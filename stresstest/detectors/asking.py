@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from stresstest.detectors.base import Detector, PanelSpec, Reader
@@ -31,14 +30,11 @@ def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | No
     return any(detector.symptoms() for detector in detectors)
 
 
-def asked(detectors: Sequence[Detector], tokens: Sequence[Token], finish_reason: str | None) -> int | None:
+def asked(readers: Sequence[Reader], texts: Sequence[str], finish_reason: str | None) -> int | None:
     """After the last token: 0 for any symptom, else the oldest open candidate's first token, or None."""
-    for detector in detectors:
-        if isinstance(detector, Reader):
-            detector.read(tokens)
-        else:
-            deque(map(detector.update, tokens), maxlen=0)
-        detector.finish(finish_reason)
-    if any(detector.symptoms() for detector in detectors):
+    for reader in readers:
+        reader.read(texts)
+        reader.finish(finish_reason)
+    if any(reader.symptoms() for reader in readers):
         return 0
-    return min((at for detector in detectors if (at := detector.open_from) is not None), default=None)
+    return min((at for reader in readers if (at := reader.open_from) is not None), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from stresstest.model import Symptom, Token
 
@@ -42,9 +42,8 @@ class Detector(Protocol):
         """All symptoms so far, in order of onset; a symptom's onset never changes once reported."""
 
 
-@runtime_checkable
-class Reader(Protocol):
+class Reader(Detector, Protocol):
     """A detector that can take a whole answer at once, many times faster."""
 
-    def read(self, tokens: Sequence[Token]) -> None:
-        """All tokens of an answer without reasoning, instead of `update` with each."""
+    def read(self, texts: Sequence[str]) -> None:
+        """The texts of all tokens, without ids or reasoning, instead of `update` with each token."""

@@ -64,13 +64,17 @@ class CodeLines:
     def _read(self) -> None:
         *whole, rest = "".join(self._unread).split("\n")
         self._unread.clear()
-        for part in whole:
-            line, self._line = self._line + part, ""
-            fence = _FENCE.match(line)
+        if whole:
+            whole[0] = self._line + whole[0]
+            self._line = ""
+        lasting: deque[str] = deque(maxlen=_LAST)
+        for line in whole:
+            fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
             if fence is not None and "```" not in line[fence.end() :].lstrip("`"):
                 self._fenced = not self._fenced
-            elif line.strip():
-                self._last.append(_CODE.match(line) is not None)
-                self._prose.append(_PROSE.match(line) is not None)
+            elif line and not line.isspace():
+                lasting.append(line)
+        self._last.extend(_CODE.match(line) is not None for line in lasting)
+        self._prose.extend(_PROSE.match(line) is not None for line in lasting)
         # A line without end is not code, and is not copied again and again.
         self._line = (self._line + rest)[:_KEPT]

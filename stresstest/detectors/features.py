@@ -15,14 +15,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from stresstest.detectors.flooding import is_symbol
 from stresstest.detectors.marks import ALONE, LONGEST_PIECE, mark
+from stresstest.detectors.marks import WORD as MARKED
 from stresstest.detectors.panel import text_tokens
 from stresstest.detectors.windows import Flags, Hashes, Indices, owners
 
 _BLANK, WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
 """Kinds of characters. STOP ends sentences, JOINT joins words; LOW is the second half of a pair."""
-_KIND, _DIGIT, _BEYOND, _CAPITAL, _JOIN = 7, 8, 16, 32, 64
-"""Bits of a character's class: its kind; a digit; a letter of no Latin script; a capital; an underscore."""
+_KIND, _DIGIT, _BEYOND, _CAPITAL, _JOIN, _SYMBOL = 7, 8, 16, 32, 64, 128
+"""Bits of a character's class: its kind; a digit; a letter of no Latin script; a capital; an underscore; a
+sign that floods as words do, or half of one that may."""
 _GREEK = (0x370, 0x3FF)
 _EMOJI = (0xD83C, 0xD83D, 0xD83E)
 """First halves of the pairs that are signs, with few exceptions."""
@@ -37,8 +40,9 @@ class Features:
     at: which pieces are words; words: their hashes; starts: the unit at which each begins; closes: fences
     among the words; figures, capital: words that begin with a digit, with a capital.
     Of each text: counts: pieces as `text_tokens` counts them; cut: those that are more pieces of a word
-    longer than a piece may be; beyond: letters of no Latin script, lone Greek ones left out; wide: whether
-    it may have letters of more than 16 bits; joined: underscores, which join what are two words for others.
+    longer than a piece may be; symbols: emoji and the like, at most; beyond: letters of no Latin script, lone
+    Greek ones left out; wide: whether it may have letters of more than 16 bits; joined: underscores, which
+    join what are two words for others.
     """
 
     texts: Sequence[str]
@@ -55,6 +59,7 @@ class Features:
     capital: Flags
     counts: Indices
     cut: Indices
+    symbols: Indices
     beyond: Indices
     wide: Flags
     joined: Indices
@@ -106,8 +111,22 @@ def _tables() -> tuple[NDArray[np.uint8], Hashes, Hashes]:
     for n, char in enumerate(every):
         beyond = _BEYOND if n >= 0x250 and char.isalpha() else 0
         classes[n] |= beyond | (_CAPITAL if char.isupper() else 0) | (_DIGIT if digits[n] else 0)
+        classes[n] |= _SYMBOL if classes[n] & _KIND == _LOW or is_symbol(char) else 0
     classes[ord("_")] |= _JOIN
     return classes, left, right
+
+
+def word_starts(text: str) -> list[int]:
+    """The character at which each word begins, as the near-loop detector cuts them (`marks.WORD`)."""
+    codes, _ = _codes([text])
+    if len(codes) != len(text) + 1:
+        return [match.start() for match in MARKED.finditer(text)]
+    marks = _tables()[0].take(codes.astype(np.intp))
+    kinds = marks & np.uint8(_KIND)
+    inside = (kinds == WORD) & ((marks & _JOIN) == 0)
+    begin = inside.copy()
+    begin[1:] &= ~inside[:-1]
+    return np.flatnonzero(begin | (kinds == _ALONE)).tolist()
 
 
 def features(texts: Sequence[str]) -> Features:
@@ -157,6 +176,7 @@ def features(texts: Sequence[str]) -> Features:
         capital=(found & _CAPITAL) != 0,
         counts=_counts(texts, kinds, fences, begins, cut, wide),
         cut=cut,
+        symbols=_each((marks & _SYMBOL) != 0, begins),
         beyond=_beyond(codes, marks, begins),
         wide=wide,
         joined=_each((marks & _JOIN) != 0, begins),

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from math import ceil
 from typing import NamedTuple
 
 from stresstest.detectors.base import PanelSpec
@@ -41,9 +42,10 @@ labels, answers, moves. It floods from `UNCOUNTED` words on, as what is asked fo
 OPEN_WORDS = 24
 """A flooded tail of so many words may yet become a flooded window."""
 
-_LEAVE_SHARE = 0.5
-_MOST_DISTINCT = int(WINDOW * (1 - SHARE)) + FEW
-_WORD, _FIGURE, _OTHER, _BREAK = 1, 2, 0, 3
+LEAVE_SHARE = 0.5
+OWNED = ceil(WINDOW * SHARE)
+MOST_DISTINCT = WINDOW - OWNED + FEW
+WORD, FIGURE, _OTHER, BREAK = 1, 2, 0, 3
 _BREAKS = frozenset("\n,;،、，")
 _SIGNS = frozenset("\\{}<>$_^=")
 _DRAWN = re.compile("[\u2190-\u23ff\u2500-\u25ff\u2800-\u28ff\u2b1b\u2b1c\U0001f7e5-\U0001f7eb]")
@@ -51,7 +53,7 @@ _DRAWN = re.compile("[\u2190-\u23ff\u2500-\u25ff\u2800-\u28ff\u2b1b\u2b1c\U0001f
 
 
 @dataclass(slots=True)
-class _Flood:
+class Flood:
     """due: how many of its words are as requested; it is a symptom beyond them, and open until then."""
 
     words: frozenset[str]
@@ -82,13 +84,12 @@ class FloodingDetector:
         self._figures = 0
         self._tokens = 0
         self._breaks = 0
-        self._window: deque[tuple[str, int, int, int, int]] = (
-            deque()
-        )  # the fields of `_Word`: plain is quicker
+        # The fields of `_Word`: plain tuples are quicker.
+        self._window: deque[tuple[str, int, int, int, int]] = deque()
         self._counts: dict[str, int] = {}
         self._kinds: dict[str, tuple[int, str]] = {}
-        self._floods: list[_Flood] = []
-        self._current: _Flood | None = None
+        self._floods: list[Flood] = []
+        self._current: Flood | None = None
         self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
 
     def update(self, token: Token) -> None:
@@ -97,19 +98,19 @@ class FloodingDetector:
         text = token.text
         known = self._kinds.get(text)
         if known is None:
-            known = self._kinds[text] = _kind(text)
+            known = self._kinds[text] = kind_of(text)
         kind, word = known
         if kind == _OTHER:
             if word:
                 self._tokens += 1
             return
-        if kind == _BREAK:
+        if kind == BREAK:
             self._breaks += 1
             if word:
                 self._tokens += 1
             return
         self._tokens += 1
-        if kind == _FIGURE:
+        if kind == FIGURE:
             self._figures += 1
             return
         counts, window = self._counts, self._window
@@ -123,7 +124,7 @@ class FloodingDetector:
                 counts[old] -= 1
         if self._current is not None:
             self._follow(self._current, word)
-        elif len(counts) <= _MOST_DISTINCT and len(window) == WINDOW:
+        elif len(counts) <= MOST_DISTINCT and len(window) == WINDOW:
             self._judge()
 
     def finish(self, finish_reason: str | None) -> None:
@@ -155,7 +156,7 @@ class FloodingDetector:
         if not few or self._typographic(words):
             return
         first = _stretch(words, few)
-        flood = _Flood(few, words[first].position, self._position, self._position, WINDOW - first)
+        flood = Flood(few, words[first].position, self._position, self._position, WINDOW - first)
         self._current = flood
         asked = self._requests.words(few)
         if asked is not None:
@@ -164,7 +165,7 @@ class FloodingDetector:
             flood.due = UNCOUNTED
         self._report(flood)
 
-    def _report(self, flood: _Flood) -> None:
+    def _report(self, flood: Flood) -> None:
         """A flood is a symptom as soon as it is more than was requested."""
         if flood.count >= flood.due:
             flood.due, flood.alarm = 0, self._position
@@ -182,48 +183,45 @@ class FloodingDetector:
         breaks = (after.breaks > word.breaks for word, after in pairwise(words))
         return sum(breaks) >= LISTED_SHARE * (len(words) - 1)
 
-    def _follow(self, flood: _Flood, word: str) -> None:
+    def _follow(self, flood: Flood, word: str) -> None:
         """A flood goes on until its words no longer make half of the window."""
         if word in flood.words:
             flood.last = self._position
             flood.count += 1
             if flood.due:
                 self._report(flood)
-        elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * _LEAVE_SHARE:
+        elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * LEAVE_SHARE:
             flood.standing = False
             self._current = None
 
 
-def _kind(text: str) -> tuple[int, str]:
+@lru_cache(1 << 15)
+def kind_of(text: str) -> tuple[int, str]:
     """A token's part: a word (folded), a figure, or neither. A lone letter of an alphabet is no word:
     answer keys and sequences are made of them; one ideograph is, and so is an emoji."""
     word = text.strip()
     if len(word) <= 1 and not _BREAKS.isdisjoint(text):
-        return _BREAK, word
+        return BREAK, word
     if any(ch.isdigit() or ch == "|" for ch in word):
-        return _FIGURE, word
+        return FIGURE, word
     if not _SIGNS.isdisjoint(word):
         return _OTHER, word
     letters = sum(ch.isalpha() for ch in word)
     if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
-        return _WORD, word.casefold()
+        return WORD, word.casefold()
     symbols = "" if word.isascii() or letters else _symbols(word)
-    return (_WORD, symbols) if symbols else (_OTHER, word)
-
-
-def symbols_in(text: str) -> int:
-    """How many emoji and the like, which flood as words do, a text has: a quick look, linear."""
-    return 0 if text.isascii() else sum(map(text.count, filter(_is_symbol, set(text))))
+    return (WORD, symbols) if symbols else (_OTHER, word)
 
 
 @lru_cache(1 << 13)
-def _is_symbol(char: str) -> bool:
+def is_symbol(char: str) -> bool:
+    """Whether it is an emoji or the like, which flood as words do."""
     return unicodedata.category(char) == "So" and not _DRAWN.match(char)
 
 
 def _symbols(text: str) -> str:
     """Its emoji and the like, without their modifiers; a run of one of them is that one."""
-    found = list(filter(_is_symbol, text))
+    found = list(filter(is_symbol, text))
     return found[0] if len(set(found)) == 1 else "".join(found)
 
 
@@ -252,7 +250,7 @@ def _stretch(words: list[_Word], few: frozenset[str]) -> int:
     return first
 
 
-def _symptom(flood: _Flood) -> Symptom:
+def _symptom(flood: Flood) -> Symptom:
     shown = ", ".join(f"“{word}”" for word in sorted(flood.words))
     return Symptom(
         kind=SymptomKind.FLOODING,

@@ -21,9 +21,11 @@ _EARLIER = 6
 """So many earlier occurrences are tried: a phrase may stand several times in one period."""
 _PLACES = (1.0, 0.8, 0.5)
 """Where in the text the probe ends."""
-_PERIODS, _CHARS, _SIGNS = 4, 4000, 12_000
+_PERIODS, _CHARS, _SIGNS = 2, 4000, 12_000
 """What is kept of the loop: periods, and characters with and without letters in it. Enough for every bound
-of the detectors, which are in copies and in tokens."""
+of the detectors, which are in tokens from the third copy on at the latest."""
+_BEHIND = 1000
+"""Of these characters so many stay behind the cut, so that the loop stands there for all to see."""
 _ENDLESS = re.compile(r"\w+")
 _WORTH = 2000
 """Fewer characters are not worth the trouble."""
@@ -65,8 +67,7 @@ def _shortened(text: str, end: int, period: int) -> Folded | None:
     spare = (stop - start - keep) // step * step
     if spare < _WORTH:
         return None
-    # The last period and a bit stay behind the cut, so that the loop stands there for all to see.
-    cut = start + keep - period - _CHARS // 4
+    cut = start + keep - _BEHIND
     return Folded(text[:cut] + text[cut + spare :], cut)
 
 

@@ -7,25 +7,31 @@ theirs does. A little slack is left for what the hashes join or cut otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.loop import OPEN_REPEATED, LoopDetector, bound
-from stresstest.detectors.near_loop import THIRD, NearLoopDetector
+from stresstest.detectors.loop import OPEN_REPEATED, bound
+from stresstest.detectors.near_loop import THIRD
+from stresstest.detectors.read_loop import LoopReader
+from stresstest.detectors.read_near_loop import NearLoopReader
 from stresstest.detectors.stretch import Stretch, Totals
+from stresstest.detectors.windows import Hashes, Indices
 
 SLACK = 4
 """Words less than a detector needs."""
 _NOTHING = PanelSpec()
 
 
-class LoopGlance(LoopDetector):
+class LoopGlance(LoopReader):
     """Runs as long as the bound, whatever they say."""
 
-    def __init__(self, pieces: list[int], again: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, pieces: Hashes, at: Indices, lag: Indices) -> None:
         super().__init__(_NOTHING)
-        self._seq = pieces
-        self._pass_over(again)
+        self._seq = pieces.tolist()
+        self._pass_over(pieces, at, lag)
+
+    @property
+    def enough(self) -> bool:
+        """Whether a run reached the bound."""
+        return self._enough
 
     @property
     def suspicious(self) -> bool:
@@ -37,15 +43,14 @@ class LoopGlance(LoopDetector):
         self._enough = True
 
 
-class NearLoopGlance(NearLoopDetector):
+class NearLoopGlance(NearLoopReader):
     """Copied stretches as long as the bounds, whatever they say."""
 
-    def __init__(self, words: list[int], says: list[bool], before: Mapping[int, int]) -> None:
+    def __init__(self, words: Hashes, says: list[bool], at: Indices, lag: Indices) -> None:
         super().__init__(_NOTHING)
-        self._spoken_at = says
-        self._written.seq = words
-        self._written.copied = bytearray(len(words))
-        self._pass_over(before, lambda n: (words[n], says[n], False, None))
+        seq = self._written.seq = words.tolist()
+        self._written.copied = bytearray(len(seq))
+        self._pass_over(at, lag, [], says, lambda n: (seq[n], says[n], False, None))
 
     @property
     def suspicious(self) -> bool:
@@ -56,7 +61,7 @@ class NearLoopGlance(NearLoopDetector):
         return Stretch(first, lag, n, Totals(), THIRD - 2 * SLACK, bound(lag) - SLACK)
 
     def _says(self, n: int) -> bool:
-        return self._spoken_at[n]
+        return self._counting[n]
 
     def _judge(self, n: int, stretch: Stretch, lag: int) -> None:
         del n, stretch, lag

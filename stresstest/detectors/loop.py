@@ -9,11 +9,9 @@ one period of one token and never "a 4-gram three times".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.reading import coded, stood_before
 from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -90,8 +88,6 @@ class LoopDetector:
     few at most). Memory: two integers a token.
     """
 
-    _enough = False
-
     def __init__(self, spec: PanelSpec) -> None:
         # Numbered units differ in their number: their count is not how often one text was asked for.
         self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
@@ -109,7 +105,7 @@ class LoopDetector:
         """Take the next output token."""
         if token.reasoning is not self._reasoning:
             self._barrier(token.reasoning)
-        key = _key(token)
+        key = key_of(token.text) if token.id is None else token.id
         code = self._codes.get(key)
         if code is None:
             code = self._codes[key] = len(self._texts)
@@ -123,33 +119,6 @@ class LoopDetector:
         self._index[gram] = n
         if last is not None:
             self._propose(n, n - last)
-
-    def read(self, tokens: Sequence[Token]) -> None:
-        """All tokens of an answer without reasoning at once, instead of :meth:`update` with each.
-
-        Only where a gram stands again there is anything to do: a candidate that stands is such a place, and
-        where the next token is none all candidates break.
-        """
-        texts = [token.text for token in tokens]
-        seq = self._seq = coded(map(_key, tokens))
-        first = dict(zip(reversed(seq), reversed(texts), strict=True))
-        self._texts += map(first.__getitem__, range(1, len(first) + 1))
-        self._pass_over(stood_before(seq, GRAM))
-
-    def _pass_over(self, again: Iterable[tuple[int, int]]) -> None:
-        """again: (n, where the gram up to n last stood), in order."""
-        seq, before = self._seq, -1
-        for n, last in again:
-            if self._active and n > before + 1:
-                self._drop(list(self._active))
-            if self._active:
-                self._advance(n, seq[n])
-            self._propose(n, n - last)
-            before = n
-            if self._enough:
-                return
-        if before < len(seq) - 1:
-            self._drop(list(self._active))
 
     def finish(self, finish_reason: str | None) -> None:
         """A loop that broke within the last few tokens of a lost or cut output still stands: fewer
@@ -288,5 +257,6 @@ class LoopDetector:
         )
 
 
-def _key(token: Token) -> int | str:
-    return (token.text.strip(" \t") or token.text) if token.id is None else token.id
+def key_of(text: str) -> str:
+    """What a token without an id is compared by."""
+    return text.strip(" \t") or text

@@ -21,14 +21,11 @@ The onset is where the sum last left zero, its maximum-likelihood estimate: the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.code_lines import CodeLines
 from stresstest.detectors.flooding import FEW, WINDOW
 from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
 from stresstest.detectors.marks import MarkReader, mark
-from stresstest.detectors.reading import Words, stood_before
 from stresstest.detectors.stretch import NearLoop, Stretch, Totals, akin
 from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.detectors.written import Entry, Written
@@ -82,8 +79,6 @@ class NearLoopDetector:
     word, the index of four-grams, and the distance from which each copied word was predicted.
     """
 
-    _enough = False
-
     def __init__(self, spec: PanelSpec) -> None:
         self._requests = Requests(spec.prompt_text, None if spec.unit_pattern else spec.units)
         self._reader = MarkReader(self._take)
@@ -99,7 +94,6 @@ class NearLoopDetector:
         self._spoken = self._figures = 0
         self._stretch = Stretch(0, 0, 0, Totals(), THIRD, MIN_REPEATED)
         self._circle = Stretch(0, 0, 0, Totals(), CIRCLES, MIN_REPEATED)
-        self._read: Words | None = None
         self._sum = self._third = self._circling = 0
         self._current: NearLoop | None = None
         self._found: list[NearLoop] = []
@@ -111,33 +105,6 @@ class NearLoopDetector:
             self._barrier(token.reasoning)
         self._reader.update(token.text, self._position)
         self._code.update(token.text)
-
-    def read(self, tokens: Sequence[Token]) -> None:
-        """All tokens of an answer without reasoning at once, instead of :meth:`update` with each.
-
-        Words that are new while nothing is being copied are passed over; where a word stands is asked of
-        few.
-        """
-        words = Words([token.text for token in tokens])
-        if not words.whole:
-            for token in tokens:
-                self.update(token)
-            return
-        self._read = words
-        self._written.fill(words)
-        marks, seq = words.marks, self._written.seq
-        self._pass_over(dict(stood_before(seq, GRAM)), lambda n: (seq[n], *marks[n][1:]))
-
-    def _pass_over(self, before: Mapping[int, int], entry: Callable[[int], Entry]) -> None:
-        """Go on where a four-gram stands again, and until nothing is copied any more, or it is `_enough`."""
-        n, end = 0, len(self._written.seq)
-        for known in (*before, end):
-            n = max(n, known)
-            while n < end and (n in before or self._lag or self._sum or self._circling):
-                self._go_on(n, entry(n), before.get(n))
-                n += 1
-                if self._enough:
-                    return
 
     def finish(self, finish_reason: str | None) -> None:
         """A near-loop that the output left some words ago no longer stands. The last word, which may be
@@ -270,16 +237,12 @@ class NearLoopDetector:
 
     def _stretched(self, n: int, first: int, lag: int) -> Stretch:
         """A copied stretch begins: what was counted up to the word at n is before it."""
-        before = None if self._read else self._counted(n)
-        return Stretch(first, lag, n, before, THIRD, bound(lag))
+        return Stretch(first, lag, n, self._counted(n), THIRD, bound(lag))
 
     def _counted(self, n: int) -> Totals:
         """What was counted up to the word at n, the last one."""
-        return (
-            Totals(self._spoken, self._figures, self._reader.signs)
-            if self._read is None
-            else self._read.counted(n)
-        )
+        del n
+        return Totals(self._spoken, self._figures, self._reader.signs)
 
     def _begin(self, n: int, first: int, lag: int) -> None:
         self._stretch = self._stretched(n, first, lag)
@@ -350,8 +313,6 @@ class NearLoopDetector:
 
     def _judge(self, n: int, stretch: Stretch, lag: int) -> None:
         """Enough was copied: a near-loop, or something to be looked at again later."""
-        if self._read is not None:
-            self._position = self._read.arrive(n, self._code)
         before = stretch.before or self._counted(stretch.noticed)
         said = Totals(*(now - then for now, then in zip(self._counted(n), before, strict=True)))
         text = self._written.text(n - lag + 1, n + 1)

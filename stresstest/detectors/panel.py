@@ -212,9 +212,14 @@ _token = lru_cache(1 << 15)(Token)
 """Tokens are frozen, so that one serves every place where its piece stands."""
 
 
+def pieces(text: str) -> list[str]:
+    """Plain text cut into words, punctuation and line breaks, each with the blanks before it. Joined they
+    are the text. Scripts without spaces go character by character."""
+    return _PIECE.findall(text)
+
+
 def text_tokens(text: str) -> list[Token]:
-    """Plain text as tokens without ids: words, punctuation and line breaks, each with the blanks
-    before it. Joined they are the text. Scripts without spaces go character by character."""
+    """Plain text as tokens without ids: its `pieces`."""
     return list(map(_token, _PIECE.findall(text)))
 
 

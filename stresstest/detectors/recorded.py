@@ -8,8 +8,8 @@ from typing import NamedTuple
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.features import piece_count
 from stresstest.detectors.fold import Folded, folded, unfolded
-from stresstest.detectors.panel import judge_text
-from stresstest.detectors.screen import Suspicion, screened, suspicions
+from stresstest.detectors.screen import screened, suspicions
+from stresstest.detectors.suspected import SuspectedPanel, Suspicion
 from stresstest.model import Verdict
 
 BATCH = 65_000
@@ -67,9 +67,8 @@ def _batches(texts: Sequence[str], answers: Sequence[Recorded]) -> Iterator[tupl
 def _judge(answer: Recorded, fold: Folded | None, seen: Suspicion) -> Verdict:
     text, spec, finish_reason = answer
     if fold is None:
-        verdict = screened(text, seen, spec, finish_reason)
-        return judge_text(text, spec, finish_reason) if verdict is None else verdict
-    short = screened(fold.text, seen, spec, finish_reason) or judge_text(fold.text, spec, finish_reason)
+        return _verdict(text, seen, spec, finish_reason)
+    short = _verdict(fold.text, seen, spec, finish_reason)
     whole = unfolded(short, piece_count(text[: fold.cut]), piece_count(text))
     return _judge_whole(answer) if whole is None else whole
 
@@ -77,5 +76,9 @@ def _judge(answer: Recorded, fold: Folded | None, seen: Suspicion) -> Verdict:
 def _judge_whole(answer: Recorded) -> Verdict:
     """The verdict on an answer that must not be folded."""
     text, spec, finish_reason = answer
-    seen = suspicions([text], spec.language)[0]
-    return screened(text, seen, spec, finish_reason) or judge_text(text, spec, finish_reason)
+    return _verdict(text, suspicions([text], spec.language)[0], spec, finish_reason)
+
+
+def _verdict(text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None) -> Verdict:
+    passed = screened(text, seen, spec, finish_reason)
+    return SuspectedPanel(spec, seen).judge(text, finish_reason) if passed is None else passed

@@ -11,27 +11,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from stresstest.detectors.asking import asked, listened
 from stresstest.detectors.base import Detector, PanelSpec
 from stresstest.detectors.features import features
-from stresstest.detectors.flooding import OPEN_WORDS, FloodingDetector, symbols_in
+from stresstest.detectors.flooding import OPEN_WORDS
 from stresstest.detectors.gibberish import GibberishDetector
 from stresstest.detectors.language import LanguageDetector
-from stresstest.detectors.loop import LoopDetector
-from stresstest.detectors.near_loop import NearLoopDetector
-from stresstest.detectors.panel import Panel, text_tokens
+from stresstest.detectors.panel import pieces
+from stresstest.detectors.read_near_loop import NearLoopReader
 from stresstest.detectors.screen_language import Foreign, suspect_language
 from stresstest.detectors.screen_repetition import suspect_repetition
 from stresstest.detectors.segment import TextFeed
+from stresstest.detectors.suspected import RepetitionPanel, Suspicion
 from stresstest.detectors.truncation import TruncationDetector
-from stresstest.model import SymptomKind, Token, Verdict, Zone, ZoneKind
+from stresstest.model import Verdict, Zone, ZoneKind
 
 _CHOSEN_ENDS = ".!?…؟।۔。！？｡"
 _CLOSERS = "\"'»”’)]}*_`」』 \t\n"
 _END = re.compile(r"\n|[.!?…؟।۔][\"'»”’)\]}*_`」』]*(?=\s|$)|[。！？｡][」』]*")
-_TAIL = 1200
+_SHORT_TAIL, _TAIL = 200, 1200
 """Characters of the end in which a sentence is looked for."""
 OPEN_TAIL = 256
 """Pieces at the end that a passed text does not count as observed, where it did not choose its end.
@@ -40,23 +39,6 @@ The panel's open candidates (language, gibberish) in healthy text reach back a m
 them more than 64, at most 1,124; measured on 1,833 outputs. The screen does not follow them, so it stays
 on the safe side of nearly all."""
 _UNCHOSEN = frozenset({None, "length", "abort", "error", "content_filter", "repetition"})
-_DATED_ALONE = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP)
-"""Their onset is exact, whatever warnings stand before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """What the first step says of one text. count: its pieces, as `text_tokens` cuts them."""
-
-    count: int
-    loop: bool
-    near_loop: bool
-    flood: bool
-    foreign: Foreign
-
-    @property
-    def repetition(self) -> bool:
-        return self.loop or self.near_loop or self.flood
 
 
 def suspicions(texts: Sequence[str], language: str | None) -> list[Suspicion]:
@@ -65,13 +47,9 @@ def suspicions(texts: Sequence[str], language: str | None) -> list[Suspicion]:
     again = suspect_repetition(seen)
     foreign = suspect_language(seen, language)
     # The features see no emoji as words; the flooding detector does.
-    flood = [
-        many or symbols_in(text) >= OPEN_WORDS for many, text in zip(again.flood.tolist(), texts, strict=True)
-    ]
-    rows = zip(
-        seen.counts.tolist(), again.loop.tolist(), again.near_loop.tolist(), flood, foreign, strict=True
-    )
-    return [Suspicion(*row) for row in rows]
+    flood = again.flood | (seen.symbols >= OPEN_WORDS)
+    columns = (each.tolist() for each in (seen.counts, again.loop, again.near_loop, flood))
+    return [Suspicion(*row) for row in zip(*columns, foreign, strict=True)]
 
 
 def screened(text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None) -> Verdict | None:
@@ -102,48 +80,25 @@ def healthy(text: str, spec: PanelSpec, finish_reason: str | None) -> Verdict | 
     return None if verdict is None or verdict.degenerate else verdict
 
 
-class _Repetition(Panel):
-    """The panel of those detectors only that look for what is suspected to repeat."""
-
-    def __init__(self, spec: PanelSpec, seen: Suspicion) -> None:
-        super().__init__(spec)
-        suspected = (
-            (seen.loop, LoopDetector),
-            (seen.near_loop, NearLoopDetector),
-            (seen.flood, FloodingDetector),
-        )
-        self._detectors = tuple(make(spec) for there, make in suspected if there)
-
-    def judge(self, text: str, finish_reason: str | None) -> tuple[int | None, Verdict | None]:
-        """(0 for a symptom that warnings of others may date back, or an open candidate's first token; the
-        whole panel's verdict but for its warnings, when a loop or near-loop comes first)."""
-        tokens = text_tokens(text)
-        self._tokens = len(tokens)
-        self._finished = True
-        opened = asked(self._detectors, tokens, finish_reason)
-        if opened != 0:
-            return opened, None
-        verdict = self.verdict()
-        return (None, verdict) if verdict.symptom in _DATED_ALONE else (0, None)
-
-
 def _again(
     text: str, seen: Suspicion, spec: PanelSpec, finish_reason: str | None
 ) -> tuple[int | None, Verdict | None]:
-    """What `_Repetition.judge` says; a lone near-loop detector is asked first."""
+    """What `RepetitionPanel.judge` says; a lone near-loop detector is asked first."""
     if not seen.loop and not seen.flood:
         # Its words are the same however the text is cut, and lines are fewer than tokens.
         lines = text.splitlines(keepends=True)
-        at = asked((NearLoopDetector(spec),), [Token(line) for line in lines], finish_reason)
+        at = asked((NearLoopReader(spec),), lines, finish_reason)
         if at is None:
             return None, None
         if at:
-            return max(seen.count - len(text_tokens("".join(lines[at - 1 :]))), 0) + 1, None
-    return _Repetition(spec, seen).judge(text, finish_reason)
+            return max(seen.count - len(pieces("".join(lines[at - 1 :]))), 0) + 1, None
+    return RepetitionPanel(spec, seen).judge(text, finish_reason)
 
 
 def _may_be_foreign(text: str, seen: Foreign, spec: PanelSpec) -> bool:
     """Whether language drift or gibberish, asked where they are suspected, say anything."""
+    if seen.plain:
+        return True
     if seen.gibberish and seen.passages == text:
         return listened(text, spec, _both)
     if seen.gibberish and listened(text, spec, _gibberish):
@@ -164,12 +119,15 @@ def _ending(text: str, count: int, spec: PanelSpec, finish_reason: str | None) -
 
 def _open_sentence(text: str, count: int) -> int | None:
     """First token of the sentence in which the text breaks off; None when it ends with one."""
-    tail = text[-_TAIL:]
-    ends = [match.end() for match in _END.finditer(tail)]
+    for size in (_SHORT_TAIL, _TAIL):
+        tail = text[-size:]
+        ends = [match.end() for match in _END.finditer(tail)]
+        if ends or size >= len(text):
+            break
     rest = tail[ends[-1] :] if ends else tail
     if not rest.strip():
         return None
-    return max(count - len(text_tokens(rest)), 0) + 1
+    return max(count - len(pieces(rest)), 0) + 1
 
 
 def _both(spec: PanelSpec, feed: TextFeed) -> Iterable[Detector]:

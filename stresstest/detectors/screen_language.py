@@ -20,7 +20,7 @@ from stresstest.detectors.langid import can_judge, normalised
 from stresstest.detectors.language import ITEM_GRAMMAR, LONG_PASSAGE, PASSAGE, TITLE
 from stresstest.detectors.scripts import is_latin
 from stresstest.detectors.windows import Flags, Indices, begins, climb, gaps, highest, owners, summed
-from stresstest.detectors.word_table import OWN, STRANGE, UNIT, USED, word_table
+from stresstest.detectors.word_table import LONE, OWN, STRANGE, UNIT, USED, word_table
 
 SHORTEST_GAP = 6
 """Words in a row of which none is the wanted language's own: a foreign sentence has at least five, and its
@@ -29,20 +29,24 @@ OPENING_GAP = 4
 """The same at the beginning, where one foreign sentence is proof."""
 OPENING = 2
 """Words before it: a foreign opening may begin with one that is not."""
-STRANGE_IN_GAP = 2
-"""Function words of other languages that make a gap suspicious: single ones are names and homographs."""
-PLAIN_GAP = 14
-UNUSUAL = -0.9
-"""A gap of so many words is looked at even without them, where half of them have less usual letters."""
-PLAIN_SHARE = 0.1
-"""Of a gap's words: so many function words that the wanted language shares with others speak for it."""
+STRANGE_WORD, STRANGE_LETTER, SHARED_WORD, MOST_OF_A_NAME = 2.0, 0.3, -0.6, 0.3
+"""What words of a gap say for another language: function words of others, those of one letter (formulas are
+full of them), those that the wanted language shares with others, and what a capitalised word says at most."""
+USUAL = 0.5
+"""Added to what a word's letters say: the wanted language's own come to about -0.6 in the mean, those of a
+language whose function words are unknown here to between -0.4 and 1."""
+RISE, OPENING_RISE, COMPANY_RISE = 5.5, 2.2, 1.5
+"""The sum of this in a gap, from where it is highest, that makes it suspicious; at the beginning; and in the
+neighbourhood of another. Single foreign sentences of 60 characters come to 5 and more in 95 of 100 cases."""
 TOGETHER = 60
 """Words between two gaps of one drift: three passages."""
 WHOLE_SHARE = 0.1
 """Of the text, in gaps: from here on an answer may be foreign as a whole."""
 FEW_OWN = 3
-BEYOND = 6
-"""Letters of other scripts, so few of which are names and formulas."""
+BEYOND, SENTENCE_BEYOND = 6, 16
+"""Letters of other scripts: fewer are names and formulas; so many may be a sentence."""
+PLAIN_BEYOND = 0.4
+"""Letters of other scripts a piece, from which on there is nothing to be asked before the panel is."""
 _BROKEN = ("\ufffd", "Ã", "â€")
 """Marks of a text that was decoded wrongly."""
 NEAR = 0.8
@@ -57,10 +61,11 @@ _REACH = 300
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """What the language screen says of one text. gibberish: may there be any? passages: the sentences that
-    may be foreign, one after the other; "" for none."""
+    may be foreign, one after the other; "" for none. plain: much of it is in another script."""
 
     gibberish: bool
     passages: str
+    plain: bool = False
 
 
 def suspect_language(seen: Features, wanted: str | None) -> list[Foreign]:
@@ -73,12 +78,15 @@ def suspect_language(seen: Features, wanted: str | None) -> list[Foreign]:
         return everything
     letters, grammar, flags = word_table(wanted)(seen)
     own = (flags & OWN) != 0
-    whole = seen.wide | (_in_each(own, seen.closes) < FEW_OWN) | (seen.beyond >= BEYOND)
-    gibberish = suspect_gibberish(seen, letters, grammar)
+    whole = seen.wide | (_in_each(own, seen.closes) < FEW_OWN) | (seen.beyond >= SENTENCE_BEYOND)
+    gibberish = suspect_gibberish(seen, letters, grammar) | (seen.beyond >= BEYOND)
     found = _suspicious(seen, own, flags, letters)
     foreign = [Foreign(bool(strange), "") for strange in gibberish]
+    plain = seen.beyond >= PLAIN_BEYOND * seen.counts
     for i, text in enumerate(seen.texts):
-        if whole[i] or (not text.isascii() and any(mark in text for mark in _BROKEN)):
+        if plain[i]:
+            foreign[i] = everything[i] = Foreign(True, text, True)
+        elif whole[i] or (not text.isascii() and any(mark in text for mark in _BROKEN)):
             foreign[i] = everything[i]
     for i, suspicious, others in found:
         if foreign[i] is not everything[i]:
@@ -112,31 +120,20 @@ def _suspicious(
 ) -> list[tuple[int, Gaps, list[int]]]:
     """(text, its suspicious gaps, where others begin that may be part of the same drift)."""
     first, end = gaps(own, seen.closes, OPENING_GAP)
-    strange, used = (flags & STRANGE) != 0, (flags & USED) != 0
+    rise = climb(_speaks(seen, own, flags, letters), seen.closes)
     words = end - first
-    foreign, familiar, usual, capital = (
-        (sums := summed(each))[end] - sums[first]
-        for each in (strange, used, letters < UNUSUAL * UNIT, seen.capital)
+    foreign, capital = (
+        (sums := summed(each))[end] - sums[first] for each in ((flags & STRANGE) != 0, seen.capital)
     )
     text = owners(first, seen.closes)
-    unusual = 2 * usual <= words
-    titles = (capital >= TITLE * words) & (foreign < ITEM_GRAMMAR * words)
-    # The long gap of a language that shares its little words with others may hide a foreign sentence: a
-    # shared one counts half against.
-    rise = climb(2 * strange.view(np.int8) - used.view(np.int8) - 100 * own.view(np.int8), seen.closes)
-    telling = (foreign >= STRANGE_IN_GAP) & (words >= SHORTEST_GAP)
     opening = first - begins(seen.closes)[text] <= OPENING
-    wanting = np.where(
-        opening,
-        (foreign > familiar) | (unusual & (familiar == 0)),
-        unusual & (words >= PLAIN_GAP) & (familiar <= PLAIN_SHARE * words),
-    )
     bounds = np.stack((first, end), axis=1).ravel()
-    if len(bounds):
-        most = np.maximum.reduceat(rise, bounds)[::2]
-        wanting = np.where(telling, most >= 2 * STRANGE_IN_GAP, wanting)
+    most = np.maximum.reduceat(rise, bounds)[::2] if len(bounds) else first
+    wanting = np.where(opening, most >= OPENING_RISE * UNIT, (most >= RISE * UNIT) & (words >= SHORTEST_GAP))
+    # German nouns have capitals too.
+    titles = (capital >= TITLE * words) & (foreign < ITEM_GRAMMAR * words) & (most < 2 * RISE * UNIT)
     wanting &= ~titles
-    others = ~wanting & ~titles & (words >= SHORTEST_GAP) & ((foreign > 0) | (words >= PLAIN_GAP))
+    others = ~wanting & ~titles & (words >= SHORTEST_GAP) & (most >= COMPANY_RISE * UNIT)
     found: list[tuple[int, Gaps, list[int]]] = []
     for i in np.unique(text[wanting]).tolist():
         a, b = np.searchsorted(text, (i, i + 1)).tolist()
@@ -144,6 +141,31 @@ def _suspicious(
         pairs = list(zip(first[mine].tolist(), end[mine].tolist(), strict=True))
         found.append((i, pairs, first[a:b][others[a:b]].tolist()))
     return found
+
+
+def _speaks(
+    seen: Features, own: Flags, flags: NDArray[np.uint8], letters: NDArray[np.int16]
+) -> NDArray[np.int32]:
+    """What every word says for another language, in thousandths; an own word ends what was said."""
+    says = letters + np.int32(round(USUAL * UNIT))
+    np.minimum(says, round(MOST_OF_A_NAME * UNIT), out=says, where=seen.capital)
+    known = flags != 0
+    says[known] = _KNOWN.take(flags[known])
+    says[seen.figures] = 0
+    says[own] = -100 * UNIT  # it ends what was said
+    return says
+
+
+def _known() -> NDArray[np.int32]:
+    """What a word says, by its flags; one of no language is one letter."""
+    says = np.full(16, round(USUAL * UNIT), np.int32)
+    for kind, evidence in ((USED, SHARED_WORD), (STRANGE, STRANGE_WORD), (OWN, SHARED_WORD)):
+        says[[flags for flags in range(16) if flags & kind]] = round(evidence * UNIT)
+    says[STRANGE | LONE] = round(STRANGE_LETTER * UNIT)
+    return says
+
+
+_KNOWN = _known()
 
 
 def _passages(seen: Features, text: int, suspicious: Gaps, others: list[int]) -> str:

@@ -12,6 +12,7 @@ from stresstest.detectors.glance import LoopGlance, NearLoopGlance
 from stresstest.detectors.loop import GRAM, MIN_REPEATED, OPEN_REPEATED
 from stresstest.detectors.near_loop import GRAM as NEAR_GRAM
 from stresstest.detectors.near_loop import THIRD
+from stresstest.detectors.read_flooding import flooded
 from stresstest.detectors.windows import (
     Flags,
     Hashes,
@@ -19,12 +20,11 @@ from stresstest.detectors.windows import (
     begins,
     between,
     climb,
-    dense,
     highest,
-    nearby,
     owners,
     repeated,
     rows,
+    since,
 )
 
 ENDLESS = 8
@@ -55,45 +55,41 @@ def suspect_repetition(seen: Features) -> Suspects:
     endless = seen.cut >= ENDLESS
     at, source = repeated(seen.pieces, GRAM, seen.fences)
     loop = _in_a_row(at, GRAM, seen.fences) | _at_the_end(seen.pieces, at, source, GRAM, seen.fences)
+    plainly = np.zeros(len(loop), np.bool_)
     for i in np.flatnonzero(loop & ~endless).tolist():
-        first, again = _of_text(i, at, source, GRAM, seen.fences)
+        first, places, lag = _of_text(i, at, source, GRAM, seen.fences)
         end = int(seen.fences[i])
-        again = _standing(again, end - first, MIN_REPEATED - GRAM + 1)
-        loop[i] = LoopGlance(seen.pieces[first:end].tolist(), again).suspicious
+        kept = _standing(places, end - first, MIN_REPEATED - GRAM + 1)
+        glance = LoopGlance(seen.pieces[first:end], places[kept], lag[kept])
+        loop[i], plainly[i] = glance.suspicious, glance.enough
     at, source = repeated(seen.words, NEAR_GRAM, seen.closes)
     near = _in_a_row(at, NEAR_GRAM, seen.closes) | _copying(at, source, len(seen.words), seen.closes)
     lengths = seen.closes - begins(seen.closes)
     odd = endless | (seen.joined > 0)
-    for i in np.flatnonzero(near & ~odd).tolist():
-        first, again = _of_text(i, at, source, NEAR_GRAM, seen.closes)
+    # A loop is a near-loop too, and a second look is worth nothing.
+    for i in np.flatnonzero(near & ~odd & ~plainly).tolist():
+        first, places, lag = _of_text(i, at, source, NEAR_GRAM, seen.closes)
         words = slice(first, int(seen.closes[i]))
-        says = seen.says(words).tolist()
-        near[i] = NearLoopGlance(seen.words[words].tolist(), says, dict(again)).suspicious
+        near[i] = NearLoopGlance(seen.words[words], seen.says(words).tolist(), places, lag).suspicious
     near |= endless | (seen.joined > JOINED * lengths)
     return Suspects(loop | endless, near, suspect_flood(seen) | endless)
 
 
-def _standing(again: list[tuple[int, int]], end: int, least: int) -> list[tuple[int, int]]:
-    """Those in rows of at least so many places, or in the row that stands at the end."""
-    places = np.array([n for n, _ in again] + [end + 1])
+def _standing(places: Indices, end: int, least: int) -> Flags:
+    """Which stand in rows of at least so many places, or in the row that stands at the end."""
     rests = np.flatnonzero(np.diff(places) != 1) + 1
-    firsts = np.append(0, rests[:-1])
-    kept = [
-        again[a:b]
-        for a, b in zip(firsts.tolist(), rests.tolist(), strict=True)
-        if b - a >= least or places[b - 1] == end - 1
-    ]
-    return [each for row in kept for each in row]
+    firsts, ends = np.append(0, rests), np.append(rests, len(places))
+    long = (ends - firsts >= least) | (places[ends - 1] == end - 1)
+    return np.repeat(long, ends - firsts)
 
 
 def _of_text(
     text: int, at: Indices, source: Indices, gram: int, fences: Indices
-) -> tuple[int, list[tuple[int, int]]]:
-    """(the first place of a text; there, where a gram ends that stood before, and where it last ended)."""
+) -> tuple[int, Indices, Indices]:
+    """(the first place of a text; there, where a gram ends that stood before; how far back it last did)."""
     first = int(fences[text - 1]) + 1 if text else 0
     a, b = np.searchsorted(at, (first, int(fences[text]) - gram + 1)).tolist()
-    shift = first - gram + 1
-    return first, list(zip((at[a:b] - shift).tolist(), (source[a:b] - shift).tolist(), strict=True))
+    return first, at[a:b] - (first - gram + 1), at[a:b] - source[a:b]
 
 
 def _in_a_row(at: Indices, gram: int, fences: Indices) -> Flags:
@@ -145,10 +141,10 @@ def suspect_flood(seen: Features) -> Flags:
     """Which texts have a window, or a tail that may yet become one, of as few words as a flood."""
     plain = ~seen.figures
     fences = np.cumsum(plain, dtype=np.int64)[seen.closes] - 1
-    close = nearby(seen.words[plain], WINDOW - 1, fences)
+    lags = since(seen.words[plain], fences)
     found = np.zeros(len(fences), np.bool_)
-    most = int(WINDOW * (1 - SHARE)) + FEW
-    found[owners(dense(close, WINDOW, WINDOW - most, fences), fences)] = True
+    found[owners(flooded(lags, fences), fences)] = True
     few = int(OPEN_WORDS * (1 - SHARE)) + FEW
-    tail = between(np.flatnonzero(close), np.maximum(fences - OPEN_WORDS, begins(fences)), fences)
+    close = np.flatnonzero(lags < WINDOW)
+    tail = between(close, np.maximum(fences - OPEN_WORDS, begins(fences)), fences)
     return found | ((fences - begins(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few))

@@ -17,6 +17,7 @@ Flags = NDArray[np.bool_]
 
 _MIX, _SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _FALL = -(1 << 30)
+NEVER = 1 << 30
 
 
 def owners(places: Indices, fences: Indices) -> Indices:
@@ -49,12 +50,12 @@ def again_at(hashes: Hashes, gram: int) -> tuple[Indices, Indices]:
     return _again(mixed)
 
 
-def nearby(hashes: Hashes, distance: int, fences: Indices) -> Flags:
-    """For each hash: did the same one stand in its text at most `distance` places before?"""
-    flags = np.zeros(len(hashes), np.bool_)
+def since(hashes: Hashes, fences: Indices) -> Indices:
+    """For each hash: how many places before it last stood in its text; `NEVER` if it did not."""
+    found = np.full(len(hashes), NEVER, np.int64)
     at, source = _again(_own(hashes, fences))
-    flags[at[at - source <= distance]] = True
-    return flags
+    found[at] = at - source
+    return found
 
 
 def _own(hashes: Hashes, fences: Indices) -> Hashes:

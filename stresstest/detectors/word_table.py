@@ -26,8 +26,9 @@ _ROOM = 16
 _WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+")
 _LONGEST = 128
 """UTF-16 units of a word that are looked at."""
-OWN, STRANGE, USED = 1, 2, 4
-"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too."""
+OWN, STRANGE, USED, LONE = 1, 2, 4, 8
+"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too; one
+letter, which formulas are full of."""
 UNIT = 1000
 """The evidence is counted in thousandths, rounded up."""
 
@@ -69,8 +70,7 @@ class WordTable:
         columns = self._letters.take(places), self._grammar.take(places), self._flags.take(places)
         # Of two new words of one place, the second has replaced the first.
         for i in self._strangers(seen, places) if found else ():
-            for column, value in zip(columns, self._weigh(seen, i), strict=True):
-                column[i] = value
+            columns[0][i], columns[1][i], columns[2][i] = self._weigh(seen, i)
         for each in columns:
             each[seen.closes] = 0
         return columns
@@ -80,7 +80,8 @@ class WordTable:
         new = np.flatnonzero(self._tags.take(places) != seen.words)
         if len(new) <= len(seen.closes):
             return []
-        return np.setdiff1d(new, seen.closes, assume_unique=True).tolist()
+        strangers: list[int] = np.setdiff1d(new, seen.closes, assume_unique=True).tolist()
+        return strangers
 
     def _learn(self, seen: Features, places: Indices, i: int) -> None:
         place = places[i]
@@ -99,6 +100,7 @@ class WordTable:
         evidence = (self._lexicon.known.get(word) or self._lexicon.weigh(word)) if word else (0.0, 0.0)
         users = languages_of(word)
         own = OWN if users == (self._language,) else 0
+        own |= LONE if len(word) == 1 else 0
         flags = own | (USED if self._language in users else STRANGE if users else 0)
         return math.ceil(evidence[0] * UNIT), math.ceil(evidence[1] * UNIT), flags
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from stresstest.detectors.marks import is_alone, mark
-from stresstest.detectors.reading import Places, Words, coded
 from stresstest.detectors.stretch import NearLoop
 from stresstest.model import Symptom, SymptomKind
+
+if TYPE_CHECKING:
+    from stresstest.detectors.reading import Places
 
 Entry = tuple[int, bool, bool, int | None]
 """A word's code, whether it says something, whether it is a figure, and the figure's value."""
@@ -61,14 +65,16 @@ class Written:
         self.copied.append(0)
         return entry
 
-    def fill(self, words: Words) -> None:
-        """All words of an answer at once, instead of :meth:`add` with each."""
-        texts = [each.text for each in words.marks]
-        self.seq = coded(texts)
-        self._texts += dict.fromkeys(texts)
-        self.at = words.at
-        self.copied = bytearray(len(texts))
-        self._values = {n: (each.value, 0) for n, each in enumerate(words.marks) if each.figure}
+    def fill(
+        self, seq: list[int], texts: Iterable[str], at: Places, values: Mapping[int, int | None]
+    ) -> None:
+        """All words of an answer at once, instead of :meth:`add` with each. texts: of the codes 1, 2, …;
+        values: of the figures, by index."""
+        self.seq = seq
+        self._texts += texts
+        self.at = at
+        self.copied = bytearray(len(seq))
+        self._values = {n: (value, 0) for n, value in values.items()}
 
     def mark_of(self, index: int) -> str:
         """The mark's text."""

@@ -13,6 +13,7 @@ from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.loop import SEPARATOR_REPEATED
 from stresstest.detectors.near_loop import CIRCLES, THIRD, NearLoopDetector
 from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.read_near_loop import NearLoopReader
 from stresstest.model import Symptom, SymptomKind, Token
 from tests.unit.near_loop_texts import false_friends, prose
 
@@ -351,8 +352,8 @@ def test_an_edited_loop_is_the_same_read_at_once(seed: int, rate: float, words: 
     unit = sentences(seed, words).split()
     text = prose(seed, 3) + " " + " ".join(" ".join(edited(rng, unit, rate)) for _ in range(300 // words))
     tokens = text_tokens(text)
-    online, at_once = watch(tokens), NearLoopDetector(PanelSpec())
-    at_once.read(tokens)
+    online, at_once = watch(tokens), NearLoopReader(PanelSpec())
+    at_once.read([token.text for token in tokens])
     at_once.finish(None)
     assert at_once.symptoms() == online.symptoms()
     assert at_once.open_from == online.open_from

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,14 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors import PanelSpec, judge_text
+from stresstest.detectors.base import Detector, Reader
 from stresstest.detectors.features import features, piece_count
+from stresstest.detectors.flooding import FloodingDetector
 from stresstest.detectors.fold import folded
 from stresstest.detectors.loop import LoopDetector
 from stresstest.detectors.near_loop import NearLoopDetector
-from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.panel import pieces, text_tokens
+from stresstest.detectors.read_flooding import FloodingReader
+from stresstest.detectors.read_loop import LoopReader
+from stresstest.detectors.read_near_loop import NearLoopReader
 from stresstest.detectors.recorded import Recorded, judge_many, judge_recorded
 from stresstest.detectors.screen import OPEN_TAIL, healthy, suspicions
-from stresstest.detectors.windows import climb, dense, gaps, highest, nearby, repeated, rows
+from stresstest.detectors.windows import climb, dense, gaps, highest, repeated, rows, since
 from stresstest.model import Token
 from tests.unit.test_panel import LOOP, story
 
@@ -95,18 +101,27 @@ _TEXTS = st.builds(
     | st.builds(lambda n, m: "x" * n + " ab c" * m, st.integers(60, 6000), st.integers(0, 60)),
     st.sampled_from(["stop", "length"]),
     st.booleans(),
+    st.sampled_from(["", "", "Say yes and no and well, and write «yes no well» 100 times."]),
 )
 @settings(max_examples=60, deadline=None)
-def test_an_answer_read_at_once_is_read_token_by_token(text: str, reason: str, lines: bool) -> None:
+def test_an_answer_read_at_once_is_read_token_by_token(
+    text: str, reason: str, lines: bool, prompt: str
+) -> None:
     """What a detector passes over while it reads changes nothing: the same symptoms, the same candidates."""
-    tokens = [Token(line) for line in text.splitlines(keepends=True)] if lines else text_tokens(text)
-    for make in (LoopDetector, NearLoopDetector):
-        online, offline = make(EN), make(EN)
-        for token in tokens:
-            online.update(token)
-        offline.read(tokens)
-        for detector in (online, offline):
-            detector.finish(reason)
+    texts = text.splitlines(keepends=True) if lines else pieces(text)
+    makers: tuple[tuple[Callable[[PanelSpec], Detector], Callable[[PanelSpec], Reader]], ...] = (
+        (LoopDetector, LoopReader),
+        (NearLoopDetector, NearLoopReader),
+        (FloodingDetector, FloodingReader),
+    )
+    for detector, reader in makers:
+        spec = PanelSpec(language="en", prompt_text=prompt)
+        online, offline = detector(spec), reader(spec)
+        for each in texts:
+            online.update(Token(each))
+        offline.read(texts)
+        for made in (online, offline):
+            made.finish(reason)
         assert offline.symptoms() == online.symptoms()
         assert offline.open_from == online.open_from
 
@@ -210,7 +225,7 @@ def test_hashes_say_what_stood_before(texts: list[list[str]]) -> None:
     """Repeated four-grams of each text, figures masked and case folded, and where they stood last."""
     seen = features([" ".join(words) for words in texts])
     at, source = repeated(seen.words, 4, seen.closes)
-    close = nearby(seen.words, 5, seen.closes)
+    close = since(seen.words, seen.closes) <= 5
     expected = []
     begin = 0
     for words, fence in zip(texts, seen.closes.tolist(), strict=True):
