@@ -29,6 +29,9 @@ WARNED_BEFORE = 64
 """Tokens, about three sentences: an entropy change at most so long before a confirmed onset belongs to
 it. A longer reach would date an onset back to a change that the text survived."""
 
+LASTING = 8
+"""Copies after which an exact loop that broke off was one by itself, and no stretch of a near-loop."""
+
 HELD = 32
 """Tokens that are held back at most until somebody asks."""
 
@@ -185,7 +188,9 @@ class Panel:
         """
         onset = first.onset
         if first.kind is SymptomKind.LOOP:
-            # A near-loop that led into it is where it began, however it was proven.
+            if first.end is None or float(first.detail["exponent"]) >= LASTING:
+                return onset  # what led into it was drifting: the second copy is the first that says nothing
+            # A stretch of a near-loop that happens to be exact: that one is where it began.
             led = [s.onset for s in symptoms if s.kind is SymptomKind.NEAR_LOOP and _leads(s, first)]
             return min([onset, *led])
         if first.kind in _EXACT:
