@@ -13,6 +13,7 @@ from math import lcm
 from typing import Any
 
 from stresstest.detectors.marks import LONGEST_PIECE
+from stresstest.detectors.panel import lasts, precedence, zones_of
 from stresstest.model import Symptom, SymptomKind, Verdict
 
 _PROBE = 48
@@ -96,7 +97,7 @@ def unfolded(verdict: Verdict, cut: int, tokens: int) -> Verdict | None:
     more = tokens - verdict.tokens
     moved = tuple(_moved(_longer(s, more) if s is loop else s, cut, more) for s in verdict.symptoms)
     zones = tuple(replace(z, start=_at(z.start, cut, more), end=_at(z.end, cut, more)) for z in verdict.zones)
-    return replace(
+    whole = replace(
         verdict,
         tokens=tokens,
         alarm=_at(verdict.alarm, cut, more),
@@ -106,6 +107,11 @@ def unfolded(verdict: Verdict, cut: int, tokens: int) -> Verdict | None:
         zones=zones,
         score=max([verdict.score, *(s.score for s in moved if s.confirmed)]),
     )
+    first = min((s for s in moved if s.confirmed), key=precedence)
+    if first.kind is not SymptomKind.LOOP or not lasts(first):
+        return whole
+    zones = zones_of(tokens, first.onset, list(moved))
+    return replace(whole, onset=first.onset, observed=first.onset - 1, zones=zones)
 
 
 def _at(position: Any, cut: int, more: int) -> Any:

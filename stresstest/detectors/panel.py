@@ -29,8 +29,10 @@ WARNED_BEFORE = 64
 """Tokens, about three sentences: an entropy change at most so long before a confirmed onset belongs to
 it. A longer reach would date an onset back to a change that the text survived."""
 
-LASTING = 8
-"""Copies after which an exact loop that broke off was one by itself, and no stretch of a near-loop."""
+LASTING_COPIES, LASTING_TOKENS = 8, 1000
+"""Copies and repeated tokens from which on an exact loop is one by itself. A shorter one may be a stretch of
+a near-loop that happens to be exact: that one is where it began, and a threshold must not stand after it. A
+generation that is aborted soon after its alarm never gets so far."""
 
 HELD = 32
 """Tokens that are held back at most until somebody asks."""
@@ -149,7 +151,7 @@ class Panel:
         self._take()
         symptoms = settled([symptom for detector in self._detectors for symptom in detector.symptoms()])
         confirmed = [symptom for symptom in symptoms if symptom.confirmed]
-        first = min(confirmed, key=_precedence, default=None)
+        first = min(confirmed, key=precedence, default=None)
         onset = self._dated(first, symptoms) if first else None
         loops = [symptom for symptom in confirmed if symptom.kind in _LOOPS]
         standing = any(loop.end is None for loop in loops)
@@ -160,7 +162,7 @@ class Panel:
             alarm=first.alarm if first else None,
             symptom=first.kind if first else None,
             symptoms=tuple(symptoms),
-            zones=_zones(self._tokens, onset, symptoms),
+            zones=zones_of(self._tokens, onset, symptoms),
             units=self._structure.units,
             recovered=bool(loops) and not standing,
             loops_to_end=standing,
@@ -188,9 +190,8 @@ class Panel:
         """
         onset = first.onset
         if first.kind is SymptomKind.LOOP:
-            if first.end is None or float(first.detail["exponent"]) >= LASTING:
+            if lasts(first):
                 return onset  # what led into it was drifting: the second copy is the first that says nothing
-            # A stretch of a near-loop that happens to be exact: that one is where it began.
             led = [s.onset for s in symptoms if s.kind is SymptomKind.NEAR_LOOP and _leads(s, first)]
             return min([onset, *led])
         if first.kind in _EXACT:
@@ -241,7 +242,14 @@ def judge_text(text: str, spec: PanelSpec, finish_reason: str | None = None) -> 
     return judge_tokens(text_tokens(text), spec, finish_reason)
 
 
-def _precedence(symptom: Symptom) -> tuple[int, int, str]:
+def lasts(loop: Symptom) -> bool:
+    """Whether an exact loop went on for so long that it is one by itself."""
+    copies, repeated = float(loop.detail["exponent"]), int(loop.detail["repeated"])
+    return copies >= LASTING_COPIES and repeated >= LASTING_TOKENS
+
+
+def precedence(symptom: Symptom) -> tuple[int, int, str]:
+    """By which the first of several symptoms is the one that a verdict names."""
     return symptom.onset, symptom.alarm, symptom.kind
 
 
@@ -264,7 +272,7 @@ def settled(symptoms: list[Symptom]) -> list[Symptom]:
         and (symptom.kind is not SymptomKind.TRUNCATION or not any(_within(s, symptom) for s in standing))
     ]
     told = [_known(s, symptoms) if s in exact else s for s in kept]
-    return sorted([*told, *near], key=_precedence)
+    return sorted([*told, *near], key=precedence)
 
 
 def _known(loop: Symptom, symptoms: list[Symptom]) -> Symptom:
@@ -297,7 +305,7 @@ def _covers(loop: Symptom, position: int) -> bool:
     return start <= position and (loop.end is None or position <= loop.end)
 
 
-def _zones(tokens: int, onset: int | None, symptoms: list[Symptom]) -> tuple[Zone, ...]:
+def zones_of(tokens: int, onset: int | None, symptoms: list[Symptom]) -> tuple[Zone, ...]:
     """Stable to the first warning, drifting to the onset, collapsed from there on: covers 1..tokens."""
     if tokens == 0:
         return ()

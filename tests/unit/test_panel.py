@@ -324,10 +324,10 @@ def test_an_exact_loop_is_not_told_twice() -> None:
 
 
 def test_a_near_loop_leads_into_an_exact_loop_as_a_warning() -> None:
-    """The first copies differ by a word, then the text repeats exactly: the symptom is the loop, from its
-    own second copy on; what led into it is a warning, and the text drifting from there."""
+    """The first copies differ by a word, then the text repeats exactly, for long: the symptom is the loop,
+    from its own second copy on; what led into it is a warning, and the text drifting from there."""
     head = f"{story(4)}\n\n{BODY.replace('wind', 'tide')}. {BODY.replace('boats', 'ships')}. "
-    verdict = judge_text(head + f"{BODY}. " * 30, SPEC, "length")
+    verdict = judge_text(head + f"{BODY}. " * 60, SPEC, "length")
     assert_coherent(verdict)
     assert verdict.symptom is SymptomKind.LOOP
     warned = [s for s in verdict.symptoms if s.kind is SymptomKind.NEAR_LOOP]
@@ -341,13 +341,16 @@ def test_an_exact_stretch_of_a_near_loop_is_dated_by_the_near_loop() -> None:
     """A few copies in a row are equal by chance, those before and after are not: it began with the first
     near-copy, and what proved it was a stretch of it."""
     nights = ("tide", "rain", "dust", "frost", "smoke", "storm")
-    near = [BODY.replace("wind", n).replace("home", f"past {n}").replace("light", f"{n} light") for n in nights]
+    near = [
+        BODY.replace("wind", n).replace("home", f"past {n}").replace("light", f"{n} light") for n in nights
+    ]
     text = ". ".join([*near[:2], *[BODY] * 5, *near[2:]])
     verdict = judge_text(f"{story(4)}\n\n{text}.", SPEC, "length")
     loop = next(s for s in verdict.symptoms if s.kind is SymptomKind.LOOP)
     assert verdict.symptom is SymptomKind.LOOP
     assert loop.end is not None
-    assert verdict.onset is not None and verdict.onset < loop.onset
+    assert verdict.onset == min(s.onset for s in verdict.symptoms if s.kind is SymptomKind.NEAR_LOOP)
+    assert verdict.onset < loop.onset
 
 
 def test_a_near_loop_proven_before_keeps_its_onset() -> None:

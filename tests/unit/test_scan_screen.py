@@ -203,6 +203,16 @@ def test_folding_a_loop_changes_nothing(
     ]
 
 
+def test_a_folded_loop_is_dated_as_a_whole_one() -> None:
+    """How long a loop lasted decides whether what led into it dates it back: what was cut out counts."""
+    head = f"{story(4)}\n\n{LOOP.replace(LOOP.split()[1], 'tide')} {LOOP.replace(LOOP.split()[-1], 'ships')} "
+    text = head + f"{LOOP} " * (24_000 // len(LOOP))
+    assert folded(text) is not None
+    found, verdict = judge_recorded(text, EN, "length"), judge_text(text, EN, "length")
+    same = ("tokens", "observed", "onset", "alarm", "symptom", "zones", "recovered", "loops_to_end")
+    assert [getattr(found, name) for name in same] == [getattr(verdict, name) for name in same]
+
+
 @pytest.mark.parametrize("text", ["", "short", story(40), "a" * 4000, story(20) + f" {LOOP}" * 100])
 def test_what_has_no_long_loop_is_not_folded(text: str) -> None:
     """Only a loop that stands at the end and is long enough to be worth it."""
