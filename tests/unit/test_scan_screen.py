@@ -24,8 +24,8 @@ from stresstest.detectors.read_near_loop import NearLoopReader
 from stresstest.detectors.recorded import Recorded, judge_many, judge_recorded
 from stresstest.detectors.screen import OPEN_TAIL, healthy, suspicions
 from stresstest.detectors.windows import climb, dense, gaps, highest, repeated, rows, since
-from stresstest.model import Token
-from tests.unit.test_panel import LOOP, story
+from stresstest.model import SymptomKind, Token
+from tests.unit.test_panel import BODY, LOOP, story
 
 EN = PanelSpec(language="en")
 ITALIAN = (
@@ -205,12 +205,13 @@ def test_folding_a_loop_changes_nothing(
 
 def test_a_folded_loop_is_dated_as_a_whole_one() -> None:
     """How long a loop lasted decides whether what led into it dates it back: what was cut out counts."""
-    head = f"{story(4)}\n\n{LOOP.replace(LOOP.split()[1], 'tide')} {LOOP.replace(LOOP.split()[-1], 'ships')} "
-    text = head + f"{LOOP} " * (24_000 // len(LOOP))
+    head = f"{story(4)}\n\n{BODY.replace('wind', 'tide')}. {BODY.replace('boats', 'ships')}. "
+    text = head + f"{BODY}. " * 200
     assert folded(text) is not None
     found, verdict = judge_recorded(text, EN, "length"), judge_text(text, EN, "length")
-    same = ("tokens", "observed", "onset", "alarm", "symptom", "zones", "recovered", "loops_to_end")
+    same = ("tokens", "observed", "onset", "alarm", "symptom", "recovered", "loops_to_end")
     assert [getattr(found, name) for name in same] == [getattr(verdict, name) for name in same]
+    assert any(s.kind is SymptomKind.NEAR_LOOP and s.onset < (verdict.onset or 0) for s in verdict.symptoms)
 
 
 @pytest.mark.parametrize("text", ["", "short", story(40), "a" * 4000, story(20) + f" {LOOP}" * 100])
