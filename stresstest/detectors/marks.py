@@ -76,11 +76,6 @@ def mark(word: str) -> Mark:
     return Mark(text, len(text) > 1 or (not text.isascii() and text.upper() == text), False, None)
 
 
-def signs_in(text: str) -> int:
-    """A token's punctuation and symbols, or a line's, which is not worth remembering."""
-    return _cut(text).signs if len(text) <= LONGEST else _signs(text)
-
-
 def _signs(text: str) -> int:
     return sum(unicodedata.category(ch)[0] in "PS" for ch in text)
 
