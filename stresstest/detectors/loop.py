@@ -10,6 +10,7 @@ one period of one token and never "a 4-gram three times".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.template import UNCOUNTED, Requests
@@ -68,6 +69,7 @@ class _Loop:
     standing: bool = True
 
 
+@lru_cache(1 << 14)
 def bound(period: int) -> int:
     """Repeated tokens after which a run of this period is degenerate.
 

@@ -14,7 +14,9 @@ from stresstest.detectors.flooding import (
     FIGURE,
     LEAVE_SHARE,
     MOST_DISTINCT,
+    OPEN_WORDS,
     OWNED,
+    SHARE,
     WINDOW,
     WORD,
     Flood,
@@ -36,6 +38,11 @@ def flooded(lags: Indices, fences: Indices) -> Indices:
     seldom = FEW * (1 + (WINDOW - 1) // (FAR + 1))
     near = dense(lags <= FAR, WINDOW, OWNED - seldom, fences)
     return np.intersect1d(near, dense(lags < WINDOW, WINDOW, WINDOW - MOST_DISTINCT, fences), True)
+
+
+def _owned(words: list[int]) -> int:
+    """How many of the words the few most frequent ones are."""
+    return sum(sorted(Counter(words).values())[-FEW:])
 
 
 class _Spoken:
@@ -86,7 +93,10 @@ class FloodingReader(FloodingDetector):
             if full >= n and self._current is None:
                 n = self._look(full)
         if self._current is None:
-            self._until(len(codes) - 1)
+            if _owned(codes[-OPEN_WORDS:].tolist()) >= SHARE * OPEN_WORDS:
+                self._until(len(codes) - 1)
+            else:
+                self._window.clear()  # its end is no tail of a flood
 
     def _until(self, n: int) -> None:
         """The detector's state after the word at n, without a flood."""
@@ -97,8 +107,7 @@ class FloodingReader(FloodingDetector):
 
     def _look(self, n: int) -> int:
         """Judge the window that ends with the word at n. The first word that was not read with it."""
-        counts = sorted(Counter(self._spoken.codes[n - WINDOW + 1 : n + 1].tolist()).values())
-        if sum(counts[-FEW:]) < OWNED:
+        if _owned(self._spoken.codes[n - WINDOW + 1 : n + 1].tolist()) < OWNED:
             return n + 1
         self._until(n)
         self._judge()

@@ -44,7 +44,8 @@ class LoopReader(LoopDetector):
             if self._active:
                 self._advance(first, self._seq[first])
             self._propose(first, period)
-            self._extend(seq, first + 1, end, period)
+            if end > first:
+                self._extend(seq, first + 1, end, period)
             before = end
             if self._enough:
                 return
