@@ -92,7 +92,7 @@ def test_a_full_cache_preempts_and_is_named(cramped: Server, tmp_path: Path) -> 
     assert run.profile.kv_cache_tokens == 12 * 128
     preemptions = [s.preemptions for s in samples if s.preemptions is not None]
     assert preemptions[-1] > preemptions[0]
-    assert max(s.waiting or 0 for s in samples) >= 2
+    assert max(s.waiting or 0 for s in samples) >= 1
     assert max(s.kv_usage or 0 for s in samples) >= 0.95
     named = [e for g in generations for e in g.evidence if e.supports and e.plane is Plane.SYSTEM]
     print(*{e.fact for e in named}, sep="\n")
