@@ -57,7 +57,7 @@ class Scale:
     @classmethod
     def of(cls, record: Record, tokens: Sequence[Token], tokenizer: str | None) -> Scale:
         """The best scale that this record has. tokens: what the panel was given."""
-        ends = list(accumulate(len(token.text) for token in tokens))
+        ends = list(accumulate([len(token.text) for token in tokens]))
         text = record.reasoning + record.text
         skip = len(record.reasoning)
         if record.tokens is not None:
@@ -68,7 +68,7 @@ class Scale:
             return cls(text, ends, skip, "tokenizer", offsets=_offsets(tokenizer, text))
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             return cls(text, ends, skip, "estimate", known=record.completion_tokens)
-        if not word_count(text):
+        if not text:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
 
