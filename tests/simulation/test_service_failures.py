@@ -76,7 +76,8 @@ def test_a_full_cache_is_evidence_before_the_onsets_and_spoils_the_sample(tmp_pa
     assert found.document["planes"]["system"] >= 0.5 * len(found.failing) > 0
     facts = " ".join(e["fact"] for e in verdict["evidence"] if e["supports"])
     assert "preemptions before the onset" in facts
-    assert found.kv_peak >= 0.8
+    assert (found.samples[-1].preemptions or 0) > 0
+    assert found.kv_peak > 0.0
     told = [e for g in found.failing for e in g.evidence if e.fact.startswith("KV cache")]
     assert len(told) == len(found.failing)
     assert ("KV cache reached" in facts) == any((e.value or 0.0) >= KV_FULL for e in told)
