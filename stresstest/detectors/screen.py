@@ -24,11 +24,9 @@ from stresstest.detectors.screen_language import Foreign, suspect_language
 from stresstest.detectors.screen_repetition import suspect_repetition
 from stresstest.detectors.segment import TextFeed
 from stresstest.detectors.suspected import RepetitionPanel, Suspicion
-from stresstest.detectors.truncation import TruncationDetector
+from stresstest.detectors.truncation import CHOSEN, TruncationDetector, may_be_cut
 from stresstest.model import Verdict, Zone, ZoneKind
 
-_CHOSEN_ENDS = ".!?…؟।۔。！？｡"
-_CLOSERS = "\"'»”’)]}*_`」』 \t\n"
 _END = re.compile(r"\n|[.!?…؟।۔][\"'»”’)\]}*_`」』]*(?=\s|$)|[。！？｡][」』]*")
 _SHORT_TAIL, _TAIL = 200, 1200
 """Characters of the end in which a sentence is looked for."""
@@ -110,9 +108,7 @@ def _ending(text: str, count: int, spec: PanelSpec, finish_reason: str | None) -
     """Truncation, and what is left open by the last sentence: 0 for a symptom, else its first token."""
     if finish_reason in _UNCHOSEN:
         return _open_sentence(text, count)
-    bare = text.rstrip(_CLOSERS)
-    plain = bare[-1:] in _CHOSEN_ENDS and bare != "" and "```" not in text and "~~~" not in text
-    if plain and text.lstrip()[:1] not in ("{", "["):
+    if finish_reason not in CHOSEN or not may_be_cut(text):
         return None
     return 0 if listened(text, spec, _truncation, finish_reason) else None
 

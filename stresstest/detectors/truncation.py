@@ -8,6 +8,7 @@ worse than a miss, so a missing full stop counts only in a text that closes its 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.segment import Span, TextFeed
@@ -18,13 +19,15 @@ SHORTEST = 20
 CUT_WORDS = 4
 """A last piece of fewer words is a signature, a title, "Fine"."""
 
-_CHOSEN = frozenset({"stop", "eos", "end_turn", "stop_sequence"})
+CHOSEN = frozenset({"stop", "eos", "end_turn", "stop_sequence"})
+"""Finish reasons of a model that chose to end; no other end is judged."""
 _TERMINAL = re.compile(r"[.!?…؟।۔。！？｡:;][\s\"'»”’)\]}*_`」』）>~]*\Z")
 _LIST_LIKE = re.compile(r"[-*•+|>#~=<{}\[\]$\\]|\d+[.)]\s|[a-zA-Z][.)]\s|—")
 _DANGLING_MARK = re.compile(r"[,(\[«“‘—–-]\s*\Z")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\W*\Z)")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"\d])")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORD_LISTS = {
     "it": "il lo la gli le un uno una di da del dello della dei degli delle dal dalla nel nella sul"
@@ -63,16 +66,16 @@ class TruncationDetector:
     def finish(self, finish_reason: str | None) -> None:
         """Judge the last sentence and what it stands in, if the model chose to end here."""
         self._feed.close()
-        if self._finished or finish_reason not in _CHOSEN:
+        if self._finished or finish_reason not in CHOSEN:
             return
         self._finished = True
         spans = self._feed.sentences
         if sum(map(_size, spans)) < SHORTEST:
             return
-        fence = self._open_fence()
+        fence = _open_fence(line.text for line in self._feed.lines)
         if fence is not None:
-            self._report(fence, "code", "inside an open code block", confirmed=True)
-        elif self._open_json():
+            self._report(self._feed.lines[fence], "code", "inside an open code block", confirmed=True)
+        elif _open_json(self._feed.text):
             self._report(spans[-1], "json", "inside an open JSON bracket", confirmed=True)
         else:
             self._judge_sentence(spans)
@@ -108,26 +111,6 @@ class TruncationDetector:
         prose = [s for s in spans if not _LIST_LIKE.match(s.text) and _size(s) >= CUT_WORDS]
         return len(prose) >= 2 and sum(bool(_TERMINAL.search(s.text)) for s in prose) >= 0.85 * len(prose)
 
-    def _open_fence(self) -> Span | None:
-        """The line that opened a code block nobody closed."""
-        opened: Span | None = None
-        for line in self._feed.lines:
-            if _FENCE.match(line.text):
-                bare = line.text.strip("`~ ")
-                if opened is not None and not bare:
-                    opened = None
-                elif opened is None and "```" not in bare:
-                    opened = line
-        return opened
-
-    def _open_json(self) -> bool:
-        """The answer as a whole is JSON and its brackets do not close."""
-        text = self._feed.text.strip()
-        if not re.match(r"\{\s*\"|\[\s*[\[{\"\d]", text):
-            return False
-        bare = _STRINGS.sub("", text)
-        return bare.count("{") + bare.count("[") > bare.count("}") + bare.count("]")
-
     def _report(self, span: Span, where: str, words: str, *, confirmed: bool) -> None:
         tail = span.text[-80:]
         self._symptoms.append(
@@ -141,6 +124,42 @@ class TruncationDetector:
                 summary=f"the model ended by itself {words}: “…{tail}”",
             )
         )
+
+
+def may_be_cut(text: str) -> bool:
+    """Whether a text that ended by choice may be truncated, by its last line and its brackets alone.
+
+    False is certain but for warnings. A sentence ends with its line at the latest: the last line holds it.
+    """
+    lines = text.rstrip().split("\n")
+    if (("```" in text or "~~~" in text) and _open_fence(lines) is not None) or _open_json(text):
+        return True
+    last = lines[-1].strip()
+    dense = len(_DENSE.findall(last))
+    if max(len(last.split()), dense // 2) < CUT_WORDS or _LIST_LIKE.match(last):
+        return False
+    return dense > 0 or last[-1].isalnum() or _DANGLING_MARK.search(last) is not None
+
+
+def _open_fence(lines: Iterable[str]) -> int | None:
+    """The line that opened a code block nobody closed."""
+    opened: int | None = None
+    for n, line in enumerate(lines):
+        if _FENCE.match(line):
+            bare = line.strip().strip("`~ ")
+            if opened is not None and not bare:
+                opened = None
+            elif opened is None and "```" not in bare:
+                opened = n
+    return opened
+
+
+def _open_json(text: str) -> bool:
+    """The answer as a whole is JSON and its brackets do not close."""
+    if not _JSON.match(text):
+        return False
+    bare = _STRINGS.sub("", text)
+    return bare.count("{") + bare.count("[") > bare.count("}") + bare.count("]")
 
 
 def _size(span: Span) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.segment import TextFeed
-from stresstest.detectors.truncation import TruncationDetector
+from stresstest.detectors.truncation import TruncationDetector, may_be_cut
 from stresstest.model import Symptom, SymptomKind, Token
 
 BODY = {
@@ -121,3 +123,36 @@ def test_chinese_is_judged_by_characters() -> None:
     assert watch(body, language="zh") == []
     (symptom,) = watch(body + "老师打开了那扇朝着大海的", language="zh")
     assert symptom.onset > 1
+
+
+_ENDS = st.sampled_from(
+    [
+        *CUT.values(),
+        *("Fine", "Ciao", "", "猫が庭を歩いて", "one 中文字中文字中文", "- una voce senza punto"),
+        *("```", "```py", "~~~", "x = (", '{"a": [1,', "[[1, 2],", "12 e 13", "uno due tre quattro —"),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(_ENDS | st.sampled_from([*BODY.values()]), min_size=1, max_size=5),
+    st.sampled_from(["\n", " ", "\n\n"]),
+    st.sampled_from(["", " ", "\n", ".", "!»", ",", "\n\n```"]),
+    st.sampled_from(["it", "en", None]),
+)
+def test_the_glance_at_the_end_passes_no_truncation(
+    parts: list[str], joint: str, end: str, language: str | None
+) -> None:
+    """Whatever the detector confirms, the cheap look at the last line and the brackets lets it be asked."""
+    text = joint.join(parts) + end
+    if any(symptom.confirmed for symptom in watch(text, language=language)):
+        assert may_be_cut(text)
+
+
+def test_the_glance_at_the_end_passes_what_ends_in_good_order() -> None:
+    """It is worth its place: texts that close their last sentence, code block or list are not asked."""
+    body = BODY["it"]
+    assert not any(
+        map(may_be_cut, (body, body + "\n\nMario", f"{body}\n```py\nx = 1\n```", "- a\n- b c d e f"))
+    )
