@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from stresstest.detectors.flooding import is_symbol
 from stresstest.detectors.marks import ALONE, LONGEST_PIECE, mark
 from stresstest.detectors.marks import WORD as MARKED
-from stresstest.detectors.panel import text_tokens
+from stresstest.detectors.panel import pieces, text_tokens
 from stresstest.detectors.windows import Flags, Hashes, Indices, owners
 
 _BLANK, WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
@@ -262,12 +263,30 @@ def _cut(starts: Indices, inside: Flags, begins: Indices) -> Indices:
 
 def piece_count(text: str) -> int:
     """How many pieces `text_tokens` cuts a text into, without cutting it."""
-    classes, _, _ = _tables()
-    codes, begins = _codes([text])
-    marks = classes.take(codes.astype(np.intp))
+    codes, begins, marks, inside, starts = _piecewise(text)
     kinds = marks & np.uint8(_KIND)
-    inside = kinds == WORD
-    starts = np.flatnonzero(_first(kinds, inside))
     fences = np.array([len(starts) - 1])
     cut = _cut(starts, inside, begins)
     return int(_counts([text], kinds, fences, begins, cut, _wide(codes, marks, begins, [text]))[0])
+
+
+def piece_ends(text: str) -> list[int]:
+    """The characters up to and with each piece that `text_tokens` cuts a text into, without cutting it."""
+    codes, begins, marks, inside, starts = _piecewise(text)
+    if len(codes) != len(text) + 1 or _cut(starts, inside, begins).any():
+        return list(accumulate(map(len, pieces(text))))
+    ends = starts + 1
+    ends[inside[starts]] = np.flatnonzero(inside[:-1] & ~inside[1:]) + 1  # the text is closed by a sign
+    found: list[int] = ends[:-1].tolist()
+    return [*found, len(text)] if text and marks[-2] & _KIND == _BLANK else found
+
+
+def _piecewise(
+    text: str,
+) -> tuple[NDArray[np.uint16], Indices, NDArray[np.uint8], Flags, Indices]:
+    """(units, begins, classes, which are in words, where pieces start) of one text and its fence."""
+    codes, begins = _codes([text])
+    marks = _tables()[0].take(codes.astype(np.intp))
+    kinds = marks & np.uint8(_KIND)
+    inside = kinds == WORD
+    return codes, begins, marks, inside, np.flatnonzero(_first(kinds, inside))

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from stresstest.detectors import PanelSpec, can_judge
+from stresstest.detectors.features import piece_ends
 from stresstest.detectors.panel import judge_tokens, text_tokens
 from stresstest.detectors.recorded import Recorded, judge_many
 from stresstest.economics.spans import tail_repeats
@@ -18,7 +20,7 @@ from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
 from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
 from stresstest.records.finish import LENGTH, LOST, REPETITION, STOP, ending
-from stresstest.workflows.scan_scale import Scale, length_class, needs_tokens
+from stresstest.workflows.scan_scale import Scale, length_class, needs_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,8 +115,8 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         own, own_source = _language_of_its_own(record)
         if own and own != language:
             language, source, verdict = own, own_source, _verdicts([record], [own])[0]
-    tokens = _tokens(record) if not _plain(record) or needs_tokens(record, verdict, job.tokenizer) else []
-    scale = Scale.of(record, tokens, job.tokenizer)
+    placed = not _plain(record) or needs_places(record, verdict, job.tokenizer)
+    scale = Scale.of(record, _ends(record) if placed else (), job.tokenizer)
     capped = _capped(record)
     judged = Judged(
         id=record.id,
@@ -199,6 +201,13 @@ def _tokens(record: Record) -> list[Token]:
         return list(record.tokens)
     thought = [replace(token, reasoning=True) for token in text_tokens(record.reasoning)]
     return thought + text_tokens(record.text)
+
+
+def _ends(record: Record) -> list[int]:
+    """The characters up to and with each position that the panel was given."""
+    if _plain(record):
+        return piece_ends(record.text)
+    return list(accumulate(len(token.text) for token in _tokens(record)))
 
 
 def wanted_language(record: Record, job: Job, of_group: str | None) -> tuple[str | None, str | None]:

@@ -13,12 +13,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 from stresstest.detectors.features import piece_count
 from stresstest.errors import UsageError
-from stresstest.model import Token, Verdict
+from stresstest.model import Verdict
 from stresstest.model.scanned import Extent
 from stresstest.records import Record
 
@@ -30,7 +29,7 @@ def word_count(text: str) -> int:
     return piece_count(text)
 
 
-def needs_tokens(record: Record, verdict: Verdict, tokenizer: str | None) -> bool:
+def needs_places(record: Record, verdict: Verdict, tokenizer: str | None) -> bool:
     """Whether positions have to be found in the text: an onset, or an open end on a scale of its own."""
     if verdict.degenerate:
         return True
@@ -55,9 +54,8 @@ class Scale:
     worded: bool = True
 
     @classmethod
-    def of(cls, record: Record, tokens: Sequence[Token], tokenizer: str | None) -> Scale:
-        """The best scale that this record has. tokens: what the panel was given."""
-        ends = list(accumulate([len(token.text) for token in tokens]))
+    def of(cls, record: Record, ends: Sequence[int], tokenizer: str | None) -> Scale:
+        """The best scale that this record has."""
         text = record.reasoning + record.text
         skip = len(record.reasoning)
         if record.tokens is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors import PanelSpec, judge_text
 from stresstest.detectors.base import Detector, Reader
-from stresstest.detectors.features import features, piece_count
+from stresstest.detectors.features import features, piece_count, piece_ends
 from stresstest.detectors.flooding import FloodingDetector
 from stresstest.detectors.fold import folded
 from stresstest.detectors.loop import LoopDetector
@@ -223,8 +224,10 @@ def test_what_has_no_long_loop_is_not_folded(text: str) -> None:
 @given(st.text(max_size=200) | st.text("ab1 \n.,_'é中한ก🙂\u0301\u3000\x00", max_size=300))
 @settings(max_examples=200, deadline=None)
 def test_pieces_are_counted_as_the_panel_cuts_them(text: str) -> None:
-    """The count of the fast path and of the panel are one scale, in every script."""
-    assert piece_count(text) == len(text_tokens(text))
+    """The count of the fast path and of the panel are one scale, in every script, and so are the places."""
+    cut = text_tokens(text)
+    assert piece_count(text) == len(cut)
+    assert piece_ends(text) == list(accumulate(len(piece.text) for piece in cut))
 
 
 _WORDS = st.lists(st.sampled_from(["one", "Two", "due", "12", "7", "x1"]), max_size=40)
