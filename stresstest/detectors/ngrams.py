@@ -61,9 +61,9 @@ def usualness(word: str, language: str) -> float:
     grams = trigrams(language)
     if not grams:
         return 0.0
-    padded = f" {word.translate(_VIETNAMESE)} "
+    padded = f" {word if word.isascii() else word.translate(_VIETNAMESE)} "
     count = len(padded) - 2
-    return sum(grams.get(padded[i : i + 3], FLOOR) for i in range(count)) / count
+    return sum([grams.get(padded[i : i + 3], FLOOR) for i in range(count)]) / count
 
 
 def _profiles(language: str) -> list[tuple[dict[str, int], list[int]]]:

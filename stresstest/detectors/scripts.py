@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 SCRIPTS_OF: Final = {
@@ -78,6 +79,7 @@ class _Table(dict[int, str]):
 _TABLE = _Table()
 
 
+@lru_cache(maxsize=1 << 14)
 def script_of(char: str) -> str:
     """The script of one letter, by its Unicode name: "LATIN", "HAN", "KANA", "CYRILLIC", …"""
     name = unicodedata.name(char, "UNKNOWN").split(" ")[0].split("-")[0]

@@ -126,11 +126,12 @@ class Lexicon:
         return _HOME.get(script, ())
 
     def _weigh(self, unit: str) -> Evidence:
-        if any(char.isdigit() for char in unit) or unit.count("-") > 1:
+        plain = unit.isascii() and unit.isalpha()
+        if not plain and (any(char.isdigit() for char in unit) or unit.count("-") > 1):
             return _FIGURE
         if not unit[0].isalpha():
             return _FULL_STOP if unit in ".!?…।؟" else _BREAK if unit == "\n" else _SIGN
-        scripts = {script_of(char) for char in unit if char.isalpha()}
+        scripts = {"LATIN"} if plain else {script_of(char) for char in unit if char.isalpha()}
         if "GREEK" in scripts and len(unit) <= _SYMBOL and self._language != "el":
             return _FIGURE
         script = script_of(unit[0])
