@@ -11,16 +11,24 @@ from stresstest.model import Token
 Makers = Callable[[PanelSpec, TextFeed], Iterable[Detector]]
 """Makes the detectors that listen to one text."""
 
+_AT_ONCE = 4_000
+"""Characters at least that the detectors are given at a time."""
 
-def listened(text: str, spec: PanelSpec, makers: Makers, finish_reason: str | None = None) -> bool:
-    """Whether one of the detectors says anything of the text, given line by line.
+
+def listened(
+    text: str, spec: PanelSpec, makers: Makers, finish_reason: str | None = None, *, in_lines: bool = False
+) -> bool:
+    """Whether one of the detectors says anything of the text, given some lines at a time.
 
     Where sentences are cut depends on the text alone, so lines do as well as tokens and cost less.
+    in_lines: whether a detector asks for lines or their beginnings.
     """
-    feed = TextFeed()
+    feed = TextFeed(in_lines=in_lines)
     detectors = tuple(makers(spec, feed))
-    for line in text.splitlines(keepends=True):
-        token = Token(line)
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at + _AT_ONCE) + 1 or len(text)
+        token, at = Token(text[at:end]), end
         feed.update(token)
         for detector in detectors:
             detector.update(token)

@@ -7,6 +7,8 @@ theirs does. A little slack is left for what the hashes join or cut otherwise.
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.loop import OPEN_REPEATED, bound
 from stresstest.detectors.near_loop import THIRD
@@ -50,7 +52,8 @@ class NearLoopGlance(NearLoopReader):
         super().__init__(_NOTHING)
         seq = self._written.seq = words.tolist()
         self._written.copied = bytearray(len(seq))
-        self._pass_over(at, lag, [], says, lambda n: (seq[n], says[n], False, None))
+        self._counting = says
+        self._pass_over(at, lag, [], list(zip(seq, says, repeat(False), repeat(None))))
 
     @property
     def suspicious(self) -> bool:

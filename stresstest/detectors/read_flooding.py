@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
 
@@ -49,25 +48,28 @@ class _Spoken:
     """The words of an answer, as the detector's window holds them. codes: of each; same words, same codes."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-        self._kinds = {text: kind_of(text) for text in dict.fromkeys(texts)}
-        words = {text: word for text, (kind, word) in self._kinds.items() if kind == WORD}
-        self.numbers = {word: n for n, word in enumerate(dict.fromkeys(words.values()), 1)}
-        number_of = {text: self.numbers[word] for text, word in words.items()}
-        every = np.array([number_of.get(text, 0) for text in texts], np.uint64)
+        kinds = {text: kind_of(text) for text in dict.fromkeys(texts)}
+        rows = dict(zip(kinds, range(len(kinds)), strict=True))
+        order = np.fromiter(map(rows.__getitem__, texts), np.int64, len(texts))
+        words = dict.fromkeys(word for kind, word in kinds.values() if kind == WORD)
+        self.numbers = {word: n for n, word in enumerate(words, 1)}
+        self._names = ["", *words]
+        every = np.array([self.numbers[word] if kind == WORD else 0 for kind, word in kinds.values()])
+        every = every.astype(np.uint64).take(order)
         self._at = np.flatnonzero(every)
         self.codes = every[self._at]
+        counted = (
+            [kind == FIGURE for kind, _ in kinds.values()],
+            [kind in (WORD, FIGURE) or bool(word) for kind, word in kinds.values()],
+            [kind == BREAK for kind, _ in kinds.values()],
+        )
+        self._totals = [np.cumsum(np.array(each, np.int64).take(order))[self._at] for each in counted]
 
     def window(self, first: int, end: int) -> list[tuple[str, int, int, int, int]]:
-        """The words of [first, end): text, position, and how many figures, tokens and breaks stood up to it,
-        from the first one on."""
-        begin, last = int(self._at[first]), int(self._at[end - 1])
-        kinds = [self._kinds[text] for text in self._texts[begin : last + 1]]
-        figures = list(accumulate(kind == FIGURE for kind, _ in kinds))
-        tokens = list(accumulate(kind in (WORD, FIGURE) or bool(word) for kind, word in kinds))
-        breaks = list(accumulate(kind == BREAK for kind, _ in kinds))
-        places = (self._at[first:end] - begin).tolist()
-        return [(kinds[n][1], begin + n + 1, figures[n], tokens[n], breaks[n]) for n in places]
+        """The words of [first, end): text, position, and the figures, tokens and breaks up to it."""
+        names = map(self._names.__getitem__, self.codes[first:end].tolist())
+        totals = (each[first:end].tolist() for each in self._totals)
+        return list(zip(names, (self._at[first:end] + 1).tolist(), *totals, strict=True))
 
     def position(self, n: int) -> int:
         """The 1-based token of a word."""
@@ -107,8 +109,9 @@ class FloodingReader(FloodingDetector):
 
     def _look(self, n: int) -> int:
         """Judge the window that ends with the word at n. The first word that was not read with it."""
-        if _owned(self._spoken.codes[n - WINDOW + 1 : n + 1].tolist()) < OWNED:
-            return n + 1
+        lacking = OWNED - _owned(self._spoken.codes[n - WINDOW + 1 : n + 1].tolist())
+        if lacking > 0:
+            return n + lacking  # a word more is one more at most
         self._until(n)
         self._judge()
         return n + 1 if self._current is None else self._go_on(self._current, n + 1)

@@ -18,7 +18,7 @@ class LoopReader(LoopDetector):
 
     def read(self, texts: Sequence[str]) -> None:
         """The texts of all tokens of an answer that has neither token ids nor reasoning."""
-        codes = coded(texts, key_of)
+        codes = coded({text: key_of(text) for text in dict.fromkeys(texts)})
         first = {code: text for text, code in reversed(codes.items())}
         self._texts += map(first.__getitem__, range(1, len(first) + 1))
         self._seq = list(map(codes.__getitem__, texts))

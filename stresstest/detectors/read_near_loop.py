@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class NearLoopReader(NearLoopDetector):
             return
         self._words = words
         marks, written = words.marks, words.words
-        codes = coded(marks, lambda word: marks[word].text)
+        codes = coded({word: each.text for word, each in marks.items()})
         seq = list(map(codes.__getitem__, written))
         of_code = {code: marks[word] for word, code in codes.items()}
         says = np.array([False, *(each.word for each in of_code.values())])
@@ -57,26 +58,24 @@ class NearLoopReader(NearLoopDetector):
         figures = np.flatnonzero(figure.take(order)).tolist()
         values = {n: marks[written[n]].value for n in figures}
         self._written.fill(seq, (each.text for each in of_code.values()), words.at, values)
-        counting: list[bool] = says.take(order).tolist()
+        self._counting = says.take(order).tolist()
         at, lag = stood_before(seq, GRAM)
-        self._pass_over(
-            at, lag, figures, counting, lambda n: (seq[n], counting[n], n in values, values.get(n))
-        )
+        entries = list(zip(seq, self._counting, repeat(False), repeat(None)))
+        for n, value in values.items():
+            entries[n] = (seq[n], self._counting[n], True, value)
+        self._pass_over(at, lag, figures, entries)
 
-    def _pass_over(
-        self, at: Indices, lag: Indices, figures: list[int], says: list[bool], entry: Callable[[int], Entry]
-    ) -> None:
+    def _pass_over(self, at: Indices, lag: Indices, figures: list[int], entries: Sequence[Entry]) -> None:
         """Go on where a four-gram stands again, and until nothing is copied any more, or it is `_enough`.
 
         at: every place up to which a four-gram stands again, in order; lag: how far back it last stood.
-        figures: the places of figures; says: which words say something.
+        figures: the places of figures.
         """
         self._codes = np.array(self._written.seq, np.uint64)
         self._odd = sorted({*figures, *at[lag <= NEARBY].tolist()})
-        self._counting = says
         places = at.tolist()
         before = dict(zip(places, (at - lag).tolist(), strict=True))
-        n, end = 0, len(says)
+        n, end = 0, len(entries)
         for known in (*places, end):
             n = max(n, known)
             while n < end and (n in before or self._lag or self._sum or self._circling):
@@ -84,7 +83,7 @@ class NearLoopReader(NearLoopDetector):
                     n = self._copy_on(n, end)
                     if n == end:
                         return
-                self._go_on(n, entry(n), before.get(n))
+                self._go_on(n, entries[n], before.get(n))
                 n += 1
                 if self._enough:
                     return
@@ -126,6 +125,9 @@ class NearLoopReader(NearLoopDetector):
         if self._words is not None:
             self._position = self._words.arrive(n, self._code)
         super()._judge(n, stretch, lag)
+
+    def _says(self, n: int) -> bool:
+        return super()._says(n) if self._words is None else self._counting[n]
 
     def _counted(self, n: int) -> Totals:
         return super()._counted(n) if self._words is None else self._words.counted(n)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,13 +20,11 @@ from stresstest.detectors.marks import LONGEST, WORD, Mark, is_alone, mark
 from stresstest.detectors.stretch import Totals
 from stresstest.detectors.windows import Hashes, Indices, again_at
 
-Key = TypeVar("Key", bound=Hashable)
 
-
-def coded(texts: Iterable[str], key: Callable[[str], Key]) -> dict[str, int]:
+def coded(keys: Mapping[str, Hashable]) -> dict[str, int]:
     """A number for each text, the first being 1; texts of equal keys have equal ones."""
-    codes: dict[Key, int] = {}
-    return {text: codes.setdefault(key(text), len(codes) + 1) for text in dict.fromkeys(texts)}
+    numbers = {key: n for n, key in enumerate(dict.fromkeys(keys.values()), 1)}
+    return dict(zip(keys, map(numbers.__getitem__, keys.values()), strict=True))
 
 
 def stood_before(seq: Sequence[int], gram: int) -> tuple[Indices, Indices]:

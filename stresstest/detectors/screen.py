@@ -110,7 +110,7 @@ def _ending(text: str, count: int, spec: PanelSpec, finish_reason: str | None) -
         return _open_sentence(text, count)
     if finish_reason not in CHOSEN or not may_be_cut(text):
         return None
-    return 0 if listened(text, spec, _truncation, finish_reason) else None
+    return 0 if listened(text, spec, _truncation, finish_reason, in_lines=True) else None
 
 
 def _open_sentence(text: str, count: int) -> int | None:

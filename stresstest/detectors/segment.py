@@ -93,9 +93,11 @@ class TextFeed:
     sentences: complete sentences so far. heads: the first `HEAD_CHARS` characters of every line that
     is not blank, available as soon as they are there. lines: complete lines that are not blank.
     All three only grow; a reader keeps its own index. tokens: positions seen. chars: length of the text.
+    Heads and lines stay empty where they are not `in_lines` wanted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_lines: bool = True) -> None:
+        self._in_lines = in_lines
         self.tokens = 0
         self.chars = 0
         self.sentences: list[Span] = []
@@ -163,12 +165,8 @@ class TextFeed:
         self._index.append(self.tokens)
         self.chars += len(text)
         self._pending += text
-        if "\n" in text:
-            self._split_lines(text)
-        else:
-            self._line.append(text)
-            if not self._head_done and self.chars - self._line_at >= HEAD_CHARS:
-                self._emit_head("".join(self._line)[:HEAD_CHARS])
+        if self._in_lines:
+            self._take_lines(text)
         if self._armed or not _ANY_END.isdisjoint(text) or len(self._pending) > MAX_SENTENCE:
             self._cut_sentences()
 
@@ -189,6 +187,14 @@ class TextFeed:
             self._emit_head(line[:HEAD_CHARS])
         self._append(self.lines, line, self._line_at, self._line_no, closed=False)
         self._line = []
+
+    def _take_lines(self, text: str) -> None:
+        if "\n" in text:
+            self._split_lines(text)
+            return
+        self._line.append(text)
+        if not self._head_done and self.chars - self._line_at >= HEAD_CHARS:
+            self._emit_head("".join(self._line)[:HEAD_CHARS])
 
     def _split_lines(self, text: str) -> None:
         at = self.chars - len(text)
