@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -59,11 +58,11 @@ class NearLoopReader(NearLoopDetector):
         values = {n: marks[written[n]].value for n in figures}
         self._written.fill(seq, (each.text for each in of_code.values()), words.at, values)
         self._counting = says.take(order).tolist()
-        at, lag = stood_before(seq, GRAM)
-        entries = list(zip(seq, self._counting, repeat(False), repeat(None)))
+        plain: list[Entry] = [(code, word, False, None) for code, word in enumerate(says.tolist())]
+        entries = list(map(plain.__getitem__, seq))
         for n, value in values.items():
             entries[n] = (seq[n], self._counting[n], True, value)
-        self._pass_over(at, lag, figures, entries)
+        self._pass_over(*stood_before(seq, GRAM), figures, entries)
 
     def _pass_over(self, at: Indices, lag: Indices, figures: list[int], entries: Sequence[Entry]) -> None:
         """Go on where a four-gram stands again, and until nothing is copied any more, or it is `_enough`.
