@@ -20,6 +20,10 @@ class Decoding:
     frequency_penalty: float | None = None
     system_prompt: str | None = None
 
+    def given(self) -> dict[str, float | int | str]:
+        """What is set, the system prompt included: as documents tell it."""
+        return {k: v for k, v in asdict(self).items() if v is not None}
+
     def sent(self) -> dict[str, float | int]:
         """The sampling parameters that go into the request body."""
         return {k: v for k, v in asdict(self).items() if v is not None and k != "system_prompt"}

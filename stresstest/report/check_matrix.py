@@ -69,7 +69,7 @@ def _cell(cell: CellOutcome) -> dict[str, Any]:
         "subject": asdict(cell.subject),
         "base_url": None if cell.plan.base_url is None else clean_url(cell.plan.base_url),
         "decoding_name": cell.plan.decoding_name,
-        "decoding": {k: v for k, v in asdict(cell.plan.decoding).items() if v is not None},
+        "decoding": cell.plan.decoding.given(),
         "outcome": str(cell.outcome),
         "run_id": cell.run_id,
         "reused": cell.reused,

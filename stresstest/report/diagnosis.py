@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stresstest.diagnosis.wording import decoding_words, split_sentence
-from stresstest.model import ArmResult, Change, Decoding, Diagnosis, Link, Remedy, RunResult
+from stresstest.model import ArmResult, Change, Diagnosis, Link, Remedy, RunResult
 from stresstest.report.document import empty_document, run_document
 from stresstest.report.markdown import bullets, grid, inline
 from stresstest.report.text import NOT_MEASURED, SIMULATED_WARNING, clean, count
@@ -49,7 +49,7 @@ def chain_keys(found: Diagnosis) -> dict[str, Any]:
     recommended = found.recommended
     return {
         "chain": [_link(link) for link in found.chain],
-        "recommended_decoding": None if recommended is None else _decoding(recommended),
+        "recommended_decoding": None if recommended is None else recommended.given(),
         "recommended_concurrency": found.concurrency,
         "recommended_max_tokens": found.safe_max_tokens,
         "complete": found.complete,
@@ -107,10 +107,6 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "tokens": arm.tokens,
         "effects": [asdict(effect) for effect in arm.effects],
     }
-
-
-def _decoding(decoding: Decoding) -> dict[str, Any]:
-    return {k: v for k, v in asdict(decoding).items() if v is not None}
 
 
 def recommendation(found: Diagnosis) -> list[str]:

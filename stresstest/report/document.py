@@ -109,12 +109,9 @@ def dumps(document: dict[str, Any]) -> str:
 
 def _decoding(result: RunResult) -> dict[str, Any]:
     """What was sent; beside it the server's defaults, where they are known."""
-    decoding = result.run.settings.decoding
-    sent: dict[str, Any] = dict(decoding.sent())
-    if decoding.system_prompt is not None:
-        sent["system_prompt"] = decoding.system_prompt
+    given: dict[str, Any] = dict(result.run.settings.decoding.given())
     defaults = dict(result.run.profile.defaults)
-    return {**sent, "server_defaults": defaults} if defaults else sent
+    return {**given, "server_defaults": defaults} if defaults else given
 
 
 def _endpoint(result: RunResult) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def shell_variables(limits: Limits) -> str:
         taken: set[str] = set()
         for row in limits.rows:
             lines.append(f"{_variable(row, taken)}={safe(row)}")
-    decoding = {k: v for k, v in asdict(limits.decoding).items() if v is not None}
+    decoding = limits.decoding.given()
     lines += [f"{name.upper()}={shlex.quote(str(value))}" for name, value in decoding.items()]
     lines.append(f"STRESSTEST_MODEL={shlex.quote(limits.model)}")
     lines += [f"STRESSTEST_{name.upper()}={shlex.quote(str(value))}" for name, value in decoding.items()]

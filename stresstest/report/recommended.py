@@ -22,7 +22,7 @@ def recommendations_document(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
 def _smallest(limits: Limits) -> dict[str, Any]:
     return {
         "model": limits.model,
-        "decoding": {k: v for k, v in asdict(limits.decoding).items() if v is not None},
+        "decoding": limits.decoding.given(),
         "simulated": limits.simulated,
         "safe_max_tokens": safe(limits.smallest),
         "subject": asdict(limits.smallest.subject),
@@ -42,7 +42,7 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "rigor": row.rigor,
         "threshold": asdict(row.threshold),
         "distinct_prompts": row.distinct_prompts,
-        "decoding": {k: v for k, v in asdict(row.decoding).items() if v is not None},
+        "decoding": row.decoding.given(),
         "plane": verdict.plane and str(verdict.plane),
         "basis": verdict.basis and str(verdict.basis),
         "measured": row.created,
@@ -71,7 +71,7 @@ def runs_document(rows: Sequence[RunSummary]) -> dict[str, Any]:
                 "seconds": row.seconds,
                 "safe_max_tokens": row.safe_max_tokens,
                 "note": row.note,
-                "decoding": {k: v for k, v in asdict(row.decoding).items() if v is not None},
+                "decoding": row.decoding.given(),
                 "parent": row.parent,
                 "sweep": row.sweep,
             }
