@@ -149,6 +149,8 @@ def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output
         so_far = "what was judged so far is shown" if result.requests else "nothing was judged yet"
         sys.stderr.write(f"Interrupted: {so_far}; start again to judge everything.\n")
         raise typer.Exit(ExitCode.INTERRUPTED)
+    if result.unwritten is not None:
+        raise UsageError(result.unwritten, hint="The scan is complete and told on stdout; that file is not.")
     if not result.requests:
         lines = "1 line is" if result.damaged == 1 else f"{result.damaged} lines are"
         damage = f" {lines} damaged; see above." if result.damaged else ""

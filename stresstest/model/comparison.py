@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from stresstest.model.request import Decoding
 from stresstest.model.words import Plane, Subject
 
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -73,7 +74,8 @@ class Side:
 
     label: as a person would name it. run_ids: empty for recorded outputs. files: those read. generations: in
     the sample; onsets: degenerate ones of them. at_risk, failed: n and k for T in a *fresh* sample (one that
-    did not choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" | "words".
+    did not choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" | "words". decoding,
+    base_url: what a run was measured with, and where; None for recorded outputs.
     """
 
     label: str
@@ -91,6 +93,8 @@ class Side:
     unit: str = "tokens"
     simulated: bool = False
     measured_now: bool = False
+    decoding: Decoding | None = None
+    base_url: str | None = None
 
     @property
     def rate(self) -> float | None:

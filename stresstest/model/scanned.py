@@ -137,7 +137,10 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """Everything `scan` prints. damaged: lines without an answer; damaged_examples: the first few, named."""
+    """Everything `scan` prints. damaged: lines without an answer; damaged_examples: the first few, named.
+
+    unwritten: why the file of verdicts is not whole; None where it is, or none was asked for.
+    """
 
     requests: int
     damaged: int
@@ -149,3 +152,4 @@ class ScanResult:
     seconds: float = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    unwritten: str | None = None

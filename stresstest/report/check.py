@@ -24,8 +24,8 @@ MORE_RECORDED = "More data: record more outputs of the candidate, the first of e
 def check_document(found: Comparison) -> dict[str, Any]:
     """``check --json``: the contract's keys in its order, then what else is known. Absent is null."""
     return {
-        "baseline": _side(found.baseline) | _measured_as(found, "baseline"),
-        "candidate": _side(found.candidate) | _measured_as(found, "candidate"),
+        "baseline": _side(found.baseline),
+        "candidate": _side(found.candidate),
         "at_tokens": found.at_tokens,
         "p_baseline": found.p_baseline,
         "p_candidate": found.p_candidate,
@@ -87,12 +87,9 @@ def _side(side: Side) -> dict[str, Any]:
         "plane": None if side.plane is None else str(side.plane),
         "unit": side.unit,
         "measured_now": side.measured_now,
+        "decoding": None if side.decoding is None else side.decoding.given(),
+        "base_url": side.base_url,
     }
-
-
-def _measured_as(found: Comparison, side: str) -> dict[str, Any]:
-    """Decoding and server of a side; null for recorded outputs."""
-    return {name: found.evidence.get(name, {}).get(side) for name in ("decoding", "base_url")}
 
 
 def check_headline(found: Comparison) -> str:
@@ -155,8 +152,8 @@ def _rows(found: Comparison) -> list[tuple[str, str, str]]:
 
     return [
         row("what", *(side.label for side in sides)),
-        row("decoding", *(_decoding(found, side) for side in ("baseline", "candidate"))),
-        row("server", *(_measured_as(found, s)["base_url"] or _UNKNOWN for s in ("baseline", "candidate"))),
+        row("decoding", *(_decoding(side) for side in sides)),
+        row("server", *(side.base_url or _UNKNOWN for side in sides)),
         row("degenerate of generations", *(f"{side.onsets} of {side.generations}" for side in sides)),
         row(f"risk at T = {count(found.at_tokens)}", *_risks(found)),
         row("passes", "", _tolerated(found)),
@@ -167,15 +164,13 @@ def _rows(found: Comparison) -> list[tuple[str, str, str]]:
     ]
 
 
-def _decoding(found: Comparison, side: str) -> str:
+def _decoding(side: Side) -> str:
     """What was sent, in words; the system prompt itself is in the JSON document alone."""
-    sent = _measured_as(found, side)["decoding"]
-    if sent is None:
+    if side.decoding is None:
         return _UNKNOWN
-    words = [f"{name} {value}" for name, value in sent.items() if name != "system_prompt"]
-    return ", ".join([*words, *(["a system prompt"] if "system_prompt" in sent else [])]) or (
-        "nothing sent: the server's defaults"
-    )
+    words = [f"{name} {value}" for name, value in side.decoding.sent().items()]
+    system = [] if side.decoding.system_prompt is None else ["a system prompt"]
+    return ", ".join([*words, *system]) or "nothing sent: the server's defaults"
 
 
 def _risks(found: Comparison) -> tuple[str, str]:

@@ -14,7 +14,7 @@ _EVERY_S = 5.0
 
 
 class SilentScan:
-    """``--display none``. Damaged lines are named all the same: they are results."""
+    """``--display none``. Damaged lines and a file that is lost are named all the same: they are results."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._out = stream or sys.stderr
@@ -24,6 +24,9 @@ class SilentScan:
 
     def damaged(self, damaged: Damaged) -> None:
         self._say(f"damaged: {damaged}")
+
+    def unwritten(self, why: str) -> None:
+        self._say(f"warning: {why} The scan goes on without it.")
 
     def close(self) -> None:
         pass

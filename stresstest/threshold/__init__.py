@@ -8,6 +8,7 @@ from stresstest.threshold.certify import (
     needed_at_risk,
     risk_at,
     upper_bound,
+    withdrawn,
 )
 from stresstest.threshold.safe import safe_max_tokens
 from stresstest.threshold.sample import Outcome, deduplicate, observations, outcome
@@ -39,4 +40,5 @@ __all__ = [
     "safe_max_tokens",
     "survival_curve",
     "upper_bound",
+    "withdrawn",
 ]

@@ -190,6 +190,11 @@ def certified_threshold(
     lacking = unusable(generations) or _spoilt(generations, threshold)
     if lacking is None:
         return threshold
+    return withdrawn(threshold, lacking)
+
+
+def withdrawn(threshold: Threshold, lacking: str) -> Threshold:
+    """The threshold without its certificate; the counts stay. lacking: why the sample supports none."""
     return replace(threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking)
 
 

@@ -79,7 +79,7 @@ def compared(
         lacking=found.lacking,
         findings=beside,
         notes=_notes(baseline, candidate, fresh, found, reservations),
-        evidence=_evidence(baseline, fresh, found, p, reservations) | _measured_as(baseline, candidate),
+        evidence=_evidence(baseline, fresh, found, p, reservations),
     )
 
 
@@ -103,7 +103,6 @@ def undecided(
         max_increase=alpha if max_increase is None else max_increase,
         tested=CheckVerdict.INCONCLUSIVE,
         lacking=lacking,
-        evidence=_measured_as(baseline, candidate),
     )
 
 
@@ -141,21 +140,6 @@ def _notes(
             "where it fails."
         )
     return tuple(notes)
-
-
-def _measured_as(baseline: Sample, candidate: Sample | None) -> dict[str, Any]:
-    """Decoding and server of both sides; null for recorded outputs, of which nobody knows."""
-    settings = [
-        None if side is None or side.run is None else side.run.settings for side in (baseline, candidate)
-    ]
-    sides = ("baseline", "candidate")
-    known = [(side, each) for side, each in zip(sides, settings, strict=True) if each is not None]
-    decodings = {
-        side: {k: v for k, v in asdict(each.decoding).items() if v is not None} for side, each in known
-    }
-    servers = {side: each.base_url for side, each in known}
-    blank = dict.fromkeys(sides)
-    return {"decoding": blank | decodings, "base_url": blank | servers}
 
 
 def _evidence(

@@ -20,7 +20,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.threshold import deduplicate, safe_max_tokens
+from stresstest.threshold import deduplicate, safe_max_tokens, withdrawn
 from stresstest.threshold.certify import counted, unusable
 from stresstest.threshold.recorded import certify_recorded
 from stresstest.workflows.conclude import conclude
@@ -80,6 +80,7 @@ class Sample:
 
     def side(self, *, failed: int | None = None, at_risk: int | None = None) -> Side:
         """What of it stands in the outcome."""
+        settings = None if self.run is None else self.run.settings
         return Side(
             label=self.label,
             subject=self.subject,
@@ -96,6 +97,8 @@ class Sample:
             unit=self.unit,
             simulated=self.simulated,
             measured_now=self.measured_now,
+            decoding=None if settings is None else settings.decoding,
+            base_url=None if settings is None else settings.base_url,
         )
 
 
@@ -199,9 +202,7 @@ def sample_of_recorded(found: Recorded, unit: str, rigor: str, margin: float) ->
     )
     lacking = _mostly_missing(found)
     if lacking is not None:
-        threshold = replace(
-            threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking
-        )
+        threshold = withdrawn(threshold, lacking)
     observations = tally.sample.observations(tokens=tokens, doubt_lost=True)
     language = tally.languages.most_common(1)[0][0]
     return Sample(

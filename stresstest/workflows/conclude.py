@@ -26,7 +26,7 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.series import summarise
-from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve
+from stresstest.threshold import certified_threshold, safe_max_tokens, survival_curve, withdrawn
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -129,13 +129,9 @@ def _begun_notes(run: Run, found: Diagnosis | None) -> list[str]:
 
 def _incomplete(threshold: Threshold, measured: int) -> Threshold:
     """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
-    return replace(
+    return withdrawn(
         threshold,
-        tokens=None,
-        upper=None,
-        certified=False,
-        censored_at=None,
-        lacking=f"the run is not complete: {measured} generations of its certifying sample are measured, "
+        f"the run is not complete: {measured} generations of its certifying sample are measured, "
         "and those still missing are not a random part of it; resume the run",
     )
 

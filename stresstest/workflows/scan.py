@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from io import RawIOBase
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, Judged, ScanResult
 from stresstest.records import Damaged
+from stresstest.threshold import withdrawn
 from stresstest.workflows.scan_judge import Batch, Job
 from stresstest.workflows.scan_pool import Work, judged, workers_by_default
 from stresstest.workflows.scan_scale import require_tokenizer
@@ -45,8 +47,14 @@ class Listener(Protocol):
     def damaged(self, damaged: Damaged) -> None: ...
 
 
-def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
-    """Judge every answer of the files. Ctrl-C keeps what was judged so far.
+class ScanListener(Listener, Protocol):
+    """Who watches a scan, which may write a file."""
+
+    def unwritten(self, why: str) -> None: ...
+
+
+def scan(settings: ScanSettings, listener: ScanListener) -> ScanResult:
+    """Judge every answer of the files. Ctrl-C keeps what was judged so far, a full disk stops only `out`.
 
     Raises UsageError for files, options or (with `strict`) lines that cannot be used.
     """
@@ -57,7 +65,7 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
     state = _State(Tallies(settings.job.keys, settings.show), settings.strict, listener)
     workers = settings.workers or workers_by_default()
     interrupted = False
-    with _verdicts(settings) as out:
+    with _verdicts(settings, listener) as out:
         batches = judged(work(settings.files, settings.job), settings.job, workers)
         try:
             for batch in batches:
@@ -77,6 +85,7 @@ def scan(settings: ScanSettings, listener: Listener) -> ScanResult:
         seconds=time.monotonic() - began,
         interrupted=interrupted,
         notes=_without_lengths(settings.job.by_length, groups),
+        unwritten=None if out is None else out.unwritten,
     )
 
 
@@ -88,14 +97,8 @@ def _without_lengths(key: str | None, groups: Sequence[GroupResult]) -> tuple[st
 
 def _unfinished(group: GroupResult) -> GroupResult:
     """The beginning of a file is no fair part of it: rates are told as far as they go, limits are not."""
-    threshold = replace(
-        group.threshold,
-        tokens=None,
-        upper=None,
-        certified=False,
-        censored_at=None,
-        lacking="the scan was interrupted, and what was read first is no random part of the files",
-    )
+    why = "the scan was interrupted, and what was read first is no random part of the files"
+    threshold = withdrawn(group.threshold, why)
     return replace(group, threshold=threshold, safe_max_tokens=None, healthy_cut=None)
 
 
@@ -114,14 +117,14 @@ class _State:
         self._source = ""
         self._done = 0
 
-    def take(self, batch: Batch, out: Callable[[bytes], None] | None) -> None:
+    def take(self, batch: Batch, out: _Verdicts | None) -> None:
         for damaged in batch.damaged:
             self._lose(damaged)
         for each in batch.judged:
             self.tallies.add(each)
             self._degenerate += each.degenerate
-        if out is not None:
-            out(b"".join(verdict_line(each) for each in batch.judged))
+        if out is not None and out.unwritten is None:
+            out.write(b"".join(verdict_line(each) for each in batch.judged))
         self.text_bytes += batch.text_bytes
         if batch.source != self._source:
             self._finished, self._source = self._finished + self._done, batch.source
@@ -156,33 +159,53 @@ def verdict_line(judged: Judged) -> bytes:
     return msgspec.json.encode(document) + b"\n"
 
 
+class _Verdicts:
+    """The file of ``--out``. A disk that is full ends the file, not the scan."""
+
+    def __init__(self, name: str, file: RawIOBase, listener: ScanListener) -> None:
+        self.unwritten: str | None = None
+        self._name = name
+        self._file = file
+        self._listener = listener
+
+    def write(self, lines: bytes) -> None:
+        try:
+            while lines:
+                lines = lines[self._file.write(lines) or 0 :]
+        except OSError as error:
+            self._lose(error)
+
+    def close(self) -> None:
+        try:
+            self._file.close()
+        except OSError as error:
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> None:
+        if self.unwritten is None:
+            self.unwritten = _cannot(self._name, error)
+            self._listener.unwritten(self.unwritten)
+
+
 @contextlib.contextmanager
-def _verdicts(settings: ScanSettings) -> Iterator[Callable[[bytes], None] | None]:
-    """Who writes verdicts. Raises UsageError where they cannot be written, now or when the disk is full."""
+def _verdicts(settings: ScanSettings, listener: ScanListener) -> Iterator[_Verdicts | None]:
+    """Who writes verdicts. Raises UsageError where the file cannot be opened, before anything is judged."""
     if settings.out is None:
         yield None
         return
     target = Path(settings.out)
     if any(name != "-" and target.exists() and target.samefile(name) for name in settings.files):
         raise UsageError(f"--out {settings.out} is one of the files to scan.")
-    with _written(settings.out):
-        file = target.open("wb", buffering=0)
-
-    def write(lines: bytes) -> None:
-        with _written(str(target)):
-            while lines:
-                lines = lines[file.write(lines) or 0 :]
-
-    with file:
-        yield write
-
-
-@contextlib.contextmanager
-def _written(name: str) -> Iterator[None]:
     try:
-        yield
+        file = target.open("wb", buffering=0)
     except OSError as error:
-        raise UsageError(f"--out {name} cannot be written: {error.strerror or error}.") from None
+        raise UsageError(_cannot(settings.out, error)) from None
+    with contextlib.closing(_Verdicts(settings.out, file, listener)) as out:
+        yield out
+
+
+def _cannot(name: str, error: OSError) -> str:
+    return f"--out {name} cannot be written: {error.strerror or error}."
 
 
 def work(files: Iterable[str], job: Job) -> Iterator[Work]:
