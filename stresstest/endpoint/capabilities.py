@@ -44,6 +44,8 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
     simulated = version is not None and SIMULATOR in version
     cards = await _cards(endpoint, optional=model is not None)
     card = _choose(endpoint, model, cards, any_name=simulated)
+    if card not in cards:
+        missing.append(_unlisted(endpoint, card.id, cards))
     endpoint.model = card.id
     card.max_model_len = sane(card.max_model_len) or None
     if card.max_model_len is None:
@@ -141,6 +143,16 @@ def _choose(endpoint: Endpoint, model: str | None, cards: Sequence[_Card], *, an
 def _renamed(card: _Card, name: str) -> _Card:
     """The simulator answers to any name: its card under the one that was asked for."""
     return _Card(name, card.max_model_len, card.root)
+
+
+def _unlisted(endpoint: Endpoint, model: str, cards: Sequence[_Card]) -> Missing:
+    """The answers may be another model's than the one that the numbers are stored under."""
+    name = endpoint.address.clean(model)
+    if not cards:
+        return Missing("a list of the models", f"whether '{name}' is what answers cannot be checked")
+    listed = endpoint.address.clean(cards[0].id)
+    cost = f"the server lists '{listed}' and answers to any name: that one is measured"
+    return Missing(f"a model named '{name}'", cost)
 
 
 async def _metrics(endpoint: Endpoint) -> tuple[bool, int | None]:

@@ -135,11 +135,26 @@ async def test_one_of_several_models_must_be_chosen() -> None:
 
 
 async def test_the_simulator_is_recognised_and_answers_to_any_name() -> None:
-    """Simulated numbers must never pass for a model's."""
+    """Simulated numbers must never pass for a model's; nor those of what is served for another name's."""
     async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
         server.pages["/version"] = page({"version": "0.32.0+stresstest-sim"})
         found = await profile(endpoint, "anything")
+        served = await profile(endpoint, "lab")
     assert (found.simulated, found.model, found.max_model_len) == (True, "anything", 4096)
+    [gap] = found.missing
+    assert gap.what == "a model named 'anything'"
+    assert gap.cost == "the server lists 'lab' and answers to any name: that one is measured"
+    assert (served.model, served.missing) == ("lab", ())
+
+
+async def test_a_server_without_a_list_cannot_be_checked() -> None:
+    """It may answer to any name: a mistyped one would be measured, so that this is told at the start."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        for listing in (page({"data": []}), page({"error": "no such page"}, 404)):
+            server.pages["/v1/models"] = listing
+            found = await profile(endpoint, "wrong")
+            assert found.model == "wrong"
+            assert "a list of the models" in {gap.what for gap in found.missing}
 
 
 async def test_a_server_that_is_no_api() -> None:
