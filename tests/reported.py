@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from stresstest.diagnosis.concluded import concluded
 from stresstest.model import (
     RIGORS,
     ArmResult,
@@ -241,5 +242,9 @@ def gpu_samples() -> tuple[GpuSample, ...]:
 def dossier(text: str | None = None, **options: Any) -> Dossier:
     """Everything at once. text: put wherever foreign text can stand; None for an ordinary report."""
     if text is None:
-        return Dossier(result(**options), diagnosis(), gpu_samples(), documents())
-    return Dossier(result(text=text, model=text, **options), diagnosis(text), gpu_samples(), documents(text))
+        made, found, beside = result(**options), diagnosis(), documents()
+    else:
+        made, found = result(text=text, model=text, **options), diagnosis(text)
+        beside = documents(text)
+    made = replace(made, verdict=concluded(made.verdict, found, made.run))
+    return Dossier(made, found, gpu_samples(), beside)

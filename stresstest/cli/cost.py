@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stresstest.model.cost import Cost
     from stresstest.workflows.cost import CostEnding
     from stresstest.workflows.cost_bench import Workload
-    from stresstest.workflows.what_if import Simulated
 
 EXAMPLES = """\b
 Examples:
@@ -179,7 +178,7 @@ def _workload(
 def _share(text: str) -> float:
     try:
         return parse_share(text)
-    except (ValueError, UsageError):
+    except UsageError:
         raise UsageError(f"--plant {text!r} is no share: write 0.02 or 2%.") from None
 
 
@@ -236,9 +235,10 @@ def _show(cost: Cost, extras: Extras, prices: Prices, json_output: bool, output:
     from stresstest.cli.report import save
     from stresstest.report.cost import cost_document, cost_markdown, print_cost
     from stresstest.report.document import dumps
+    from stresstest.workflows.what_if import Simulated
 
     # The requests were paid for: their account comes out whatever becomes of the rest.
-    more: Simulated | None = None
+    more = Simulated()
     if not json_output:
         print_cost(stdout_console(), cost)
     try:

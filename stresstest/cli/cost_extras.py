@@ -61,14 +61,11 @@ def write_extras(cost: Cost, extras: Extras) -> None:
         write_metrics(cost_samples(cost), extras.openmetrics)
 
 
-def extras_document(found: Simulated | None) -> dict[str, Any]:
-    """What `cost --json` has beside the account; all of it absent where working it out failed."""
+def extras_document(found: Simulated) -> dict[str, Any]:
+    """What `cost --json` has beside the account."""
     from stresstest.report.audit import delivery_document
     from stresstest.report.what_if import fitted_document, optimum_document, prediction_document
 
-    if found is None:
-        keys = ("optimum", "engine", "as_measured", "what_if_lacking")
-        return dict.fromkeys(keys) | {"what_if": [], "tokens_per_delivered_answer": []}
     return {
         "optimum": optimum_document(found.best_cap),
         "engine": None if found.fitted is None else fitted_document(found.fitted),

@@ -159,7 +159,7 @@ def _of_model(store: Store, model: str, task: str | None, lang: str | None) -> l
     """Finished runs of a model that a person began, newest first."""
     rows = [row for row in store.runs() if row.subject.model == model and row.status is RunStatus.DONE]
     rows = [row for row in rows if task in (None, row.subject.task) and lang in (None, row.subject.language)]
-    return [row for row in rows if store.run(row.id).settings.parent is None]
+    return [row for row in rows if row.parent is None]
 
 
 def _like(store: Store, model: str, baseline: Run, asked: Asked) -> Run | None:

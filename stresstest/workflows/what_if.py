@@ -26,10 +26,10 @@ class Simulated:
     enough healthy answers. deliveries: measured tokens for a delivered answer, loops let run and aborted.
     """
 
-    fitted: Fitted | None
-    baseline: Prediction | None
-    predictions: tuple[Prediction, ...]
-    best_cap: Optimum | None
+    fitted: Fitted | None = None
+    baseline: Prediction | None = None
+    predictions: tuple[Prediction, ...] = ()
+    best_cap: Optimum | None = None
     lacking: str | None = None
     deliveries: tuple[Delivery, ...] = ()
 
@@ -98,11 +98,11 @@ def simulate(
     best = optimum(attempts_of([span for span in free if not span.planted]))
     told = measured_deliveries(spans) if aborted else ()
     if not what_ifs:
-        return Simulated(None, None, (), best, deliveries=told)
+        return Simulated(best_cap=best, deliveries=told)
     fitted = fit_engine(spans, kv_cache_tokens=kv_cache_tokens)
     if fitted is None:
         lacking = f"{FLOOR} requests with times and token counts are needed to fit an engine to"
-        return Simulated(None, None, (), best, lacking, told)
+        return Simulated(best_cap=best, lacking=lacking, deliveries=told)
     try:
         baseline, *others = [
             predict(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stresstest.model import Decoding
+from stresstest.report.limits import decoding_words
 from tests.e2e.records import RECORDED
 
 UNITS = 60
@@ -33,8 +34,7 @@ class Recording:
 
     def decoding_words(self) -> str:
         """The sampling parameters for people."""
-        sent = self.decoding.sent().items()
-        return ", ".join(f"{k} {v}" for k, v in sent) or "server's default decoding"
+        return decoding_words(self.decoding, nothing="server's default decoding")
 
 
 GREEDY = Decoding(temperature=0.0, repetition_penalty=1.0)

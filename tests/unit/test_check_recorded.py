@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,10 @@ from stresstest.errors import ExitCode
 from stresstest.model import Observation
 from stresstest.threshold.comparison import lower_bound
 from stresstest.threshold.reservations import LeftAside, left_aside, repeated
-from tests.simulation.campaigns import command
+from tests.commands import command
+from tests.unit import test_cli_check
 from tests.unit.test_panel import LOOP, story
+from tests.unit.test_scan import write
 
 N = 24
 """Answers of a side: the least that certifies at the rigor quick, so that the tests are quick too."""
@@ -38,11 +38,6 @@ def rows(n: int, **more: Any) -> list[Row]:
     return [{"prompt": f"q{i}", "finish_reason": "stop", **more} for i in range(n)]
 
 
-def write(path: Path, found: Iterable[Row]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
-    return str(path)
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A healthy baseline."""
@@ -51,10 +46,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def check(tmp_path: Path, base: str, candidate: str, *words: str) -> tuple[int, Row, str]:
     """Exit code, the JSON document ({} when none was printed), stderr."""
-    store = ("--store", str(tmp_path / "s.sqlite3"), "--display", "none")
     sides = ("--baseline", base, "--candidate", candidate, "--rigor", "quick", "--lang", "en")
-    code, out, err = command(*store, "check", "--json", *sides, *words)
-    return code, json.loads(out) if out.strip() else {}, err
+    return test_cli_check.check(str(tmp_path / "s.sqlite3"), *sides, *words)
 
 
 @pytest.mark.parametrize(

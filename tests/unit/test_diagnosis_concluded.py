@@ -150,7 +150,7 @@ def test_what_a_diagnosis_did_not_confirm_stays_observed(found: Diagnosis | None
 
 
 def test_concluding_twice_adds_nothing(diagnosed: Store) -> None:
-    """A verdict that is confirmed already is left alone: reports may ask again."""
+    """A verdict that is confirmed already is left alone, whoever asks again."""
     result = conclude(diagnosed, "r1")
     assert concluded(result.verdict, FOUND, result.run) == result.verdict
     partly = replace(FOUND, chain=(replace(LOOP, plane=None, basis=None), DRIFT))

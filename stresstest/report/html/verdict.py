@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stresstest.diagnosis.concluded import concluded
 from stresstest.model import Basis, Diagnosis, Plane, RunResult, RunStatus
 from stresstest.report.sentences import sample_words
 from stresstest.report.text import count, percent
@@ -43,7 +42,7 @@ def told(result: RunResult, diagnosis: Diagnosis | None) -> Told:
         sentence=_sentence(result),
         causes=_causes(result, diagnosis),
         facts=_facts(result),
-        actions=tuple(_actions(result, diagnosis)),
+        actions=tuple(_actions(result)),
         banners=tuple(_banners(result)),
     )
 
@@ -100,11 +99,11 @@ def _facts(result: RunResult) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _actions(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:
+def _actions(result: RunResult) -> list[str]:
     lines = []
     if result.safe_max_tokens is not None:
         lines.append(f"Set max_tokens to {count(result.safe_max_tokens)} for this model, task and language.")
-    return [*lines, *concluded(result.verdict, diagnosis, result.run).advice]
+    return [*lines, *result.verdict.advice]
 
 
 def _banners(result: RunResult) -> Sequence[tuple[str, str]]:
