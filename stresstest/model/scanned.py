@@ -108,7 +108,8 @@ class GroupResult:
     the safe limit (than T where the unit is words). sampled: outputs that the threshold stands on, when
     they are a random part. prompts: distinct ones, None where unknown. languages: language → requests;
     language_sources: where from → requests. empty: answers without a word. uncounted: answers whose tokens
-    nobody counted.
+    nobody counted. undecided: healthy ones that ended while a symptom may have been under way; T is chosen
+    as if each failed where that begins.
     """
 
     key: Mapping[str, str | None]
@@ -133,6 +134,7 @@ class GroupResult:
     by_length: LengthEffect | None = None
     empty: int = 0
     uncounted: int = 0
+    undecided: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "recovered": group.recovered,
         "empty": group.empty,
         "uncounted": group.uncounted,
+        "undecided": group.undecided,
         "prompts": group.prompts,
         "sampled": group.sampled,
         "languages": dict(group.languages),

@@ -31,6 +31,13 @@ def notes(result: ScanResult) -> list[str]:
     empty = sum(group.empty for group in result.groups)
     if empty:
         found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
+    doubtful = [group for group in result.groups if group.undecided]
+    if doubtful:
+        found.append(
+            f"In doubt: {count(sum(group.undecided for group in doubtful))} healthy answers "
+            f"{_of(doubtful, result)}ended while a symptom may have been under way; for T each counts as "
+            "failed where that begins."
+        )
     sources, languages = Counter[str](), Counter[str]()
     for group in result.groups:
         sources.update(group.language_sources)

@@ -123,19 +123,19 @@ def _uncertified(
     counts: _Counts, candidates: Sequence[int], rigor: Rigor, confidence: float, looks: int
 ) -> Threshold:
     smallest = candidates[0] if candidates else 1
-    n, d, _ = counts.at(smallest)
+    n, d, doubtful = counts.at(smallest)
     return Threshold(
         alpha=rigor.alpha,
         confidence=rigor.confidence,
         n=n,
         onsets=d,
         upper=upper_bound(d, n, confidence) if n else None,
-        lacking=_lacking(n, d, smallest, rigor, confidence),
+        lacking=_lacking(n, d, doubtful, smallest, rigor, confidence),
         looks=looks,
     )
 
 
-def _lacking(n: int, d: int, smallest: int, rigor: Rigor, confidence: float) -> str:
+def _lacking(n: int, d: int, doubtful: int, smallest: int, rigor: Rigor, confidence: float) -> str:
     needed = needed_at_risk(rigor.alpha, confidence, rigor.floor)
     if n == 0:
         return f"{needed} requests at risk are needed, none was: no certifying generation was observed."
@@ -146,8 +146,9 @@ def _lacking(n: int, d: int, smallest: int, rigor: Rigor, confidence: float) -> 
             f"{needed} requests at risk are needed, {n} {'was' if n == 1 else 'were'}; "
             f"at least {more} more {plural} of ≥ {smallest} tokens."
         )
+    doubt = f" and {doubtful} more ended in doubt by then" if doubtful else ""
     return (
-        f"{d} of {n} requests at risk degenerate within the first {smallest} tokens: "
+        f"{d} of {n} requests at risk degenerate within the first {smallest} tokens{doubt}: "
         f"no length keeps the risk at or below {rigor.alpha:.0%} with {rigor.confidence:.0%} confidence."
     )
 

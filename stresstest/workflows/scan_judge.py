@@ -15,6 +15,7 @@ from stresstest.detectors import PanelSpec, can_judge
 from stresstest.detectors.features import piece_ends
 from stresstest.detectors.panel import judge_tokens, text_tokens
 from stresstest.detectors.recorded import Recorded, judge_many
+from stresstest.detectors.screen import OPEN_TAIL
 from stresstest.economics.spans import tail_repeats
 from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
@@ -34,6 +35,7 @@ OTHER_LANGUAGE = "other language than the group's"
 _CLOSED = "closed"
 """For the panel: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
+_CHOSEN = (STOP, _CLOSED)
 _TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
 
 _OF_ANOTHER_LANGUAGE = (SymptomKind.LANGUAGE_DRIFT, SymptomKind.GIBBERISH)
@@ -115,6 +117,7 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         own, own_source = _language_of_its_own(record)
         if own and own != language:
             language, source, verdict = own, own_source, _verdicts([record], [own])[0]
+    verdict = _observed(record, verdict)
     placed = not _plain(record) or needs_places(record, verdict, job.tokenizer)
     scale = Scale.of(record, _ends(record) if placed else (), job.tokenizer)
     capped = _capped(record)
@@ -132,7 +135,7 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         score=round(_score(verdict), 4),
         capped=capped,
         tail_repeats=tail_repeats(record.text),
-        ended=not verdict.degenerate and capped is not True and _end(record) in (STOP, _CLOSED),
+        ended=not verdict.degenerate and capped is not True and _end(record) in _CHOSEN,
         unresolved=_unresolved(record, verdict),
         lost=_lost(record, verdict),
         cluster=_name(record.prompt_key),
@@ -234,14 +237,30 @@ def _capped(record: Record) -> bool | None:
     return None
 
 
+def _observed(record: Record, verdict: Verdict) -> Verdict:
+    """A cap cuts healthy and failing answers alike, wherever they are: what it cut counts as observed up to
+    `OPEN_TAIL` before, as far as an alarm may be late, whether something is open there or not."""
+    if verdict.degenerate or not _cut(record):
+        return verdict
+    return replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
+
+
 def _unresolved(record: Record, verdict: Verdict) -> bool:
     """Whether it ended with a candidate open, so that nobody knows whether it was failing there.
 
-    The rule of a run's generations: whatever ended it, by itself too.
+    Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
+    none, or after a loss, which may be the failure's doing; after a cap one that is open for longer than an
+    alarm may be late.
     """
     if verdict.degenerate:
         return False
-    return verdict.observed < verdict.tokens or ending(record.finish_reason) == REPETITION
+    usual = OPEN_TAIL if _cut(record) else 0
+    return verdict.tokens - verdict.observed > usual or ending(record.finish_reason) == REPETITION
+
+
+def _cut(record: Record) -> bool:
+    """Whether its cap ended it, or nothing says what did and it breaks off."""
+    return _capped(record) is True or (record.finish_reason is None and _end(record) is None)
 
 
 def _lost(record: Record, verdict: Verdict) -> bool:

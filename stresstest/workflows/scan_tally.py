@@ -32,6 +32,7 @@ class Tally:
     recovered: int = 0
     empty: int = 0
     lost: int = 0
+    undecided: int = 0
     missing: int = 0
     dharma_known: int = 0
     dharma: int = 0
@@ -51,6 +52,7 @@ class Tally:
         empty = judged.words.length == 0
         self.empty += empty
         self.lost += judged.lost
+        self.undecided += judged.unresolved
         self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
@@ -111,6 +113,7 @@ class Tally:
             by_length=length_effect(sample.onsets_by_class(tokens=tokens)) if by_length else None,
             empty=self.empty,
             uncounted=self.sources[None],
+            undecided=self.undecided,
         )
 
 

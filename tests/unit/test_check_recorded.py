@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stresstest.detectors.panel import pieces
 from stresstest.errors import ExitCode
 from stresstest.model import Observation
 from stresstest.threshold.comparison import lower_bound
@@ -21,16 +22,17 @@ from tests.unit.test_scan import write
 
 N = 24
 """Answers of a side: the least that certifies at the rigor quick, so that the tests are quick too."""
+LENGTH = 480
+"""Words of a healthy answer."""
 LOOPING = story(1) + f" {LOOP}" * 30
 
 Row = dict[str, Any]
 
 
 def healthy(seed: int, n: int = N) -> list[Row]:
-    """Answers that reach T, each to a prompt of its own."""
-    return [
-        {"prompt": f"p{i}", "output": story(7, seed=seed + i), "finish_reason": "length"} for i in range(n)
-    ]
+    """Answers that reach T, each to a prompt of its own, all cut at the same length."""
+    texts = ("".join(pieces(story(8, seed=seed + i))[:LENGTH]) for i in range(n))
+    return [{"prompt": f"p{i}", "output": text, "finish_reason": "length"} for i, text in enumerate(texts)]
 
 
 def rows(n: int, **more: Any) -> list[Row]:

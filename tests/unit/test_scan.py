@@ -45,6 +45,9 @@ class Heard:
     def damaged(self, damaged: Damaged) -> None:
         self.lines.append(str(damaged))
 
+    def unwritten(self, why: str) -> None:
+        self.lines.append(why)
+
 
 def write(path: Path, rows: list[dict[str, Any]]) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -324,21 +327,30 @@ def test_reasoning_counts_as_tokens_but_not_as_text() -> None:
     ("more", "unresolved", "ended"),
     [
         ({"finish_reason": "content_filter"}, True, False),
-        ({"finish_reason": "length"}, True, False),
-        ({"finish_reason": "MAX_TOKENS"}, True, False),
+        ({"finish_reason": "length"}, False, False),
+        ({"finish_reason": "MAX_TOKENS"}, False, False),
         ({"finish_reason": "abort"}, True, False),
         ({"finish_reason": "repetition"}, True, False),
-        ({}, True, False),
+        ({}, False, False),
         ({"finish_reason": "timeout"}, True, False),
         ({"finish_reason": "tool_calls"}, True, False),
-        ({"completion_tokens": 90, "max_tokens": 90}, True, False),
+        ({"completion_tokens": 90, "max_tokens": 90}, False, False),
     ],
 )
 def test_what_stopped_an_output_with_an_open_end(more: dict[str, Any], unresolved: bool, ended: bool) -> None:
-    """A cap may have stopped a failure that was about to show; without a finish reason a text that breaks
-    off counts as stopped."""
+    """What the service stopped may have been failing, and the service may have seen it. A cap knows nothing
+    of the text, and without a known reason a text that breaks off counts as capped."""
     found = judged(story(4) + "\n\nAnd then the keeper walked to the", **more)
     assert (found.symptom, found.unresolved, found.ended) == (None, unresolved, ended)
+    assert found.words.observed == max(found.words.length - OPEN_TAIL, 0)
+
+
+def test_what_a_cap_leaves_open_for_long_is_in_doubt() -> None:
+    """A failure that began long before the cap and was about to be seen is not counted as health."""
+    foreign = "Il mare era calmo e la barca tornava piano verso il porto mentre le donne aspettavano "
+    for reason in ("length", None):
+        found = judged(story(12) + " " + foreign * 3, finish_reason=reason, language="en")
+        assert found.symptom is not None or found.unresolved or found.words.observed < found.words.length - 60
 
 
 @pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
@@ -374,7 +386,7 @@ def test_the_end_of_a_capped_text_is_not_observed() -> None:
     capped, chosen = judged(text, finish_reason="length"), judged(text, finish_reason="EOS_TOKEN")
     assert capped.words == Extent(chosen.words.length, chosen.words.length - OPEN_TAIL)
     assert chosen.words.observed == chosen.words.length
-    assert (capped.unresolved, chosen.unresolved) == (True, False)
+    assert (capped.unresolved, chosen.unresolved) == (False, False)
     assert judged(story(1), finish_reason="max_tokens").words.observed == 0
 
 
