@@ -161,7 +161,7 @@ def features(texts: Sequence[str]) -> Features:
     words = starts.take(at)
     found = marks.take(words)
     wide = _wide(codes, marks, begins, texts)
-    cut = _cut(starts, inside, begins)
+    cut = _cut(starts, kinds, begins)
     return Features(
         texts=texts,
         codes=codes,
@@ -249,31 +249,34 @@ def _counts(
     return counts
 
 
-def _cut(starts: Indices, inside: Flags, begins: Indices) -> Indices:
-    """Further pieces of each text's words that are longer than a piece may be."""
+def _cut(starts: Indices, kinds: NDArray[np.uint8], begins: Indices) -> Indices:
+    """Further pieces of each text's words and blanks that are longer than a piece may be."""
     more = np.zeros(len(begins) - 1, np.int64)
-    for i in np.flatnonzero(np.diff(starts) > LONGEST_PIECE).tolist():
-        first, end = int(starts[i]), int(starts[i + 1])
-        if inside[first]:
-            outside = np.flatnonzero(~inside[first:end])
-            length = int(outside[0]) if len(outside) else end - first
-            more[owners(starts[i : i + 1], begins[1:] - 1)] += (length - 1) // LONGEST_PIECE
+    edges = np.concatenate((np.zeros(1, np.int64), starts))
+    fences = begins[1:] - 1
+    for i in np.flatnonzero(np.diff(edges) > LONGEST_PIECE).tolist():
+        first, end = int(edges[i]), int(edges[i + 1])
+        here = kinds[first:end]
+        if here[0] == WORD:
+            more[owners(edges[i : i + 1], fences)] += (int((here == WORD).sum()) - 1) // LONGEST_PIECE
+        blanks = int((here == _BLANK).sum())  # they are the next piece's, or end the text
+        more[owners(edges[i + 1 : i + 2], fences)] += max(blanks - 1, 0) // LONGEST_PIECE
     return more
 
 
 def piece_count(text: str) -> int:
     """How many pieces `text_tokens` cuts a text into, without cutting it."""
-    codes, begins, marks, inside, starts = _piecewise(text)
+    codes, begins, marks, _, starts = _piecewise(text)
     kinds = marks & np.uint8(_KIND)
     fences = np.array([len(starts) - 1])
-    cut = _cut(starts, inside, begins)
+    cut = _cut(starts, kinds, begins)
     return int(_counts([text], kinds, fences, begins, cut, _wide(codes, marks, begins, [text]))[0])
 
 
 def piece_ends(text: str) -> list[int]:
     """The characters up to and with each piece that `text_tokens` cuts a text into, without cutting it."""
     codes, begins, marks, inside, starts = _piecewise(text)
-    if len(codes) != len(text) + 1 or _cut(starts, inside, begins).any():
+    if len(codes) != len(text) + 1 or _cut(starts, marks & np.uint8(_KIND), begins).any():
         return list(accumulate(map(len, pieces(text))))
     ends = starts + 1
     ends[inside[starts]] = np.flatnonzero(inside[:-1] & ~inside[1:]) + 1  # the text is closed by a sign

@@ -32,6 +32,9 @@ that merely stands twice (a slip, a text restated) is never begun a third time."
 SEPARATOR_REPEATED = 256
 """What a run without a letter (rulers, dots, blank table cells, zeros) or of one character needs."""
 
+SAME_CHARACTERS = 1024
+"""Or so many of one sign, figure or blank: a token may hold dozens of underscores or blanks."""
+
 OPEN_REPEATED = 12
 """From here on a run that still stands may yet become a loop, and the output is judged up to it."""
 
@@ -81,6 +84,14 @@ def bound(period: int) -> int:
 def is_separator(text: str) -> bool:
     """Whether a period's text is typography rather than language: no letter, or one character only."""
     return len(set(text) - set(" \t\n")) <= 1 or not any(ch.isalpha() for ch in text)
+
+
+def _separators(text: str, period: int) -> int:
+    """Repeated tokens that a run of this separator needs, given a period's text."""
+    signs = key_of(text)
+    if signs.strip() and (len(set(signs)) > 1 or signs[0].isalpha()):
+        return SEPARATOR_REPEATED
+    return min(SEPARATOR_REPEATED, -(-SAME_CHARACTERS * period // len(signs)))
 
 
 class LoopDetector:
@@ -216,7 +227,7 @@ class LoopDetector:
             return
         text = self._text(run.start - run.period, run.period)
         if is_separator(text):
-            need = max(need, SEPARATOR_REPEATED)
+            need = max(need, _separators(text, run.period))
             if repeated < need:
                 run.need = need
                 return

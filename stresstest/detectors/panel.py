@@ -46,7 +46,10 @@ _OWN_WORDS = (SymptomKind.FLOODING, SymptomKind.STRUCTURE_BREAK)
 _ENDLESS = (*_LOOPS, SymptomKind.FLOODING, SymptomKind.GIBBERISH)
 """Failures that have no sentence ends of their own."""
 
-_PIECE = re.compile(rf"[^\S\n]*(?:[{ALONE}]|[^\W{ALONE}]{{1,{LONGEST_PIECE}}}|[^\w\s]|\n)|[^\S\n]+")
+_PIECE = re.compile(
+    rf"[^\S\n]{{0,{LONGEST_PIECE}}}(?:[{ALONE}]|[^\W{ALONE}]{{1,{LONGEST_PIECE}}}|[^\w\s]|\n)"
+    rf"|[^\S\n]{{1,{LONGEST_PIECE}}}"
+)
 
 
 class Panel:

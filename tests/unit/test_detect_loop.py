@@ -147,6 +147,8 @@ def test_a_refrain_between_different_verses_is_no_loop() -> None:
         "| --- " * 50 + "|\n",
         "." * 200,
         "_" * 200,
+        "_" * 1000,
+        "Total:" + " " * 1000 + "12",
         "\n" * 200,
         " \n" * 100,
         "0, " * 100,
@@ -158,6 +160,13 @@ def test_a_refrain_between_different_verses_is_no_loop() -> None:
 def test_separators_and_one_character_runs_are_no_loops_below_a_generous_length(text: str) -> None:
     """Rulers, dotted lines, form blanks, empty cells, zeros and laughter are typography."""
     assert in_text(f"A heading\n{text}\nand the text goes on.") == []
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", " \t", "\u00a0", "\u3000", "_", "0"])
+def test_blanks_and_signs_that_tokens_hold_by_the_dozen(blank: str) -> None:
+    """A server asked for JSON that writes blanks up to its cap: few tokens, many characters, no words."""
+    for text in (f'{{"name": "Anna",{blank * 3000}', f"The form: {blank * 3000}"):
+        assert [loop.onset for loop in in_text(text)] != []
 
 
 def test_a_ruler_without_end_is_a_loop() -> None:
