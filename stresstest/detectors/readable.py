@@ -15,6 +15,9 @@ GRAMMAR = 0.5
 """Least share of a language's function words in prose, of their usual share."""
 SURE = 0.9
 """Probability at which a language without a list of function words is believed."""
+PLAIN = 0.999
+"""Probability, by both identifiers, at which another language than the wanted one is believed with few of its
+function words and unusual letters: Turkish and Vietnamese are like that. It may be drift, not gibberish."""
 
 
 def readable(words: list[str], language: str | None) -> bool:
@@ -25,11 +28,16 @@ def readable(words: list[str], language: str | None) -> bool:
     if language and _in(lower, language):
         return True
     text = " ".join(words)
-    ranking = [code for code, _ in screen(language or "en").rank(text)[:CANDIDATES]]
-    if any(code in LISTED and code in SCREENED and _in(lower, code) for code in ranking):
+    ranked = screen(language or "en").rank(text)[:CANDIDATES]
+    if any(code in LISTED and code in SCREENED and _in(lower, code) for code, _ in ranked):
         return True
-    first = ranking[0]
-    return first not in LISTED and _in(lower, first) and langdetect_votes(text).get(first, 0.0) >= SURE
+    first, probability = ranked[0]
+    if first == language or not _spelled(lower, first, 1.0):
+        return False
+    vote = langdetect_votes(text).get(first, 0.0)
+    if min(probability, vote) >= PLAIN:
+        return True
+    return first not in LISTED and vote >= SURE and _spelled(lower, first)
 
 
 def spelled(text: str, language: str | None) -> bool:
@@ -49,13 +57,18 @@ def mean_usualness(words: list[str], language: str) -> float:
 
 def _in(words: list[str], language: str) -> bool:
     """Whether the letters fit `language` and, where its function words are known, so does the grammar."""
-    dense = SCRIPTS_OF.get(language, ("LATIN",))[0] in DENSE
-    if not trigrams(language) or dense:
-        return False
-    script = SCRIPTS_OF.get(language, ("LATIN",))[0]
-    if mean_usualness(words, language) < expected(language) - SLACK_SHARE * slack(script):
+    if not _spelled(words, language):
         return False
     if language not in LISTED:
         return True
     grammar = sum(any(language in languages_of(part) for part in parts(word)) for word in words)
     return grammar >= GRAMMAR * usual_share(language) * len(words)
+
+
+def _spelled(words: list[str], language: str, share: float = SLACK_SHARE) -> bool:
+    """Whether the letters fit `language`; False where that cannot be told. share: of a word's slack."""
+    dense = SCRIPTS_OF.get(language, ("LATIN",))[0] in DENSE
+    if not trigrams(language) or dense:
+        return False
+    script = SCRIPTS_OF.get(language, ("LATIN",))[0]
+    return mean_usualness(words, language) >= expected(language) - share * slack(script)

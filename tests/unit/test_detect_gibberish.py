@@ -264,6 +264,23 @@ def test_another_language_is_drift_and_not_gibberish() -> None:
     assert [s for s in drift.symptoms() if s.confirmed] == []
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "İnternetten kayıt yaptıktan sonra genellikle okula gitmeye gerek yoktur, çünkü kayıt işlemi "
+        "çevrimiçi olarak tamamlanmıştır. Ancak bazı durumlarda üniversiteye gitmeniz gerekebilir.",
+        "Trong vùng đất hoang vu và lạnh giá, có một ngôi làng nhỏ bị quên lãng bởi thế giới bên ngoài. Một "
+        "mối đe dọa bí ẩn rình rập trong bóng tối xung quanh họ.",
+    ],
+    ids=["tr", "vi"],
+)
+@pytest.mark.parametrize("language", ["en", "it"])
+def test_quoted_prose_with_few_function_words_is_not_gibberish(language: str, quoted: str) -> None:
+    """Turkish has endings and no articles; a second reading knows the language all the same."""
+    text = f'{PROSE[language]}\n\n> "{quoted}"\n\n{PROSE[language]}'
+    assert watch(text, language)[0] == []
+
+
 def test_a_suspect_stretch_is_open_until_it_is_settled() -> None:
     """What may be gibberish is not yet known healthy: it holds back what counts as observed."""
     feed = TextFeed()
