@@ -16,17 +16,23 @@ UNCHANGED, ALONE, CONTEXT, BOTH = "unchanged", "alone", "last-units", "decoding-
 
 
 def declare(
-    decoding: Decoding, *, constraint: str | None, concurrency: int, planes: Sequence[Plane]
+    decoding: Decoding,
+    *,
+    constraint: str | None,
+    concurrency: int,
+    planes: Sequence[Plane],
+    penalty: float | None = None,
 ) -> list[Arm]:
     """All arms, the unchanged one first; the others count in the bound that each must pass.
 
     constraint: the task's sentence that demands its language, None without one. planes: those to test.
+    penalty: the repetition_penalty in force where none is sent, the server's default.
     """
     arms = [Arm(UNCHANGED, None, "nothing", decoding)]
     if Plane.SYSTEM in planes and concurrency > 1:
         arms.append(Arm(ALONE, Plane.SYSTEM, "alone on the server", decoding, alone=True))
     if Plane.DECODING in planes:
-        arms += decoding_arms(decoding, constraint)
+        arms += decoding_arms(decoding, constraint, penalty)
     if Plane.CONTEXT in planes:
         words = "the instruction and the last units only"
         arms.append(Arm(CONTEXT, Plane.CONTEXT, words, decoding, truncated=True))
@@ -36,9 +42,9 @@ def declare(
     return arms
 
 
-def decoding_arms(decoding: Decoding, constraint: str | None) -> list[Arm]:
+def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | None = None) -> list[Arm]:
     """Penalties from the nearest to the farthest, language constraint, both, another temperature."""
-    own = decoding.repetition_penalty or 1.0
+    own = decoding.repetition_penalty or penalty or 1.0
     others = sorted((p for p in PENALTIES if abs(p - own) > 1e-9), key=lambda p: (abs(p - own), p))
     arms = [_penalty(decoding, p) for p in others]
     demanded = constrained(decoding, constraint)

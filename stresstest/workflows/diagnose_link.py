@@ -21,6 +21,7 @@ from stresstest.diagnosis.chain import (
 from stresstest.diagnosis.effects import side_effects
 from stresstest.diagnosis.exact import looks, prompts_needed
 from stresstest.diagnosis.forks import Fork, choose_forks, failing
+from stresstest.diagnosis.penalties import penalties
 from stresstest.diagnosis.wording import link_sentence
 from stresstest.model import Arm, ArmResult, Generation, Link, Plane, SymptomKind
 from stresstest.workflows.diagnose_bench import Bench
@@ -43,7 +44,13 @@ async def examine(bench: Bench, generations: Sequence[Generation], planes: Seque
     settings = bench.run.settings
     task = bench.prompts.task
     constraint = task.language(settings.subject.language).language_constraint if task else None
-    arms = declare(settings.decoding, constraint=constraint, concurrency=settings.concurrency, planes=planes)
+    arms = declare(
+        settings.decoding,
+        constraint=constraint,
+        concurrency=settings.concurrency,
+        planes=planes,
+        penalty=penalties(settings.decoding, bench.run.profile).repetition,
+    )
     declared = len(arms) - 1
     needed = prompts_needed(declared)
     forks = choose_forks(generations, bench.prompts.unit_pattern, needed=needed)

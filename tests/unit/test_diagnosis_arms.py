@@ -52,6 +52,9 @@ def test_penalties_come_nearest_first_and_never_the_runs_own() -> None:
     high = [arm.name for arm in decoding_arms(Decoding(repetition_penalty=1.2), None)]
     assert high[:4] == ["penalty-1.15", "penalty-1.1", "penalty-1.05", "penalty-1"]
     assert [a.name for a in decoding_arms(Decoding(temperature=0.7), None)][-1] == "temperature-0.3"
+    # The model's generation_config.json says 1.1, and nothing is sent: 1.1 is what fails already.
+    default = declare(Decoding(), constraint=None, concurrency=1, planes=(Plane.DECODING,), penalty=1.1)
+    assert [arm.name for arm in default][1:5] == ["penalty-1.15", "penalty-1.05", "penalty-1.2", "penalty-1"]
 
 
 def test_only_one_thing_changes_in_an_arm() -> None:
