@@ -8,10 +8,10 @@ import numpy as np
 
 from stresstest.detectors.features import Features
 from stresstest.detectors.flooding import FEW, OPEN_WORDS, SHARE, WINDOW
-from stresstest.detectors.glance import LoopGlance, NearLoopGlance
+from stresstest.detectors.glance import SLACK, LoopGlance, NearLoopGlance
 from stresstest.detectors.loop import GRAM, MIN_REPEATED, OPEN_REPEATED
+from stresstest.detectors.near_loop import CIRCLES, NEARBY, STRAY, THIRD
 from stresstest.detectors.near_loop import GRAM as NEAR_GRAM
-from stresstest.detectors.near_loop import THIRD
 from stresstest.detectors.read_flooding import flooded
 from stresstest.detectors.windows import (
     Flags,
@@ -64,6 +64,7 @@ def suspect_repetition(seen: Features) -> Suspects:
         loop[i], plainly[i] = glance.suspicious, glance.enough
     at, source = repeated(seen.words, NEAR_GRAM, seen.closes)
     near = _in_a_row(at, NEAR_GRAM, seen.closes) | _copying(at, source, len(seen.words), seen.closes)
+    near |= _circling(at, source, len(seen.words), seen.closes)
     lengths = seen.closes - begins(seen.closes)
     odd = endless | (seen.joined > 0)
     # A loop is a near-loop too, and a second look is worth nothing.
@@ -135,6 +136,17 @@ def _copying(at: Indices, source: Indices, words: int, fences: Indices) -> Flags
     last = np.maximum(fences - 1, 0)
     opened = climb((AGAINST - 1) * new + np.int8(1), fences)[last]
     return enough & ((most >= THIRD - 3) | (opened >= OPEN_REPEATED))
+
+
+def _circling(at: Indices, source: Indices, words: int, fences: Indices) -> Flags:
+    """Which texts have enough words that end four of a moment ago, net of those between that do not."""
+    near = at[at - source <= NEARBY]
+    enough: Flags = between(near, begins(fences), fences) >= CIRCLES - SLACK
+    if enough.any():
+        turned = np.full(words, -STRAY, np.int8)
+        turned[near] = 1
+        enough &= highest(climb(turned, fences), fences) >= CIRCLES - SLACK
+    return enough
 
 
 def suspect_flood(seen: Features) -> Flags:

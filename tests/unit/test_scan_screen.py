@@ -128,6 +128,7 @@ def test_an_answer_read_at_once_is_read_token_by_token(
 
 
 @given(_TEXTS, st.sampled_from(["stop", "length", None]), st.sampled_from(["en", "it", None]))
+@example(f"the end of the road{' and the end of the road' * 6} and \n\n{BODY}", "stop", "en")  # circles
 @settings(max_examples=40, deadline=None)
 def test_what_the_panel_flags_never_passes(text: str, reason: str | None, language: str | None) -> None:
     """No miss: a text with any confirmed symptom fails the screen; one that passes has the panel's length,
