@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -29,19 +31,40 @@ COMMANDS = (
 )
 
 
+_PROGRAM = """
+import contextlib, io, json, sys
+from stresstest.cli.main import main
+
+def shown(command):
+    sys.argv, out = ["stresstest", *command, "--help"], io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main()
+    return out.getvalue().strip()
+
+found = [shown(command) for command in json.loads(sys.argv[1])]
+sys.stdout.write(json.dumps(found))
+"""
+
+
 def help_of(command: tuple[str, ...]) -> str:
     """The help text as a terminal of 100 columns shows it."""
+    return _helps()[command]
+
+
+@functools.cache
+def _helps() -> dict[tuple[str, ...], str]:
+    """Of every command, from one process: a start costs more than a help text."""
     env = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
     for name in [n for n in env if n.startswith("STRESSTEST_")]:
         del env[name]
     done = subprocess.run(
-        [sys.executable, "-m", "stresstest", *command, "--help"],
+        [sys.executable, "-c", _PROGRAM, json.dumps(COMMANDS)],
         env=env,
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return dict(zip(COMMANDS, json.loads(done.stdout), strict=True))
 
 
 def reference() -> str:

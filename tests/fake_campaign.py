@@ -132,7 +132,7 @@ def campaign_server(
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     try:
         yield box[0], script
     finally:

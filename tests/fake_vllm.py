@@ -75,9 +75,10 @@ def page(value: object, status: int = 200, **headers: str) -> Page:
 
 def sse(*values: object) -> list[bytes]:
     """Server-sent events, one write each."""
-    return [b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n" for value in values]
+    return [b"data: " + _JSON.encode(value).encode() + b"\n\n" for value in values]
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
 DONE = b"data: [DONE]\n\n"
 
 
@@ -181,8 +182,8 @@ class FakeVllm:
         return [asked for asked in self.asked if asked.path.endswith("/completions")]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the server has seen something; fails after five seconds."""
-        async with asyncio.timeout(5), self.changed:
+        """Wait until the server has seen something; fails after a minute."""
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(condition)
 
     async def _note(self, *, hung_up: int = 0, opened: int = 0) -> None:

@@ -62,8 +62,8 @@ def command(
     reports = _report_paths(output)
     known = load_scenario(scenario)
     console = stdout_console()
-    console.print(before(known.name, known.summary), highlight=False, markup=False)
     with tempfile.TemporaryDirectory(prefix="stresstest-demo-") as folder:
+        console.print(before(known.name, known.summary), highlight=False, markup=False)
         with simulator(scenario) as base_url:
             ending, diagnosed, gpus = _measure(base_url, Path(folder) / "demo.sqlite3", options["display"])
         result = ending.result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -55,7 +56,9 @@ def _shipped_files() -> list[Traversable]:
     raise StresstestError("this installation lacks its task files", hint="reinstall stresstest")
 
 
+@functools.lru_cache(maxsize=16)
 def _parse_task(raw: bytes, where: str) -> Task:
+    """The same content again is the same task: thousands of topics are expanded once."""
     with toml_table(raw, where) as table:
         table.refuse_unknown(_TASK_KEYS, _LANGUAGE_KEYS, "it belongs in a table such as [languages.it]")
         name = table.label("name")

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from stresstest.cli.main import main
 from stresstest.endpoint import counting
 from stresstest.endpoint.client import Endpoint, Timeouts
 from stresstest.execution.driver import RetryPolicy, drive
 from stresstest.model import Generation
 from stresstest.store import open_store
 from stresstest.workflows import run as workflow
+from tests.commands import command
 from tests.fake_campaign import Behaviour, Script, campaign_server
 from tests.fake_vllm import Answer, Asked, Events, FakeVllm, Reset
 from tests.faults.catalogue import Fault, Shape, stripped
@@ -115,19 +113,12 @@ def run(folder: Path, *options: str, limit: float = LONG, fresh: bool = True) ->
     store = folder / "s.sqlite3"
     given = ["--store", str(store), "--display", "plain", "run", "--json"]
     given += [*(("--rigor", "quick", "--gpus", "none") if fresh else ()), *options]
-    out, err, code, before = io.StringIO(), io.StringIO(), 0, sys.argv
-    sys.argv = ["stresstest", *given]
-    try:
-        with _in_a_hurry(limit), redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    finally:
-        sys.argv = before
+    with _in_a_hurry(limit):
+        code, out, err = command(*given)
     with open_store(str(store)) as opened:
         stored = [g for run in opened.runs() for g in opened.generations(run.id)]
-    retries = tuple(_neutral(found) for found in _RETRY.findall(err.getvalue()))
-    return Played(code, out.getvalue(), err.getvalue(), tuple(stored), retries)
+    retries = tuple(_neutral(found) for found in _RETRY.findall(err))
+    return Played(code, out, err, tuple(stored), retries)
 
 
 def campaign(folder: Path, url: str, *, concurrency: int = 8, hangs: bool = False) -> Played:

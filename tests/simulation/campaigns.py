@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from stresstest.cli.demo import simulator
-from stresstest.cli.main import main
 from stresstest.model import Generation, Plane, Run, ServerSample
 from stresstest.simulation.engine import Engine, SimRequest, vocabulary
 from stresstest.simulation.engine.scenariofile import load_scenario
@@ -19,6 +15,7 @@ from stresstest.simulation.engine.virtual import run_virtual
 from stresstest.store import open_store
 from stresstest.workflows.conclude import conclude
 from stresstest.workflows.setting import load_source
+from tests.commands import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +73,6 @@ def measured(scenario: str, base_url: str, store: Path, *options: str) -> Campai
         result = conclude(opened, "latest")
     generations, samples = list(result.generations), list(result.samples)
     return Campaign(scenario, code, json.loads(out), err, result.run, generations, samples)
-
-
-def command(*words: str) -> tuple[int, str, str]:
-    """The command line's entry point with these words: exit code, stdout, stderr."""
-    out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, 0
-    sys.argv = ["stresstest", *words]
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
-    finally:
-        sys.argv = before
-    return code, out.getvalue(), err.getvalue()
 
 
 def truths(campaign: Campaign) -> dict[str, Truth]:

@@ -12,8 +12,8 @@ from typing import Any
 from junitparser import JUnitXml
 
 from stresstest.simulation.engine.scenariofile import load_scenario
+from tests.commands import called, clean_environment
 from tests.simulated import served
-from tests.unit.test_cli import clean_environment
 
 SCENARIO = """
 name = "breaks-at-250"
@@ -71,10 +71,9 @@ def start(folder: Path, *args: str, **env: str) -> subprocess.Popen[str]:
 
 
 def check(folder: Path, *args: str, **env: str) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of `stresstest check` run in `folder`."""
-    process = start(folder, *args, **env)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+    """(exit code, stdout, stderr) of `stresstest check` run in `folder`, in this process."""
+    done = called("check", *args, tmp_path=folder, **env)
+    return done.returncode, done.stdout, done.stderr
 
 
 def cases(file: Path) -> dict[str, Any]:

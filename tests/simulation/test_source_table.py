@@ -37,7 +37,7 @@ def play(tmp_path: Path) -> Played:
         assert found.document["threshold"]["certified"] is True
         assert found.document["planes"]["system"] == 0
         assert found.system_facts == []
-        # Readings a quarter second apart may all fall between a fast campaign's requests: only its calm is sure.
+        # Readings a quarter second apart may all miss a fast campaign's requests: only its calm is sure.
         assert found.kv_peak <= 0.21
         known = truths(found)
         assert all(known[g.key].text.startswith(g.text) for g in found.generations)

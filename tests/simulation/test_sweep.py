@@ -14,7 +14,7 @@ import pytest
 from stresstest.cli.demo import simulator
 from stresstest.model import DocumentKind
 from stresstest.store import open_store
-from tests.simulation.campaigns import command
+from tests.commands import command
 
 pytestmark = pytest.mark.simulated
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate_cli_reference import COMMANDS, TARGET, help_of, reference
+from tests.commands import called, stresstest
 
 HEAVY = (
     "openai",
@@ -23,25 +23,6 @@ HEAVY = (
     "py3langid",
     "tiktoken",
 )
-
-
-def clean_environment(folder: Path) -> dict[str, str]:
-    """The environment without what would change the tool's behaviour; its user folders lie in `folder`."""
-    ours = ("STRESSTEST_", "GITHUB_", "OPENAI_API_KEY")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    return {**clean, "XDG_DATA_HOME": str(folder / "data"), "XDG_CONFIG_HOME": str(folder / "config")}
-
-
-def stresstest(*args: str, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "stresstest", *args],
-        env={**clean_environment(tmp_path), **env},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -84,16 +65,16 @@ def test_plan_sends_nothing_and_prints_one_document(tmp_path: Path) -> None:
 
 def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
     """A new user who looks first finds the command that starts things."""
-    listed = stresstest("runs", "list", tmp_path=tmp_path)
+    listed = called("runs", "list", tmp_path=tmp_path)
     assert (listed.returncode, "stresstest run" in listed.stdout) == (0, True)
-    recommended = stresstest("recommend", tmp_path=tmp_path)
+    recommended = called("recommend", tmp_path=tmp_path)
     assert (recommended.returncode, "stresstest run" in recommended.stderr) == (4, True)
-    asked = stresstest("recommend", "--format", "json", tmp_path=tmp_path)
+    asked = called("recommend", "--format", "json", tmp_path=tmp_path)
     assert (asked.returncode, json.loads(asked.stdout)) == (
         4,
         {"recommendations": [], "smallest": [], "cheapest": []},
     )
-    shown = stresstest("runs", "show", "latest", tmp_path=tmp_path)
+    shown = called("runs", "show", "latest", tmp_path=tmp_path)
     assert (shown.returncode, "No runs are stored yet" in shown.stderr) == (2, True)
 
 
@@ -118,7 +99,7 @@ def test_bad_input_is_one_sentence_and_its_exit_code(
     tmp_path: Path, args: tuple[str, ...], code: int, said: str
 ) -> None:
     """Usage 2, endpoint 3; the sentence names what was wrong; never a traceback; stdout stays empty."""
-    done = stresstest(*args, tmp_path=tmp_path)
+    done = called(*args, tmp_path=tmp_path)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -127,13 +108,13 @@ def test_bad_input_is_one_sentence_and_its_exit_code(
 
 def test_an_api_key_is_in_no_output_of_a_failed_run(tmp_path: Path) -> None:
     """Keys appear nowhere, whichever way they came in and whatever fails."""
-    for args, env in (
-        (("--api-key", "sk-very-secret-123"), {}),
-        ((), {"OPENAI_API_KEY": "sk-very-secret-123"}),
-        ((), {"STRESSTEST_API_KEY": "sk-very-secret-123"}),
+    for start, args, env in (
+        (stresstest, ("--api-key", "sk-very-secret-123"), {}),
+        (called, (), {"OPENAI_API_KEY": "sk-very-secret-123"}),
+        (called, (), {"STRESSTEST_API_KEY": "sk-very-secret-123"}),
     ):
         url = "http://u:pw-secret@127.0.0.1:9/v1"
-        done = stresstest(*args, "run", "--lang", "it", "--base-url", url, tmp_path=tmp_path, **env)
+        done = start(*args, "run", "--lang", "it", "--base-url", url, tmp_path=tmp_path, **env)
         assert done.returncode == 3
         assert "very-secret" not in done.stdout + done.stderr
         assert "pw-secret" not in done.stdout + done.stderr

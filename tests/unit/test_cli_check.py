@@ -15,7 +15,7 @@ from stresstest.errors import ExitCode
 from stresstest.model import Decoding, DocumentKind, Generation, Run, RunStatus, Subject, SymptomKind, Token
 from stresstest.store import open_store
 from stresstest.workflows.conclude import conclude
-from tests.simulation.campaigns import command
+from tests.commands import command
 from tests.unit._deciding import make, make_job
 from tests.unit.store_data import make_run
 from tests.unit.test_panel import LOOP, story

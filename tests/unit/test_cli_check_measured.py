@@ -13,8 +13,8 @@ from stresstest.errors import ExitCode
 from stresstest.model import DocumentKind, RunStatus
 from stresstest.simulation.engine.scenariofile import load_scenario
 from stresstest.store import open_store
+from tests.commands import command
 from tests.simulated import served
-from tests.simulation.campaigns import command
 
 HEALTHY = 'name = "healthy"\nsummary = "Nothing fails"\n[model]\nmax_model_len = 1024\n'
 LOOPS = """

@@ -21,8 +21,8 @@ from stresstest.simulation.engine.distribution import Fixed, Lognormal
 from stresstest.store import open_store
 from stresstest.workflows.cost import measure_cost
 from stresstest.workflows.cost_bench import Workload
+from tests.commands import command
 from tests.simulated import served
-from tests.simulation.campaigns import command
 
 CAP = 400
 LOOPING = Scenario(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import ExitCode
-from tests.simulation.campaigns import command
+from tests.commands import command
 
 SHORT = """
 name = "short"

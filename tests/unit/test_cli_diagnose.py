@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stresstest.cli.main import main
 from stresstest.errors import ExitCode
 from stresstest.model import (
     ArmResult,
@@ -25,6 +21,7 @@ from stresstest.model import (
 )
 from stresstest.report.diagnosis import diagnosis_markdown
 from stresstest.store import open_store
+from tests.commands import command
 from tests.unit.store_data import make_run
 
 ARMS = (
@@ -54,21 +51,6 @@ DONE = Diagnosis(
     safe_max_tokens=4554,
     safe_run="r2",
 )
-
-
-def command(*args: str) -> tuple[int, str, str]:
-    """The command line's entry point, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    before, code = sys.argv, 0
-    sys.argv = ["stresstest", "--display", "none", *args]
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
-    finally:
-        sys.argv = before
-    return code, out.getvalue(), err.getvalue()
 
 
 def stored(folder: Path, found: Diagnosis) -> str:

@@ -11,8 +11,8 @@ import pytest
 from stresstest.errors import ExitCode
 from stresstest.model import DocumentKind, RunStatus
 from stresstest.store import open_store
+from tests.commands import command
 from tests.reported import campaign, diagnosis, gpu_samples, result
-from tests.simulation.campaigns import command
 
 FIRST, SECOND = "20261121-173000-aaaa", "20261122-091500-bbbb"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.cli.main import main
-from tests.unit.test_cli import clean_environment, stresstest
+from tests import commands
+from tests.commands import stresstest
 from tests.unit.test_panel import story
 from tests.unit.test_scan import LOOPING, corpus, write
 
@@ -22,27 +23,9 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
-    """`stresstest` in this process, where the language models are loaded once; answers as a process would.
-
-    The streams are pytest's; that they are guarded is tested where processes are started.
-    """
-
-    def call(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-        with monkeypatch.context() as patch:
-            for name in os.environ.keys() - clean_environment(tmp_path).keys():
-                patch.delenv(name)
-            for name, value in {**clean_environment(tmp_path), **env}.items():
-                patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["stresstest", *args])
-            patch.setattr("stresstest.cli.main.guard_streams", lambda: None)
-            patch.chdir(tmp_path)
-            with pytest.raises(SystemExit) as ended:
-                main()
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(args, int(ended.value.code or 0), said.out, said.err)
-
-    return call
+def called(tmp_path: Path) -> Called:
+    """`stresstest` in this process, where the language models are loaded once."""
+    return functools.partial(commands.called, tmp_path=tmp_path)
 
 
 def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) -> None:
@@ -100,11 +83,13 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> No
         ("nonsense\n", (), 4, "1 line is damaged; see above. Map your own layout with --field response="),
         ("nonsense\n", ("--strict",), 2, "a.jsonl:1: not JSON"),
         ('{"text": "x"}\n', ("--field", "respons=a"), 2, "Did you mean 'response'"),
+        ('{"text": "x"}\n', ("--field", "foo=bar"), 2, "'foo' is not known"),
+        ('{"text": "x"}\n', ("--out", "-"), 2, "--out - would mix the verdicts with what is told on stdout"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [{}]}]}\n', (), 4, "1 answer is only tool calls"),
         ('{"text": "x"}\n', ("--lang", "klingon"), 2, "--lang 'klingon'"),
         ('{"text": "x"}\n', ("--rigor", "fast"), 2, "quick, standard, strict"),
         ('{"text": "x"}\n', ("--margin", "150%"), 2, "share"),
         ('{"text": "x"}\n', ("--out", "absent/out.jsonl"), 2, "cannot be written"),
-        ('{"text": "x"}\n', ("--out", "/dev/full"), 2, "--out /dev/full cannot be written: No space left"),
         ('{"text": "x"}\n', ("--tokenizer", "absent.json"), 2, "--tokenizer"),
         ('{"text": "x"}\n', ("-", "-"), 2, "only once"),
     ],
@@ -120,6 +105,21 @@ def test_empty_states_and_mistakes(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_costs_the_verdicts_and_not_the_table(tmp_path: Path, called: Called) -> None:
+    """What was judged is told as without --out; the file that is lost is named at once, and by exit 2."""
+    path = write(tmp_path / "a.jsonl", corpus(80))
+    whole = json.loads(called("scan", path, "--lang", "en", "--json").stdout)
+    done = called("scan", path, "--lang", "en", "--json", "--out", "/dev/full")
+    assert done.returncode == 2
+    assert json.loads(done.stdout) | {"seconds": 0} == whole | {"seconds": 0}
+    lost = "--out /dev/full cannot be written: No space left on device."
+    warning, error, hint = done.stderr.splitlines()
+    assert warning == f"warning: {lost} The scan goes on without it."
+    assert (error, "on stdout" in hint) == (f"stresstest: {lost}", True)
+    table = called("scan", path, "--lang", "en", "--out", "/dev/full")
+    assert (table.returncode, "requests degenerate 95 % interval" in table.stdout) == (2, True)
 
 
 def test_empty_answers_and_answers_in_another_language_are_told(tmp_path: Path, called: Called) -> None:
@@ -143,6 +143,63 @@ def test_what_was_asked_for_and_cannot_be_told_is_said(tmp_path: Path, called: C
     path = write(tmp_path / "a.jsonl", corpus(8))
     shown = " ".join(called("scan", path, "--by-length", "model").stdout.split())
     assert "--by-length model: no group has answers of two requested lengths" in shown
+
+
+def test_a_length_key_that_no_record_has_is_said_at_once(tmp_path: Path, called: Called) -> None:
+    """As for --group-by: which keys there are, before anything is judged."""
+    path = write(tmp_path / "a.jsonl", corpus(8))
+    done = called("scan", path, "--by-length", "nope")
+    assert done.returncode == 0
+    assert (
+        "warning: none of the first 8 records has the key 'nope' of --by-length. They have: " in done.stderr
+    )
+
+
+def test_tool_calls_are_no_damage(tmp_path: Path, called: Called) -> None:
+    """An agent's log is full of them: --strict goes through, and they are counted apart."""
+    call = {"choices": [{"message": {"content": None, "tool_calls": [{}]}, "finish_reason": "tool_calls"}]}
+    path = write(tmp_path / "a.jsonl", [{"text": "Good."}, call, call])
+    done = called("scan", path, "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["requests"], document["damaged"], document["textless"]) == (1, 0, 2)
+    assert "2 answers are only tool calls, with no text to judge" in called("scan", path).stdout
+
+
+def test_clusters_are_told_only_where_there_are_some(tmp_path: Path, called: Called) -> None:
+    """A record without its prompt is no further output of another's."""
+    rows = [row | {"finish_reason": "stop"} for row in corpus(8)]
+    half = [row | ({"prompt": f"Topic {n}"} if n % 2 else {}) for n, row in enumerate(rows)]
+    several = [row | {"prompt": "One topic"} for row in rows]
+    shown = [
+        " ".join(called("scan", write(tmp_path / f"{n}.jsonl", made), "--lang", "en").stdout.split())
+        for n, made in enumerate((half, several))
+    ]
+    assert ["Prompts with several outputs" in each for each in shown] == [False, True]
+    assert "1 was; at least 58 more generations from other prompts, of ≥" in shown[1]
+
+
+def test_a_narrow_terminal_says_which_columns_it_leaves_out(tmp_path: Path, called: Called) -> None:
+    """And explains none that is not there; no header is broken in its middle."""
+    rows = [row | {"metadata": {"team": "red"}} for row in corpus(8)]
+    path = write(tmp_path / "a.jsonl", rows)
+    narrow, wide = (
+        called("scan", path, "--lang", "en", "--group-by", "model,metadata.team", COLUMNS=columns).stdout
+        for columns in ("60", "80")
+    )
+    assert "Too narrow here for 95 % interval and Dharma: --json has them." in " ".join(narrow.split())
+    assert "DharmaOCR" not in narrow
+    assert "DharmaOCR" in wide
+    assert "Too narrow" not in wide
+    assert all(each.startswith("model metadata.team requests") for each in (narrow, wide))
+    assert max(map(len, narrow.splitlines())) <= 60
+
+
+def test_the_worst_outputs_are_told_in_words(tmp_path: Path, called: Called) -> None:
+    """A recorded text is read in words: its evidence calls them so, as the lines beside it do."""
+    shown = called("scan", write(tmp_path / "a.jsonl", corpus(8)), "--lang", "en", "--show", "1").stdout
+    assert " words repeat " in shown
+    assert "tokens repeat" not in shown
 
 
 def test_the_table_is_ready_to_paste(tmp_path: Path, called: Called) -> None:
@@ -183,7 +240,10 @@ def test_units_are_told_of_the_groups_that_have_them(tmp_path: Path, called: Cal
 
 
 def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
-    """Exit 130 with one JSON document of the answers that were judged until then, from a pipe without end."""
+    """Exit 130 with one JSON document of the answers that were judged until then, from a pipe that is open.
+
+    They are judged while it says nothing more: whoever writes it may be slow.
+    """
     command = [sys.executable, "-m", "stresstest", "scan", "-", "--lang", "en", "--json", "--workers", "2"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_")}
     out = tmp_path / "verdicts.jsonl"
@@ -197,9 +257,8 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     )
     assert process.stdin is not None
     lines = "".join(json.dumps(row) + "\n" for row in corpus(40)).encode()
-    for _ in range(100):
-        process.stdin.write(lines)
-        process.stdin.flush()
+    process.stdin.write(lines * (3_500_000 // len(lines)))
+    process.stdin.flush()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (out.exists() and out.stat().st_size):
         time.sleep(0.1)

@@ -17,7 +17,7 @@ from stresstest.report.scan_progress import SilentScan
 from stresstest.simulation.engine import EngineSpec
 from stresstest.workflows.cost_files import FilesSettings, cost_of_files, spans_of_files
 from stresstest.workflows.scan_judge import Job
-from tests.simulation.campaigns import command
+from tests.commands import command
 from tests.unit.cost_logs import CAP, rows, spans
 
 

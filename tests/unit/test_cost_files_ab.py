@@ -11,8 +11,8 @@ import pytest
 from stresstest.model import Plane
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.distribution import Fixed, Lognormal
+from tests.commands import command
 from tests.simulated import served
-from tests.simulation.campaigns import command
 
 CAP = 500
 SCENARIO = Scenario(

@@ -408,7 +408,7 @@ async def test_stop_interrupts_a_wait_between_attempts() -> None:
             stop.set()
 
     busy = page({}, 429, retry_after="200")
-    async with fake_vllm(busy) as server, Endpoint(server.url) as endpoint, asyncio.timeout(5):
+    async with fake_vllm(busy) as server, Endpoint(server.url) as endpoint, asyncio.timeout(60):
         assert await collect(endpoint, [work(0)], stop=stop, on_event=tell) == []
     assert [event.wait for event in told if isinstance(event, Retried)] == [200.0]
 

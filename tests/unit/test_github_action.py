@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from docs.generate_cli_reference import help_of
-from tests.unit.test_cli import clean_environment
+from tests.commands import clean_environment
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "github-action"
 STEP_KEYS = {"name", "id", "if", "uses", "with", "env", "run", "shell"}

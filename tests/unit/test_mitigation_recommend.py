@@ -24,7 +24,7 @@ from stresstest.model import (
     Verdict,
 )
 from stresstest.store import open_store
-from tests.simulation.campaigns import command
+from tests.commands import command
 from tests.unit.cost_logs import rows
 from tests.unit.store_data import SUBJECT, make_generation, make_run
 

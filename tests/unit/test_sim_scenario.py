@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
@@ -184,6 +184,7 @@ def test_quantile_and_cdf_are_inverse(distribution: Distribution, share: float) 
 
 
 @given(distribution=_DISTRIBUTIONS, before=st.floats(0, 1e4), share=st.floats(0.001, 0.999))
+@example(distribution=Lognormal(2.0, 1.0), before=math.ulp(0.0), share=0.5)
 def test_an_onset_drawn_anew_is_later(distribution: Distribution, before: float, share: float) -> None:
     """A continuation never fails before it begins, and where there is room follows the conditional law."""
     value = later_than(distribution, before, share)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from stresstest.simulation.engine.schema import SchemaError, json_text
 from stresstest.simulation.server.chunks import Flow
 from stresstest.simulation.server.start import Running, start
 from stresstest.telemetry.prometheus import parse_metrics
+from tests.commands import called, clean_environment
 from tests.simulated import post, served
 
 ASK: dict[str, Any] = {
@@ -74,7 +74,7 @@ def content(chunks: Sequence[dict[str, Any]]) -> str:
 
 async def until(condition: Any) -> None:
     """Wait for the server to have done something; fails after ten seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -310,11 +310,6 @@ def test_what_is_not_simulated_is_refused_by_name() -> None:
     assert json.loads(refused.value.read())["error"]["param"] == "tools"
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_") and k != "OPENAI_API_KEY"}
-    return {**clean, "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-
-
 @pytest.fixture
 def simulator(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`stresstest sim` on a free port, as a user starts it: (base URL, process)."""
@@ -331,7 +326,7 @@ def simulator(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         "max",
     ]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment(tmp_path), cwd=tmp_path
+        command, stderr=subprocess.PIPE, text=True, env=clean_environment(tmp_path), cwd=tmp_path
     )
     assert process.stderr is not None
     line = process.stderr.readline()
@@ -350,10 +345,7 @@ def test_run_finds_the_simulated_threshold_and_says_that_it_is_simulated(
     which a tenth comes before 653. Then Ctrl-C ends the simulator with exit code 0."""
     base_url, process = simulator
     options = ["--base-url", base_url, "--model", "sim", "--lang", "it", "--rigor", "quick", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "stresstest", "--display", "none", "run", *options],
-        capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=120, check=False,
-    )  # fmt: skip
+    done = called("--display", "none", "run", *options, tmp_path=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["simulated"] is True
@@ -369,10 +361,7 @@ def test_a_taken_port_is_one_sentence_and_exit_code_2(
 ) -> None:
     """The commonest mistake with a server must not end in a traceback."""
     port = simulator[0].rsplit(":", 1)[1].split("/")[0]
-    done = subprocess.run(
-        [sys.executable, "-m", "stresstest", "sim", "--scenario", "healthy", "--port", port],
-        capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=60, check=False,
-    )  # fmt: skip
+    done = called("sim", "--scenario", "healthy", "--port", port, tmp_path=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"Port {port} on 127.0.0.1 is taken" in done.stderr
     assert "Traceback" not in done.stderr

@@ -31,8 +31,8 @@ from stresstest.report.sweep import print_sweep, ratio_words, sweep_document
 from stresstest.simulation.engine.scenariofile import load_scenario
 from stresstest.store import open_store
 from stresstest.workflows.sweep import applied, combinations, sweep
+from tests.commands import command
 from tests.simulated import served
-from tests.simulation.campaigns import command
 
 LOOPS = """
 name = "loops"

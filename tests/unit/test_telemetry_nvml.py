@@ -38,7 +38,7 @@ SAMPLER = """
 import asyncio, dataclasses, json, sys
 from stresstest.telemetry.nvml import NvmlSampler
 async def main():
-    sampler = NvmlSampler(interval=0.02, patience=0.3)
+    sampler = NvmlSampler(interval=0.02, patience=float(sys.argv[2]))
     await sampler.start()
     while len(sampler.samples) < int(sys.argv[1]) and sampler.trouble is None:
         await asyncio.sleep(0.002)
@@ -246,10 +246,10 @@ def test_an_old_driver_is_asked_by_the_older_names(tmp_path: Path, library: Path
     assert sample["device"]["missing"] == {}
 
 
-def _sampled(library: Path, tmp_path: Path, script: str, enough: int) -> Any:
+def _sampled(library: Path, tmp_path: Path, script: str, enough: int, patience: float = 60) -> Any:
     path = tmp_path / "script.txt"
     path.write_text(script, encoding="utf-8")
-    return run_python(library, path, SAMPLER, str(enough))
+    return run_python(library, path, SAMPLER, str(enough), str(patience))
 
 
 def test_the_thread_samples_and_stops_twice(library: Path, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_the_thread_samples_and_stops_twice(library: Path, tmp_path: Path) -> No
 
 def test_a_call_that_hangs_holds_nobody_up(library: Path, tmp_path: Path) -> None:
     """The fourth reading hangs for an hour: what was read is kept, and the program ends without it."""
-    found = _sampled(library, tmp_path, ONE + "slow 3 0 power 3600000\n", 3)
+    found = _sampled(library, tmp_path, ONE + "slow 3 0 power 3600000\n", 3, patience=0.3)
     assert len(found["samples"]) == 3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import functools
 import json
 import random
 import signal
@@ -10,17 +10,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stresstest.cli.main import main
 from stresstest.errors import ExitCode
+from stresstest.execution.driver import RetryPolicy, drive
 from stresstest.model import Phase, Plane
 from stresstest.store import open_store
+from tests import commands
 from tests.fake_campaign import Behaviour, campaign_server, cut_after
 from tests.fake_vllm import Answer, Page, page
 
@@ -37,25 +37,19 @@ class Finished:
 
 
 def run(store: Path, url: str | None, *args: str) -> Finished:
-    """`stresstest run` through the command line's entry point, in this process: imports are paid once.
+    """`stresstest run` in this process: imports are paid once.
 
     url: None for a resume, which takes everything from the store.
     """
     options = ["run", "--json"]
     if url is not None:
         options += ["--lang", "it", "--rigor", "quick", "--base-url", url, "--horizon", "1500"]
-    out, err = io.StringIO(), io.StringIO()
-    before = sys.argv
-    sys.argv = command(store, *options, *args)[2:]
-    code = 0
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as exit_:
-        code = int(exit_.code or 0)
-    finally:
-        sys.argv = before
-    return Finished(code, out.getvalue(), err.getvalue())
+    return here(store, *options, *args)
+
+
+def here(store: Path, *args: str) -> Finished:
+    """Any command on the store, in this process."""
+    return Finished(*commands.command(*command(store, *args)[3:]))
 
 
 def document(done: Finished, code: int = 0) -> dict[str, Any]:
@@ -143,8 +137,10 @@ def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_
     """kill -9 at any moment: nothing finished is repeated, nothing lost, and the verdict is the same."""
     whole, broken = tmp_path / "whole.sqlite3", tmp_path / "broken.sqlite3"
     options = ("run", "--lang", "it", "--rigor", "quick", "--horizon", "500", "--json")
-    with campaign_server(Behaviour(onset=80, pause=0.02)) as (fake, script):
+    quick, slow = Behaviour(onset=80), Behaviour(onset=80, pause=0.02)
+    with campaign_server(quick) as (fake, script):
         expected = document(run(whole, fake.url, "--horizon", "500"))
+        script.behaviour = slow
         asked_whole = len(script.served)
         script.served.clear()
         rng = random.Random(5)
@@ -164,6 +160,7 @@ def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_
             with open_store(str(broken)) as opened:
                 run_id = opened.runs()[0].id
             kept = contents(broken, run_id)
+        script.behaviour = quick
         resumed = document(run(broken, None, "--resume", run_id))
         assert killed >= 1
         after = contents(broken, run_id)
@@ -247,8 +244,12 @@ def test_500_in_mid_run_is_retried_visibly_and_a_cut_stream_is_kept_as_system(tm
         assert generation.verdict.onset is None
 
 
-def test_a_server_that_dies_keeps_everything_and_can_be_resumed(tmp_path: Path) -> None:
+def test_a_server_that_dies_keeps_everything_and_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From request 15 on nothing answers: exit 3, one sentence, the resume command; then it goes on."""
+    impatient = functools.partial(drive, retry=RetryPolicy(base=0.01))
+    monkeypatch.setattr("stresstest.workflows.run.drive", impatient)
     dead = {"yes": True}
 
     def fault(number: int) -> Answer | None:
@@ -291,7 +292,8 @@ def test_the_api_key_is_in_no_store_report_or_log(tmp_path: Path) -> None:
         done = run(store, fake.url, "--horizon", "300", "--api-key", key)
         assert any(key in a.headers.get("authorization", "") for a in fake.generations)
     document(done)
-    report = subprocess.run(command(store, "report", "latest"), capture_output=True, text=True, check=True)
+    report = here(store, "report", "latest")
+    assert report.returncode == 0, report.stderr
     assert key not in done.stdout + done.stderr + report.stdout
     assert all(key.encode() not in f.read_bytes() for f in tmp_path.iterdir())
 
@@ -343,7 +345,7 @@ def test_reports_of_a_stored_run(tmp_path: Path, suffix: str) -> None:
     with campaign_server(Behaviour(onset=100)) as (fake, _):
         result = document(run(store, fake.url, "--horizon", "400"))
     target = tmp_path / f"report{suffix}"
-    subprocess.run(command(store, "report", result["run_id"][:15], "-o", str(target)), check=True)
+    assert here(store, "report", result["run_id"][:15], "-o", str(target)).returncode == 0
     text = target.read_text(encoding="utf-8")
     if suffix == ".json":
         full = json.loads(text)

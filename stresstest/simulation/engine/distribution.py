@@ -67,7 +67,7 @@ class Lognormal:
             return 0.0
         if self.sigma == 0:
             return 1.0 if tokens >= self.median else 0.0
-        return _NORMAL.cdf(math.log(tokens / self.median) / self.sigma)
+        return _NORMAL.cdf((math.log(tokens) - math.log(self.median)) / self.sigma)
 
     def quantile(self, share: float) -> float:
         return self.median * math.exp(self.sigma * normal_quantile(share))
