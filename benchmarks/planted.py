@@ -49,7 +49,6 @@ class Cell:
     before: int = 0
     errors: list[int] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
-    left: int = 0
     symptoms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     languages: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
 
@@ -78,6 +77,7 @@ def kinds() -> dict[str, dict[str, Plant]]:
         near[f"{percent} % edited, each copy of the last"] = p.edited(40, LONG, percent / 100, onward=True)
     near["5 % edited, 150 words"] = p.edited(150, LONG, 0.05)
     near["two templates in turn"] = p.alternating(LONG)
+    near["two templates in turn, 1,600 words"] = p.alternating(2 * LONG)
     near["3 sentences in changing order"] = p.circling(3, LONG)
     near["6 sentences in changing order"] = p.circling(6, LONG)
     floods = {f"{n} word{'s' * (n > 1)}": p.flood(n, 120) for n in (1, 2, 3, 4)}
@@ -158,7 +158,7 @@ def speech(found: dict[str, list[Host]]) -> Source:
 
 def plants(
     plant: Plant, found: dict[str, list[Host]], source: Source, count: int, seed: str
-) -> Iterator[tuple[Planted, Host]]:
+) -> Iterator[Planted]:
     """So many planted texts, of every language in turn where it can stand."""
     rng = random.Random(seed)
     languages = sorted(found)
@@ -170,7 +170,7 @@ def plants(
         if planted is None and len(host.pieces) > DEEP:
             planted = plant(host, DEEP, rng, source)
         if planted is not None:
-            yield planted, host
+            yield planted
             count -= 1
             if not count:
                 return
@@ -241,6 +241,8 @@ TAIL = """
 - *10 % of words edited*, *one word in 15 changed*: near the border to lists of alike items, which have a word
   of their own in every six. Most of it is found later: a model that goes on to its cap writes more than the
   800 words that are planted here.
+- *Two templates in turn*: a slot that is filled anew each time is what contracts, recipes and counting songs
+  have too, so templates need 1,024 words.
 - *Words as often as used*: every word is a word and as frequent as it should be; only their order is wrong,
   which takes a language model to see. *Invented among function words*: the same for languages whose function
   words are few (Arabic, Russian, Turkish, Vietnamese).
@@ -287,7 +289,7 @@ def main() -> None:
             ):
                 continue
             done[name] = cell = Cell()
-            for planted, _ in plants(plant, found, source, options.texts, f"{group}: {name}"):
+            for planted in plants(plant, found, source, options.texts, f"{group}: {name}"):
                 measure(cell, planted)
             if options.by_language:
                 shares = (f"{code} {hit}/{n}" for code, (hit, n) in sorted(cell.languages.items()))

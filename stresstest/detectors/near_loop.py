@@ -16,6 +16,9 @@ time: a passage that merely stands twice is a slip, a refrain, a text restated.
 ("because the old mill, while the old mill, because the wood, because the old mill"). Nothing healthy
 comes near its bound: poems, chats and multiple choice reach half of it.
 
+What is alike by design (`slots`, code, tables) needs more words: it says something in its figures and slots,
+but not without end.
+
 The onset is where the sum last left zero, its maximum-likelihood estimate: the second copy.
 """
 
@@ -25,7 +28,8 @@ from stresstest.detectors.base import PanelSpec
 from stresstest.detectors.code_lines import CodeLines
 from stresstest.detectors.flooding import FEW, WINDOW
 from stresstest.detectors.loop import MIN_REPEATED, OPEN_REPEATED, SEPARATOR_REPEATED, bound
-from stresstest.detectors.marks import MarkReader, mark
+from stresstest.detectors.marks import MarkReader
+from stresstest.detectors.slots import days, template
 from stresstest.detectors.stretch import NearLoop, Stretch, Totals, akin
 from stresstest.detectors.template import UNCOUNTED, Requests
 from stresstest.detectors.written import Entry, Written
@@ -52,9 +56,9 @@ MOST = 2 * THIRD
 LOST = 8
 """Failed predictions in a row after which the copy is no longer followed."""
 
-CODE_COPIED = 1024
-"""Words that a near-loop in code or markup needs: tests, types and records are alike by design. A steady
-one needs `SEPARATOR_REPEATED`."""
+ALIKE_COPIED = 1024
+"""Words that a near-loop needs where pieces are alike by design: tests, types and records in code or markup,
+templates that are being filled in, days of a plan. A steady one in code needs `SEPARATOR_REPEATED`."""
 
 NEARBY = 24
 """Distance in words within which text circles. Below `GRAM` a word or two repeat, exactly or as a flood."""
@@ -300,7 +304,7 @@ class NearLoopDetector:
 
     def _says(self, n: int) -> bool:
         """Whether the word at n is one that says something."""
-        return mark(self._written.mark_of(n)).word
+        return self._written.says(n)
 
     def _count(self, n: int, value: int | None) -> None:
         """A figure that neither stays nor counts is a new word."""
@@ -313,17 +317,14 @@ class NearLoopDetector:
 
     def _judge(self, n: int, stretch: Stretch, lag: int) -> None:
         """Enough was copied: a near-loop, or something to be looked at again later."""
-        before = stretch.before or self._counted(stretch.noticed)
-        said = Totals(*(now - then for now, then in zip(self._counted(n), before, strict=True)))
-        text = self._written.text(n - lag + 1, n + 1)
-        need = SEPARATOR_REPEATED if said.tabular else 0
-        stretch.data = said.data if said.tabular else stretch.data
         circling = stretch is self._circle
         steady = not circling and self._steady >= stretch.steady
-        if not steady and len(set(self._written.seq[max(n - WINDOW, 0) : n + 1])) <= FEW:
-            need = UNCOUNTED  # a list of labels; whether they flood is another detector's matter
-        if self._code.inside:
-            need = max(need, SEPARATOR_REPEATED if steady else CODE_COPIED)
+        before = stretch.before or self._counted(stretch.noticed)
+        said = Totals(*(now - then for now, then in zip(self._counted(n), before, strict=True)))
+        if said.tabular:
+            stretch.data = said.data and not steady  # rows that say something in their figures
+        text = self._written.text(n - lag + 1, n + 1)
+        need = self._needed(n, stretch.first, lag, said, steady=steady)
         asked = self._requests.copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED)
@@ -340,6 +341,19 @@ class NearLoopDetector:
         start = max(first - lag, 0)
         self._current = NearLoop(first, start, lag, self._position, need, steady, text, n, circling)
         self._found.append(self._current)
+
+    def _needed(self, n: int, first: int, lag: int, said: Totals, *, steady: bool) -> int:
+        """Words that the copied stretch up to the word at n needs by what it is; `said` in it so far."""
+        written, code = self._written, self._code.inside
+        need = SEPARATOR_REPEATED if said.tabular or code else 0
+        if steady and said.data:
+            need = ALIKE_COPIED if code else UNCOUNTED
+        elif not steady and len(set(written.seq[max(n - WINDOW, 0) : n + 1])) <= FEW:
+            need = max(need, UNCOUNTED)  # a list of labels; whether they flood is another detector's matter
+        if said.words >= ALIKE_COPIED or need == ALIKE_COPIED:
+            return need
+        alike = not steady and (code or template(written, first, n + 1, lag))
+        return ALIKE_COPIED if alike or days(written, self._lags, first, n + 1) else need
 
     def _dated(self, stretch: Stretch) -> int:
         lowest = self._found[-1].last + 1 if self._found else 0

@@ -30,6 +30,7 @@ class Written:
         "_codes",
         "_counter",
         "_entries",
+        "_latest",
         "_stepped",
         "_texts",
         "_values",
@@ -48,6 +49,7 @@ class Written:
         self._texts: list[str] = [""]
         self._values: dict[int, tuple[int | None, int]] = {}
         self._stepped = 0
+        self._latest = (0, 0)
         self._counter = (0, 0)
 
     def add(self, word: str, position: int) -> Entry:
@@ -79,6 +81,21 @@ class Written:
     def mark_of(self, index: int) -> str:
         """The mark's text."""
         return self._texts[self.seq[index]]
+
+    def says(self, index: int) -> bool:
+        """Whether the word is one that says something."""
+        return mark(self._texts[self.seq[index]]).word
+
+    def latest(self, end: int) -> int:
+        """The greatest code before `end`: a word is new to the text if its own is greater."""
+        known, latest = self._latest if self._latest[0] <= end else (0, 0)
+        latest = max(latest, max(self.seq[known:end], default=0))
+        self._latest = end, latest
+        return latest
+
+    def value_of(self, index: int) -> int | None:
+        """The number that stands there, if one does and can be read."""
+        return self._values.get(index, (None, 0))[0]
 
     def text(self, first: int, end: int) -> str:
         """The words of [first, end) without the figures, as they would be written."""

@@ -124,12 +124,12 @@ def ends_below(sentence: Sentence, output: Output, position: int) -> bool:
     return output.prompt_tokens + token_index_of_char(output.tokens, sentence.end - 1) <= position
 
 
-def summary(outputs: list[Output], reports: list[Report]) -> str:
-    """One line: slips below the limit, onsets in tokens and in positions, what breaks, ends."""
+def summary(outputs: list[Output], reports: list[Report], trained: int) -> str:
+    """One line: slips below the limit of training, onsets in tokens and in positions, what breaks, ends."""
     below: list[Sentence] = []
     tokens, positions = [], []
     for output, report in zip(outputs, reports, strict=True):
-        below += [s for s in report.sentences if ends_below(s, output, TRAINED)]
+        below += [s for s in report.sentences if ends_below(s, output, trained)]
         if report.onset:
             tokens.append(token_index_of_char(output.tokens, report.onset.char))
             positions.append(output.prompt_tokens + tokens[-1])
@@ -138,7 +138,7 @@ def summary(outputs: list[Output], reports: list[Report]) -> str:
     every = sum((r.reasons() for r in reports), Counter[str]())
     lengths = quantiles([len(o.tokens) for o in outputs])
     return (
-        f"slips below {TRAINED}: {slips}/{len(below)}  onsets {len(tokens)}/{len(outputs)} "
+        f"slips below {trained}: {slips}/{len(below)}  onsets {len(tokens)}/{len(outputs)} "
         f"token {quantiles(tokens)} position {quantiles(positions)}  first {dict(first)} all {dict(every)}  "
         f"ended {sum(o.ended for o in outputs)} length {lengths}"
         f" prompt {quantiles([o.prompt_tokens for o in outputs])}"
@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--system", action="store_true", help="with the language constraint as system prompt")
     parser.add_argument("--show", type=int, default=0, help="explain this many texts of each setting")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--trained", type=int, default=TRAINED, help="positions it was trained on")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -171,7 +172,8 @@ def main() -> None:
             for penalty in args.penalties:
                 outputs = generate(model, tokenizer, prompts, args.positions, temperature, penalty)
                 reports = [parse(o.text, language, args.task, ended=o.ended) for o in outputs]
-                print(f"{language} t={temperature} p={penalty}: {summary(outputs, reports)}", flush=True)
+                told = summary(outputs, reports, args.trained)
+                print(f"{language} t={temperature} p={penalty}: {told}", flush=True)
                 for output, report in list(zip(outputs, reports, strict=True))[: args.show]:
                     print(report.explain(output.text, context=3), end="\n\n", flush=True)
 

@@ -62,7 +62,8 @@ def test_a_loop_with_a_counter_is_found_at_its_second_copy(
     second = length(healthy + units[0]) + 1
     (loop,) = found(text)
     assert loop.kind is SymptomKind.NEAR_LOOP
-    assert -30 <= loop.onset - second <= 10  # the grammar's own phrases may lead into the copy
+    # The grammar's own phrases may lead into the copy: by up to 47 words in 2,500 draws.
+    assert -64 <= loop.onset - second <= 10
     assert loop.start is not None
     assert loop.start < loop.onset <= loop.alarm
     assert loop.end is None
