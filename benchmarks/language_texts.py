@@ -12,11 +12,13 @@ from typing import Any
 
 from benchmarks.language import digest
 from stresstest.detectors.scripts import size
-from stresstest.detectors.segment import TextFeed
+from stresstest.detectors.segment import Span, TextFeed
 from stresstest.model import Token
 
 LEAST, MOST = 25, 500
 """Size of the sentences that texts are made of."""
+SHORT, LINE = 3, 90
+"""Sentences that an answer must have for one of them to be replaced, by one of at most this size."""
 _UNSPACED = ("zh", "ja")
 _STOPS = ".!?…؟।۔。！？｡"
 _MARKS = frozenset('"«»“”„「」『』`*_#|<>[]{}\\\n')
@@ -41,14 +43,9 @@ def sentences(texts: Iterable[str]) -> list[str]:
     """Whole sentences of plain prose: no list items, headings, quotations or code."""
     found: list[str] = []
     for text in texts:
-        feed = TextFeed()
-        feed.update(Token(text))
-        feed.close()
-        for span in feed.sentences:
+        for span in _spans(text):
             one = span.text
-            plain = (
-                one[0].isalpha() and one[-1] in _STOPS and not set(one) & set('"«»“”„「」『』`*_#|<>[]{}\\\n')
-            )
+            plain = one[0].isalpha() and one[-1] in _STOPS and _MARKS.isdisjoint(one)
             if plain and LEAST <= size(one) <= MOST:
                 found.append(one)
     return found
@@ -163,13 +160,31 @@ def whole(texts: Pool, wanted: str, other: str, rng: random.Random) -> Planted:
     off at the end is left out."""
     before = "\n\n".join(_complete(rng.choice(texts[wanted])) for _ in range(rng.randint(1, 4)))
     after = "\n\n".join(_complete(rng.choice(texts[other])) for _ in range(rng.randint(2, 4)))
-    cut = len(before) + 2
-    text = before + "\n\n" + after
+    return _cut_at(before + "\n\n" + after, len(before) + 2)
+
+
+def single(texts: Pool, pool: Pool, wanted: str, other: str, rng: random.Random) -> Planted:
+    """A short answer in which one sentence, not the first, stands in `other`."""
+    spans: list[Span] = []
+    while len(spans) < SHORT:
+        text = rng.choice(texts[wanted])
+        spans = _spans(text)
+    span = rng.choice(spans[1:])
+    said = rng.choice([one for one in pool[other] if size(one) <= LINE])
+    return _cut_at(text[: span.start] + said + text[span.end :], span.start)
+
+
+def _spans(text: str) -> list[Span]:
     feed = TextFeed()
     feed.update(Token(text))
     feed.close()
-    starts = tuple(span.start for span in feed.sentences)
-    return Planted(text, starts, bisect_left(starts, cut))
+    return feed.sentences
+
+
+def _cut_at(text: str, at: int) -> Planted:
+    """A text whose foreign part begins at a character."""
+    starts = tuple(span.start for span in _spans(text))
+    return Planted(text, starts, bisect_left(starts, at))
 
 
 def _complete(text: str) -> str:

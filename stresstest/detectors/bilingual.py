@@ -12,7 +12,7 @@ from itertools import islice
 
 from stresstest.detectors.function_words import count
 from stresstest.detectors.langid import glance, judge
-from stresstest.detectors.scripts import SCRIPTS_OF, size, weights
+from stresstest.detectors.scripts import SCRIPTS_OF, own_letters, size
 from stresstest.detectors.segment import Span
 
 LOOK_BACK = 24
@@ -159,9 +159,8 @@ def _alike(one: str, other: str) -> bool:
 
 def _tongue(text: str, wanted: str) -> bool | None:
     """Whether a short text is in the wanted language, by its script or its function words; None: unknown."""
-    weighed = weights(text)
-    own = sum(weighed.get(script, 0) for script in SCRIPTS_OF.get(wanted, ("LATIN",)))
-    if own * 2 < sum(weighed.values()):
+    own, every = own_letters(text, wanted)
+    if own * 2 < every:
         return False
     if wanted in SCRIPTS_OF:
         return True if own else None

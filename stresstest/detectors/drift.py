@@ -2,9 +2,9 @@
 
 One foreign passage is a warning: a motto, a title, a citation. Two of three consecutive ones are drift,
 and so is one of 200 characters, an answer that opens with a foreign sentence ("Sure, here is …"), or one
-of which a seventh is foreign when it ends. The onset is the first token of the first foreign passage of
-that majority. While lines come in turn in two languages, judgement waits for the next one: a translation
-line by line is none.
+of which, when it ends, an eighth stands in foreign sentences or a seventh is foreign in all. The onset is
+the first token of the first foreign passage of that majority. While lines come in turn in two languages,
+judgement waits for the next one: a translation line by line is none.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ TOGETHER = 90
 """Characters of the foreign passages that make a majority."""
 LONG_PASSAGE = 200
 """One unquoted foreign sentence of this length is no motto any more: it confirms alone."""
-SHARE = 0.15
-"""An answer of which so much is foreign when it ends has drifted, however it is spread."""
+SHARE, SENTENCES_SHARE = 0.15, 0.12
+"""An answer of which so much is foreign, or in foreign sentences, when it ends has drifted, however it is
+spread. Clauses inside the answer's own sentences are milder: terms and names come in them, too."""
 RECOVERY = 3
 """So many passages in the wanted language end a drift."""
 SETTLED = 2
@@ -58,6 +59,7 @@ class Drift:
         self._feed = feed
         self._turns = turns
         self._foreign_chars = 0
+        self._sentences_chars = 0
         self._recent: deque[Passage | None] = deque(maxlen=3)
         self._standing: Symptom | None = None
         self._waiting: tuple[Passage, str] | None = None
@@ -98,6 +100,7 @@ class Drift:
         self.native_run = 0
         self.last_foreign = passage.last
         self._foreign_chars += passage.chars
+        self._sentences_chars += passage.chars if whole else 0
         self._recent.append(passage)
         if self.drifted:
             return
@@ -126,7 +129,7 @@ class Drift:
     def pardon(self) -> None:
         """What was foreign so far is the other half of a parallel text."""
         self._recent.clear()
-        self._foreign_chars = 0
+        self._foreign_chars = self._sentences_chars = 0
         self._waiting = None
         if self._standing is not None:
             self.symptoms[-1] = replace(self._standing, end=self.last_foreign)
@@ -155,7 +158,9 @@ class Drift:
         if not self.symptoms or any(symptom.confirmed for symptom in self.symptoms):
             return
         whole = self._foreign_chars + self.native_chars
-        if self._foreign_chars < SHARE * whole or not self._foreign_chars:
+        if not self._foreign_chars or (
+            self._foreign_chars < SHARE * whole and self._sentences_chars < SENTENCES_SHARE * whole
+        ):
             return
         first = self.symptoms[0]
         confirmed = replace(

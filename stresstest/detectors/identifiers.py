@@ -3,7 +3,8 @@
 Loaded by themselves they take 83 and 63 MB in every process. Most rows of py3langid's automaton are alike in
 most places, so rows are cut into blocks that are kept once; of its table of letters by language only the
 languages asked for are kept. langdetect keeps a number for each of 55 languages beside every n-gram, most of
-them zero; here the others are kept. Imported when the first passage is judged: both libraries are heavy.
+them zero; here the others are kept, and multiplied all at once. Imported when the first passage is judged:
+both libraries are heavy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from langdetect import detector_factory
+from langdetect import detector, detector_factory
 from numpy.typing import NDArray
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -102,18 +103,18 @@ class _Rows(dict[str, int]):
     def __init__(self) -> None:
         super().__init__()
         self._size = 0
-        self._starts = array("I")
-        self._languages = array("B")
-        self._values = array("d")
-        self._expanded: dict[str, list[float]] = {}
+        self._starts: NDArray[np.uintc] = np.zeros(0, np.uintc)
+        self._languages: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._values: NDArray[np.float64] = np.zeros(0)
+        self._expanded: dict[str, NDArray[np.float64]] = {}
 
-    def __getitem__(self, gram: str) -> list[float]:  # type: ignore[override]
+    def __getitem__(self, gram: str) -> NDArray[np.float64]:  # type: ignore[override]
         row = self._expanded.get(gram)
         if row is None:
-            row = [0.0] * self._size
+            row = np.zeros(self._size)
             place = super().__getitem__(gram)
-            for i in range(self._starts[place], self._starts[place + 1]):
-                row[self._languages[i]] = self._values[i]
+            mine = slice(self._starts[place], self._starts[place + 1])
+            row[self._languages[mine]] = self._values[mine]
             if len(self._expanded) >= _EXPANDED:
                 self._expanded.clear()
             self._expanded[gram] = row
@@ -124,9 +125,24 @@ class _Rows(dict[str, int]):
         order = np.argsort(np.asarray(grams), kind="stable")
         counts = np.bincount(np.asarray(grams), minlength=len(self))
         self._size = size
-        self._starts = array("I", np.concatenate(([0], np.cumsum(counts))).astype(np.uintc).tobytes())
-        self._languages = array("B", np.asarray(languages)[order].tobytes())
-        self._values = array("d", np.asarray(values)[order].tobytes())
+        self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.uintc)
+        self._languages = np.asarray(languages)[order]
+        self._values = np.asarray(values)[order]
+
+
+class _Voter(detector.Detector):  # type: ignore[misc]
+    """langdetect's detector, all languages at once: the same products and sums, to the last bit."""
+
+    def _init_probability(self) -> NDArray[np.float64]:
+        return np.array(super()._init_probability())
+
+    def _update_lang_prob(self, prob: NDArray[np.float64], word: str, alpha: float) -> bool:
+        prob *= self.word_lang_prob_map[word] + alpha / self.BASE_FREQ
+        return True
+
+    def _normalize_prob(self, prob: NDArray[np.float64]) -> float:
+        prob /= sum(prob.tolist())  # numpy adds in another order
+        return float(prob.max())
 
 
 class Profiles(detector_factory.DetectorFactory):  # type: ignore[misc]
@@ -136,6 +152,9 @@ class Profiles(detector_factory.DetectorFactory):  # type: ignore[misc]
         super().__init__()
         self.word_lang_prob_map = _Rows()
         self._triples = array("I"), array("B"), array("d")
+
+    def _create_detector(self) -> _Voter:
+        return _Voter(self)
 
     def load_profile(self, profile_directory: str) -> None:
         super().load_profile(profile_directory)
@@ -170,7 +189,7 @@ def votes(text: str) -> list[Any]:
     """
     factory = profiles()
     factory.set_seed(0)
-    detector = factory.create()
-    detector.append(text)
-    found: list[Any] = detector.get_probabilities()
+    voter = factory.create()
+    voter.append(text)
+    found: list[Any] = voter.get_probabilities()
     return found

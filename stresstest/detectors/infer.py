@@ -27,17 +27,12 @@ MAJORITY = 0.6
 GROUP_LEAST = 3
 """Settled answers that speak for a group; a smaller group needs all of its own."""
 _PROBABILITY = 0.8
+_USERS = Counter(script for scripts in SCRIPTS_OF.values() for script in scripts)
 _OWN_SCRIPT = {
-    "HANGUL": "ko",
-    "KANA": "ja",
-    "GREEK": "el",
-    "HEBREW": "he",
-    "THAI": "th",
-    "BENGALI": "bn",
-    "TAMIL": "ta",
-    "TELUGU": "te",
-    "GEORGIAN": "ka",
-    "ARMENIAN": "hy",
+    script: language
+    for language, scripts in SCRIPTS_OF.items()
+    for script in scripts
+    if script != "LATIN" and _USERS[script] == 1
 }
 """Scripts of one language alone."""
 

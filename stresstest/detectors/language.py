@@ -17,7 +17,7 @@ from stresstest.detectors.function_words import LISTED, quickly, words_of
 from stresstest.detectors.langid import glance, judge, normalised, screen
 from stresstest.detectors.prose import ProseFilter
 from stresstest.detectors.readable import spelled
-from stresstest.detectors.scripts import SCRIPTS_OF, is_latin, letters, plainly_latin, size, weights
+from stresstest.detectors.scripts import in_script, is_latin, letters, own_letters, plainly_latin, size
 from stresstest.detectors.segment import LONG_SENTENCE, Span, TextFeed, pieces
 from stresstest.detectors.terms import ITEM_GRAMMAR, TITLE, are_labels, says_nothing
 from stresstest.model import Symptom, Token
@@ -88,8 +88,10 @@ class LanguageDetector:
             return
         self._feed.close()
         self.update(Token(""))
-        # A short tail can only continue a drift, or be the whole answer.
-        if self._chars >= SHORTEST_TAIL and self._drift.native_run == 0:
+        # A short tail can only continue a drift, or be the whole answer, unless its letters are others.
+        if self._chars >= SHORTEST_TAIL and (
+            self._drift.native_run == 0 or not in_script("".join(self._parts), self._wanted)
+        ):
             self._judge(self._wanted)
         if not self._drift.began:
             self._judge_all(self._wanted)
@@ -120,8 +122,11 @@ class LanguageDetector:
             if not self._held:
                 return
             prose = ""
-        if self._chars >= SENTENCE and prose and self._changes_script(prose, wanted):
-            self._judge(wanted)
+        if self._parts and prose and self._changes_script(prose, wanted):
+            if self._chars >= SENTENCE:
+                self._judge(wanted)
+            elif size(prose) >= SENTENCE:
+                self._forget()  # a heading or a greeting would pass for half of what follows
         self._parts.append(prose)
         self._held.append(span)
         self._at = self._read
@@ -142,7 +147,7 @@ class LanguageDetector:
         text = " ".join(filter(None, parts))
         if size(text) < SHORTEST_TAIL or are_labels(list(filter(None, parts))):
             return
-        own = sum(weights(text).get(script, 0) for script in SCRIPTS_OF.get(wanted, ("LATIN",)))
+        own, _ = own_letters(text, wanted)
         if not own and sum(word.islower() for word in words_of(text)) >= SENTENCE_WORDS:
             first, last = sentences[0].first, sentences[-1].last
             language, score = screen("en").classify(text)
@@ -154,24 +159,25 @@ class LanguageDetector:
         levels = {level for span in sentences for level in _LEVELS if level.match(span.text)}
         self._outline = len(levels) >= 2
         self._prose, self._block = ProseFilter(quotations=False), None
-        self._parts, self._held, self._chars, self._items, self._options = [], [], 0, 0, 0
+        self._forget()
         self._read = 0
         self.update(Token(""))
         if self._chars >= SHORTEST_TAIL:
             self._judge(wanted)
 
     def _changes_script(self, prose: str, wanted: str) -> bool:
-        held = "".join(self._parts)
-        if is_latin(wanted):
-            return plainly_latin(held) != plainly_latin(prose)
-        return held.isascii() != prose.isascii()
+        return in_script("".join(self._parts), wanted) != in_script(prose, wanted)
+
+    def _forget(self) -> None:
+        """Nothing is held any more."""
+        self._parts, self._held, self._chars, self._items, self._options = [], [], 0, 0, 0
 
     def _judge(self, wanted: str) -> None:
         parts = [part for part in self._parts if part]
         text = " ".join(parts)
         first, last, chars = self._held[0].first, self._held[-1].last, self._chars
         items, options = self._items, self._options
-        self._parts, self._held, self._chars, self._items, self._options = [], [], 0, 0, 0
+        self._forget()
         if glance(text, wanted):
             self._on_native(chars)
             return

@@ -100,6 +100,12 @@ def weights(text: str) -> dict[str, int]:
     return found
 
 
+def own_letters(text: str, language: str) -> tuple[int, int]:
+    """How many letters are of the language's scripts, and how many there are; weighed as in `weights`."""
+    found = weights(text)
+    return sum(found.get(script, 0) for script in SCRIPTS_OF.get(language, ("LATIN",))), sum(found.values())
+
+
 def letters(text: str) -> int:
     """How many letters, vowel signs included, there are in `text`."""
     return len(_NO_LETTER.sub("", text))
@@ -128,6 +134,14 @@ def plainly_in_script(text: str, language: str) -> bool:
     own = len(text) - len(rest)
     dense = DENSE_FACTOR if scripts[0] in DENSE else 1
     return own * dense >= 3 * letters(rest) and own > 0
+
+
+def in_script(text: str, language: str) -> bool:
+    """Whether most letters are of a script of the language."""
+    if is_latin(language):
+        return plainly_latin(text)
+    own, every = own_letters(text, language)
+    return 2 * own >= every
 
 
 def beyond_latin(text: str) -> bool:

@@ -139,14 +139,48 @@ def test_foreign_matter_in_healthy_text_is_no_drift(passage: str) -> None:
 
 
 def test_one_foreign_sentence_is_a_warning_that_closes() -> None:
-    """A single foreign sentence proves nothing: unconfirmed, ended, and no longer open."""
-    text = " ".join(PROSE["it"][:3] + PROSE["en"][:1] + PROSE["it"][3:])
+    """A single foreign sentence of many proves nothing: unconfirmed, ended, and no longer open."""
+    text = " ".join(PROSE["it"][:3] + PROSE["en"][:1] + PROSE["it"][3:] + PROSE["it"][:3])
     detector, _ = watch(text, "it")
     (symptom,) = detector.symptoms()
     assert not symptom.confirmed
     assert symptom.onset == token_of(text, PROSE["en"][0])
     assert symptom.end == token_of(text, PROSE["it"][3]) - 1
     assert detector.open_from is None
+
+
+def test_one_foreign_sentence_of_a_short_answer_is_drift() -> None:
+    """An eighth of an answer is too much for a motto, wherever it stands; as clauses in its own sentences a
+    little more is borne."""
+    text = " ".join(PROSE["it"][:3] + PROSE["en"][:1] + PROSE["it"][3:])
+    (symptom,) = watch(text, "it")[0].symptoms()
+    assert symptom.confirmed
+    assert symptom.onset == token_of(text, PROSE["en"][0])
+    clause = "Крупная соль occupies more space than fine salt, что может быть полезно на кухне."
+    around = "Соль нужна почти каждому блюду, и выбирать ее лучше по вкусу и по размеру кристаллов на столе."
+    symptoms = watch(f"{around} {clause} {around}", "ru")[0].symptoms()
+    assert [symptom.confirmed for symptom in symptoms] == [False]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "before", "foreign"),
+    [
+        ("ja", "データモデル：", "وسط هذه العداوة وقع شاب في حب ابنة سيد عشيرة أخرى."),
+        ("ja", "ここでは例を挙げます。", "प्लास्टिक बैग और कंटेनर पर्यावरण के लिए काफ़ी नुकसानदेह हो सकते हैं।"),
+        ("ru", "Вот варианты:", "इस शहर में बहुत सारे लोग रहते हैं और वे हर सुबह काम पर जाते हैं।"),
+        ("ru", "Итог:", "이 도시에는 많은 사람들이 살고 있으며 매일 아침 일하러 갑니다."),
+        ("it", "Introduzione:", "この街には多くの人が住んでいて、毎朝仕事に出かけます。"),
+    ],
+)
+def test_a_heading_does_not_speak_for_the_sentence_after_it(wanted: str, before: str, foreign: str) -> None:
+    """A few words of the wanted language before a sentence in other letters neither hide it nor date it
+    back; and the last sentence of an answer is seen however short it is, when its letters are others."""
+    native = FIFTEEN[wanted] * 6
+    for rest in (native, ""):
+        text = f"{native}\n\n{before}\n{foreign}\n\n{rest}"
+        (symptom,) = watch(text, wanted)[0].symptoms()
+        assert symptom.onset == token_of(text, foreign[:9])
+        assert not symptom.confirmed
 
 
 def test_a_drift_that_returns_for_good_has_an_end_and_a_second_drift_is_another() -> None:
@@ -195,7 +229,7 @@ def test_what_is_not_yet_judged_is_open() -> None:
     text = " ".join(PROSE["it"][:3])
     cut = text + " Poi, uscendo"
     assert watch(cut, "it", "length")[0].open_from == token_of(cut, "Poi")
-    drifting = text + " " + " ".join(PROSE["it"][3:]) + " " + PROSE["en"][0]
+    drifting = " ".join([text, *PROSE["it"][3:], text, PROSE["en"][0]])
     assert watch(drifting, "it", None)[0].open_from == token_of(drifting, PROSE["en"][0])
 
 
