@@ -39,6 +39,7 @@ from benchmarks.language_texts import (
     real_sentences,
     right_answers,
     simulated_sentences,
+    single,
     whole,
 )
 from stresstest.detectors.base import PanelSpec
@@ -142,6 +143,16 @@ def whole_answers(texts: Pool, number: int, seed: str, wanted: str | None = None
     return found
 
 
+def single_sentences(texts: Pool, pool: Pool, number: int, seed: str) -> Found:
+    """One foreign sentence in a short answer, in all ordered pairs."""
+    found = Found()
+    for wanted, other in permutations(texts, 2):
+        for i in range(number):
+            rng = random.Random(f"{seed} single {wanted} {other} {i}")
+            found.add(*judged(single(texts, pool, wanted, other, rng), wanted))
+    return found
+
+
 def long_outputs(folder: Path, part: int) -> list[str]:
     """The beginnings of long English outputs, every second one."""
     return [text[:LONG] for i, (_, text) in enumerate(outputs(folder)) if i % 2 == part and text]
@@ -186,6 +197,7 @@ def report(options: argparse.Namespace) -> str:
         english = {**seen, "en": long_outputs(options.outputs, options.part)}
         found = whole_answers(english, 2 * options.others, seed, "en")
         rows.append(["the same, from and to long English outputs", *found.row()])
+    rows.append(["one sentence of a short answer", *single_sentences(seen, pool, options.others, seed).row()])
     below = [
         f"{wanted} → {other} {found.near} of {found.planted}"
         for (wanted, other), found in by_pair.items()
@@ -236,7 +248,7 @@ some line is far longer than the other.
 Beyond reach, for reasons of principle: a letter or a poem in another language that the prompt asks for and
 no mark sets apart (where the prompt is known, its own sentences are excused); two languages in turn by
 stanza instead of by line; Malay for Indonesian and the other pairs named above; one or two foreign
-sentences, which are a warning."""
+sentences of less than an eighth of the answer, which are a warning."""
 
 
 def main() -> None:

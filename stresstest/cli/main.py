@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
+try:
+    from typing import Annotated
 
-from stresstest import __version__
-from stresstest.cli import (
-    check,
-    cost,
-    demo,
-    diagnose,
-    doctor,
-    plan,
-    recommend,
-    report,
-    run,
-    runs,
-    scan,
-    sim,
-    sweep,
-)
-from stresstest.cli.options import GlobalOptions, show_error
-from stresstest.cli.streams import guard_streams
-from stresstest.errors import ExitCode, StresstestError
+    import typer
+
+    from stresstest import __version__
+    from stresstest.cli import (
+        check,
+        cost,
+        demo,
+        diagnose,
+        doctor,
+        plan,
+        recommend,
+        report,
+        run,
+        runs,
+        scan,
+        sim,
+        sweep,
+    )
+    from stresstest.cli.options import GlobalOptions, show_error
+    from stresstest.cli.streams import guard_streams, unwritten
+    from stresstest.errors import ExitCode, StresstestError, UsageError
+except KeyboardInterrupt:  # Ctrl-C while all this is loaded
+    sys.stderr.write("\nInterrupted.\n")
+    sys.exit(130)
 
 app = typer.Typer(
     name="stresstest",
@@ -91,16 +96,32 @@ app.add_typer(runs.app, name="runs")
 
 
 def main() -> None:
-    """Entry point: every foreseen error becomes one sentence and its exit code."""
+    """Entry point: every foreseen error becomes one sentence and its exit code.
+
+    What a full disk left of stdout is told, with exit code 2 where the command has none of its own.
+    """
     guard_streams()
+    code = _run()
+    lost = unwritten()
+    if lost is not None:
+        show_error(UsageError(f"stdout cannot be written: {lost.strerror or lost}."))
+        code = code or ExitCode.USAGE
+    sys.exit(code)
+
+
+def _run() -> int | str | None:
+    """The command's exit code."""
     try:
         app(prog_name="stresstest")
+    except SystemExit as ended:
+        return ended.code
     except StresstestError as error:
         show_error(error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
 
 
 if __name__ == "__main__":

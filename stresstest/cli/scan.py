@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,22 +112,33 @@ def _check(settings: ScanSettings) -> None:
 
 
 def _look(settings: ScanSettings) -> Glance:
-    """A warning now, not after hours, for a key that the files do not seem to have."""
+    """A warning now, not after hours, for a key that the files do not seem to have, and the end of it for
+    one to group by that is nowhere in them."""
     from stresstest.report.text import clean
-    from stresstest.workflows.scan_keys import Glance, glance
+    from stresstest.workflows.scan_keys import Glance, glance, nowhere
 
-    if not settings.job.keys:
+    options = dict.fromkeys(settings.job.keys, "--group-by")
+    if settings.job.by_length:
+        options.setdefault(settings.job.by_length, "--by-length")
+    if not options:
         return Glance(0, frozenset(), ())
-    look = glance(settings.files, settings.job)
-    for key in settings.job.keys:
+    look = glance(settings.files, replace(settings.job, keys=tuple(options)))
+    for key, option in options.items():
         if look.read and key not in look.seen:
-            hint = look.hint(key) or ""
-            said = f"none of the first {look.read} records has the key {key!r} of --group-by. {hint}"
+            hint = look.hint(key)
+            said = f"none of the first {look.read} records has the key {key!r} of {option}. {hint or ''}"
             sys.stderr.write(f"warning: {clean(said).strip()}\n")
+            if option == "--group-by" and nowhere(key, settings.files, settings.job):
+                raise _no_such_key([key], hint)
     return look
 
 
+def _no_such_key(keys: list[str], hint: str | None) -> UsageError:
+    return UsageError(f"No record has the key {' or '.join(map(repr, keys))} of --group-by.", hint=hint)
+
+
 def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output: bool) -> None:
+    from stresstest.records import TEXT_KEYS
     from stresstest.report.document import dumps
     from stresstest.report.scan_console import print_scan
     from stresstest.report.scan_document import scan_document
@@ -139,8 +151,7 @@ def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output
         listener.close()
     missing = absent(result) if result.requests and not result.interrupted else []
     if missing:
-        names = " or ".join(repr(key) for key in missing)
-        raise UsageError(f"No record has the key {names} of --group-by.", hint=look.hint(missing[0]))
+        raise _no_such_key(missing, look.hint(missing[0]))
     if json_output:
         typer.echo(dumps(scan_document(result)))
     elif result.requests:
@@ -154,8 +165,13 @@ def _run(settings: ScanSettings, look: Glance, listener: SilentScan, json_output
     if not result.requests:
         lines = "1 line is" if result.damaged == 1 else f"{result.damaged} lines are"
         damage = f" {lines} damaged; see above." if result.damaged else ""
+        if result.textless:
+            answers = "1 answer is" if result.textless == 1 else f"{result.textless} answers are"
+            damage = f" {answers} only tool calls.{damage}"
         hint = " Map your own layout with --field response=path.to.text" if result.damaged else ""
         sys.stderr.write(f"stresstest: there is no answer to judge in these files.{damage}{hint}\n")
+        if result.damaged:
+            sys.stderr.write(f"  A plain answer's text is looked for under {', '.join(TEXT_KEYS)}.\n")
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 

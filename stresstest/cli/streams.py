@@ -34,11 +34,13 @@ _PLAIN = {
 
 
 class _Forgiving(io.RawIOBase):
-    """A stream whose reader may go away (`… | head -1`): what follows is dropped, and nothing is raised."""
+    """A stream whose reader may go away (`… | head -1`), or whose disk may be full: what follows is dropped,
+    and nothing is raised. failed: why, but for a reader that went away."""
 
     def __init__(self, fd: int) -> None:
         self._file = io.FileIO(fd, "w", closefd=False)
         self._gone = False
+        self.failed: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int | None:
         if not self._gone:
@@ -46,6 +48,8 @@ class _Forgiving(io.RawIOBase):
                 return self._file.write(data)
             except BrokenPipeError:
                 self._gone = True
+            except OSError as error:
+                self._gone, self.failed = True, error
         return memoryview(data).nbytes
 
     def writable(self) -> bool:
@@ -83,6 +87,13 @@ def guard_streams() -> None:
             write_through=stream.write_through,
         )
         setattr(sys, name, guarded)
+
+
+def unwritten() -> OSError | None:
+    """Why stdout is not whole, a full disk for example; None where it is, or nobody reads it."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.failed if isinstance(raw, _Forgiving) else None
 
 
 def plainly(error: UnicodeError) -> tuple[str, int]:

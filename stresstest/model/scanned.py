@@ -109,7 +109,7 @@ class GroupResult:
     they are a random part. prompts: distinct ones, None where unknown. languages: language → requests;
     language_sources: where from → requests. empty: answers without a word. uncounted: answers whose tokens
     nobody counted. undecided: healthy ones that ended while a symptom may have been under way; T is chosen
-    as if each failed where that begins.
+    as if each failed where that begins. clustered: whether a prompt has several outputs.
     """
 
     key: Mapping[str, str | None]
@@ -135,12 +135,14 @@ class GroupResult:
     empty: int = 0
     uncounted: int = 0
     undecided: int = 0
+    clustered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """Everything `scan` prints. damaged: lines without an answer; damaged_examples: the first few, named.
 
+    textless: lines with an answer that needs no text, only tool calls; neither requests nor damage.
     unwritten: why the file of verdicts is not whole; None where it is, or none was asked for.
     """
 
@@ -155,3 +157,4 @@ class ScanResult:
     interrupted: bool = False
     notes: tuple[str, ...] = ()
     unwritten: str | None = None
+    textless: int = 0

@@ -2,16 +2,18 @@
 
 from stresstest.records.finish import ending
 from stresstest.records.mapping import TARGETS, Mapped, parse_fields
-from stresstest.records.record import Chunk, Damaged, Record, UnreadableError
-from stresstest.records.shapes import records
+from stresstest.records.record import Chunk, Damaged, Record, TextlessError, UnreadableError
+from stresstest.records.shapes import TEXT_KEYS, records
 from stresstest.records.source import check, chunks, size
 
 __all__ = [
     "TARGETS",
+    "TEXT_KEYS",
     "Chunk",
     "Damaged",
     "Mapped",
     "Record",
+    "TextlessError",
     "UnreadableError",
     "check",
     "chunks",

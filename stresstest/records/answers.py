@@ -11,7 +11,11 @@ from typing import Any
 
 from stresstest.information import entropy_bound
 from stresstest.model import Token
-from stresstest.records.record import UnreadableError
+from stresstest.records.mapping import kind
+from stresstest.records.record import TextlessError, UnreadableError
+
+ONLY_TOOL_CALLS = "only tool calls, no text"
+_CALLS = frozenset({"tool_use", "function_call", "custom_tool_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ def _choice(choice: Any) -> Answer:
         thought = message.get("reasoning_content") or message.get("reasoning")
         reasoning = thought if isinstance(thought, str) else ""
     if text is None and not reasoning:
-        tools = message is not None and message.get("tool_calls")
-        raise UnreadableError("only tool calls, no text" if tools else "no text in it")
+        if message is not None and message.get("tool_calls"):
+            raise TextlessError(ONLY_TOOL_CALLS)
+        raise UnreadableError("no text in it")
     reason = choice.get("finish_reason")
     finish = reason if isinstance(reason, str) else None
     tokens = _logprob_tokens(choice.get("logprobs"), text or "", reasoning)
@@ -63,13 +68,22 @@ def _choice(choice: Any) -> Answer:
 
 
 def joined(content: Any) -> str | None:
-    """A message's content: text, or a list of parts of which the texts count. UnreadableError otherwise."""
+    """A message's content: text, or a list of parts of which the texts count; None for parts without any.
+
+    UnreadableError for anything else.
+    """
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [p.get("text") if isinstance(p, dict) else p for p in content]
-        return "".join(p for p in parts if isinstance(p, str))
-    raise UnreadableError(f"the text is of type {type(content).__name__}")
+        parts = [p.get("text", p.get("refusal")) if isinstance(p, dict) else p for p in content]
+        texts = [p for p in parts if isinstance(p, str)]
+        return "".join(texts) if texts or not content else None
+    raise UnreadableError(f"no text there: {kind(content)}")
+
+
+def calls_tools(parts: Any) -> bool:
+    """Whether one of an answer's parts, or items, is a call of a tool."""
+    return isinstance(parts, list) and any(isinstance(p, dict) and p.get("type") in _CALLS for p in parts)
 
 
 def _is_response(body: Mapping[str, Any]) -> bool:
@@ -86,7 +100,7 @@ def _responses_answer(body: Mapping[str, Any]) -> Answer:
     thoughts = [joined(item.get("content")) for item in items if item.get("type") == "reasoning"]
     found = [text for text in texts if text is not None]
     if not found and not any(thoughts):
-        raise UnreadableError("no text in it")
+        raise TextlessError(ONLY_TOOL_CALLS) if calls_tools(items) else UnreadableError("no text in it")
     details = body.get("incomplete_details")
     why = details.get("reason") if isinstance(details, dict) else None
     finish = {"max_output_tokens": "length", None: "stop" if body.get("status") == "completed" else None}

@@ -31,7 +31,8 @@ TARGETS = (
 """What a field can be mapped to. Any other name becomes a key to group by."""
 
 Path = tuple[str | int, ...]
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_STEP = re.compile(r"\[(-?\d+)\]|([^.\[\]]+)")
+_INDEX = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,17 @@ def parse_fields(given: Sequence[str], keys: Sequence[str] = ()) -> Mapped:
             close = difflib.get_close_matches(name, TARGETS, n=1, cutoff=0.7)
             if close:
                 raise UsageError(f"--field {name!r} is not known. Did you mean {close[0]!r}?")
+            raise UsageError(
+                f"--field {name!r} is not known.",
+                hint=f"Known are {', '.join(TARGETS)}, and the keys to group by.",
+            )
         fields[name] = parse_path(path)
     return Mapped(fields, tuple(keys))
 
 
 def parse_path(path: str) -> Path:
-    """``"choices[0].message.content"`` or ``"choices.0.message.content"`` → steps; digits are indexes too."""
+    """``"choices[0].message.content"`` or ``"choices.0.message.content"`` → steps; digits are indexes too,
+    and ``messages.-1`` is the last."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path.strip()):
         index, name = match.groups()
@@ -79,9 +85,9 @@ def follow(value: Any, path: Path) -> Any:
                 return value.get(".".join(map(str, path[n:])))
             value = value[step] if step in value else value[str(step)]
         elif isinstance(value, list):
-            at = int(step) if str(step).isdecimal() else -1
-            if not 0 <= at < len(value):
+            if not _INDEX.fullmatch(str(step)) or not -len(value) <= int(step) < len(value):
                 return None
+            at = int(step)
             value = value[at]
         else:
             return None
@@ -95,6 +101,13 @@ def text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else None
+
+
+def kind(value: Any) -> str:
+    """What a JSON value is, in words: "an object"."""
+    names = ((bool, "true or false"), (str, "a text"), (dict, "an object"), (list, "a list"))
+    numbers = ((int | float, "a number"), (type(None), "null"))
+    return next((name for of, name in (*names, *numbers) if isinstance(value, of)), "no JSON value")
 
 
 def whole(value: Any) -> int | None:

@@ -49,11 +49,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A line (row, element) that holds no answer, and why, as a clause: "no text in it"."""
+    """A line (row, element) that holds no answer, and why, as a clause: "no text in it".
+
+    textless: in good order all the same, an answer that needs no text: only tool calls.
+    """
 
     source: str
     line: int
     reason: str
+    textless: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.reason}"
@@ -81,3 +85,7 @@ class Chunk:
 
 class UnreadableError(ValueError):
     """This line holds no answer; ``str(error)`` is the reason for :class:`Damaged`."""
+
+
+class TextlessError(UnreadableError):
+    """This line is an answer in good order that needs no text."""

@@ -12,13 +12,20 @@ from typing import Any
 
 import msgspec
 
-from stresstest.records.answers import Answer, answers, is_body, joined
-from stresstest.records.mapping import TARGETS, Mapped, follow, parse_path, seconds, text, whole
+from stresstest.records.answers import ONLY_TOOL_CALLS, Answer, answers, calls_tools, is_body, joined
+from stresstest.records.mapping import TARGETS, Mapped, follow, kind, parse_path, seconds, text, whole
 from stresstest.records.otel import is_otel, span_rows
-from stresstest.records.record import Raw, Record, UnreadableError
+from stresstest.records.record import Raw, Record, TextlessError, UnreadableError
 
-_TEXT_KEYS = ("response", "output", "text", "completion", "generated_text", "content")
-ANSWER_KEYS = frozenset({*_TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
+TEXT_KEYS = (
+    *("response", "output", "text", "completion", "generated_text", "content"),
+    *("output_text", "model_output", "generation", "generations", "prediction"),
+)
+"""Where a plain answer's text stands: the first of these that is there. Not `answer`: in a set of questions
+that is the right one, which nobody generated."""
+_LISTED = ("output", "generations")
+"""Of these, the ones that may hold a list of answers."""
+ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
 """Where the answer of a line may stand."""
 _FINISH_KEYS = ("finish_reason", "stop_reason")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
@@ -27,6 +34,10 @@ _END_KEYS = ("end", "endTime", "end_time")
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 _TIMES = (*_START_KEYS, *_END_KEYS)
 _PROMPT_KEYS = ("messages", "prompt", "input")
+_TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))
+"""A conversation, who speaks in it, and what is said: chats as OpenAI has them, and ShareGPT's."""
+_MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot"})
+_NAMED_KEYS = 12
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _STANDARD = "standard_logging_object"
@@ -37,7 +48,7 @@ def records(raw: Raw, source: str, line: int, mapped: Mapped) -> list[Record]:
     row = raw if isinstance(raw, dict) else parsed(raw)
     if not mapped.fields and is_otel(row):
         return _of_spans(row, source, line, mapped)
-    return _of_row(_unwrapped(row), source, line, mapped)
+    return _of_row(_conversation(_unwrapped(row), mapped), source, line, mapped)
 
 
 def _of_spans(row: dict[str, Any], source: str, line: int, mapped: Mapped) -> list[Record]:
@@ -82,7 +93,7 @@ def parsed(raw: bytes) -> dict[str, Any]:
             raise UnreadableError(f"not UTF-8 (byte {bad.start + 1})") from None
         raise UnreadableError(f"not JSON ({_first(str(error))})") from None
     if not isinstance(row, dict):
-        raise UnreadableError(f"a JSON {type(row).__name__}, not an object")
+        raise UnreadableError(f"{kind(row)}, not an object")
     return row
 
 
@@ -91,6 +102,28 @@ def _unwrapped(row: dict[str, Any]) -> dict[str, Any]:
     for outer in (row, row.get("kwargs")):
         if isinstance(outer, dict) and isinstance(outer.get(_STANDARD), dict):
             return dict(outer[_STANDARD])
+    return row
+
+
+def _conversation(row: dict[str, Any], mapped: Mapped) -> dict[str, Any]:
+    """A row whose answer is the last turn of its conversation: that turn, apart from what it answers.
+
+    As it is where the model does not speak last: then all of it is a prompt.
+    """
+    if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
+        return row
+    for key, speaker, said in _TURNS:
+        turns = row.get(key)
+        if not isinstance(turns, list) or not turns or not isinstance(turns[-1], dict):
+            continue
+        last = turns[-1]
+        if str(last.get(speaker)).lower() in _MODEL_SPEAKS:
+            if last.get(said) is None:
+                if last.get("tool_calls"):
+                    raise TextlessError(ONLY_TOOL_CALLS)
+                return row
+            before = [{"content": turn.get(said)} for turn in turns[:-1] if isinstance(turn, dict)]
+            return {**row, "response": last.get(said), "messages": before}
     return row
 
 
@@ -156,11 +189,11 @@ def _answers(row: Mapping[str, Any], body: dict[str, Any] | None, mapped: Mapped
         return [Answer(_plain(value))]
     if body is not None:
         return answers(body)
-    for key in _TEXT_KEYS:
+    for key in TEXT_KEYS:
         if row.get(key) is not None:
             value = row[key]
-            outputs = value if key == "output" and isinstance(value, list) else None
-            return [Answer(_plain(each)) for each in outputs] if outputs else [Answer(_plain(value))]
+            outputs = value if key in _LISTED and isinstance(value, list) else None
+            return [_listed(each) for each in outputs] if outputs else [Answer(_plain(value))]
     outputs = row.get("outputs")
     if isinstance(outputs, list) and outputs:  # vLLM's RequestOutput, dumped
         return [_completion_output(each) for each in outputs]
@@ -168,13 +201,23 @@ def _answers(row: Mapping[str, Any], body: dict[str, Any] | None, mapped: Mapped
         return [Answer(outputs)]
     if mapped.textless and any(row.get(key) is not None for key in _TIMES):
         return [Answer("", known=False)]
-    raise UnreadableError("no text in it")
+    named = [str(key)[:40] + " (a list)" * isinstance(value, list) for key, value in row.items()]
+    more = f" and {len(named) - _NAMED_KEYS} more keys" if len(named) > _NAMED_KEYS else ""
+    there = f": it has {', '.join(named[:_NAMED_KEYS])}{more}" if named else ""
+    raise UnreadableError(f"no text in it{there}")
+
+
+def _listed(value: Any) -> Answer:
+    return _completion_output(value) if isinstance(value, dict) else Answer(_plain(value))
 
 
 def _plain(value: Any) -> str:
     found = joined(value) if isinstance(value, str | list) else None
     if found is None:
-        raise UnreadableError(f"the text is of type {type(value).__name__}")
+        if calls_tools(value):
+            raise TextlessError(ONLY_TOOL_CALLS)
+        what = "a list without a text" if isinstance(value, list) else kind(value)
+        raise UnreadableError(f"no text there: {what}")
     return found
 
 

@@ -18,7 +18,7 @@ from stresstest.errors import UsageError
 from stresstest.records import parquet
 from stresstest.records.arrays import elements
 from stresstest.records.record import Chunk, Damaged, Raw, UnreadableError
-from stresstest.records.vllm_log import REQUEST_MARKS, RequestLog, is_json_log
+from stresstest.records.vllm_log import PREFIX, REQUEST_MARKS, RequestLog, is_json_log
 
 CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
@@ -57,7 +57,7 @@ def size(files: list[str]) -> int | None:
 def chunks(name: str) -> Iterator[Chunk]:
     """The lines of one file (``-``: stdin) in order, about `CHUNK_BYTES` at a time."""
     if name == "-":
-        yield from _stream("stdin", cast(_Readable, sys.stdin.buffer))
+        yield from _stream("stdin", _stdin())
         return
     path = Path(name)
     try:
@@ -71,10 +71,22 @@ def chunks(name: str) -> Iterator[Chunk]:
         yield _lost(name, 0, f"cannot be read ({error.strerror or error})")
 
 
+def _stdin() -> _Readable:
+    """A reader of its own: a thread that waits at a pipe holds its reader's lock, and the interpreter asks
+    for that of sys.stdin when it ends."""
+    try:
+        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+    except io.UnsupportedOperation:  # a stand-in in memory
+        return cast(_Readable, sys.stdin.buffer)
+
+
 def _stream(source: str, file: _Readable) -> Iterator[Chunk]:
     stored = _Counted(file)
     plain: io.BufferedReader[_Counted] = io.BufferedReader(stored, _HEAD)
     head = plain.peek(_HEAD)
+    if head.startswith(_PARQUET):
+        yield _lost(source, 0, "Parquet, which cannot be read from a pipe: name the file")
+        return
     for magic, what in _OTHERS.items():
         if head.startswith(magic):
             yield _lost(source, 0, f"compressed with {what}: decompress it first")
@@ -90,6 +102,7 @@ def _stream(source: str, file: _Readable) -> Iterator[Chunk]:
         yield from _dispatched(packing, plain, head.removeprefix(b"\xef\xbb\xbf"))
     except _CUT as error:
         what = "the gzip stream is cut" if isinstance(error, EOFError) else "the gzip stream is damaged"
+        packing.line += 1
         packing.lose(f"{what}: the rest is not read")
     yield from packing.rest()
 
@@ -97,11 +110,15 @@ def _stream(source: str, file: _Readable) -> Iterator[Chunk]:
 def _dispatched(packing: _Packing, stream: io.BufferedReader[_Counted], head: bytes) -> Iterator[Chunk]:
     first = head.lstrip()
     line = first.split(b"\n", 1)[0].strip()
-    if is_json_log(head) if first[:1] in (b"{", b"[") else any(mark in head for mark in _LOG_MARKS):
+    if is_json_log(head) if first[:1] in (b"{", b"[") else _is_text_log(head):
         return _log(packing, stream)
     if first.startswith(b"[") or line in (b"{", b"["):
         return _documents(packing, stream)
     return _lines(packing, stream)
+
+
+def _is_text_log(head: bytes) -> bool:
+    return any(mark in head for mark in _LOG_MARKS) or PREFIX.search(head) is not None
 
 
 def _lines(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iterator[Chunk]:

@@ -37,6 +37,10 @@ _STAMP = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b")
 _HEAD = 96
 _LEAP_YEAR = 2024
 
+PREFIX = re.compile(
+    rb"^(?:\(\w+ pid=\d+\) )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[", re.MULTILINE
+)
+"""How vLLM's text lines begin, whatever they say."""
 REQUEST_MARKS = (b"Generated response ", b"Received request ")
 """What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
 

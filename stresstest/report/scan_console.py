@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 SHOWN_GROUPS = 40
 """Groups that are explained one by one below the table; with more of them the table must do."""
 _SAFE = "safe max_tokens"
-_NARROW = 76
-"""Columns of a terminal, below which the table leaves two out."""
+_SPARE = ("95 % interval", "Dharma")
+"""Columns that a narrow terminal does without: the groups stay legible, and --json has the rest."""
+_NUMBERS = 60
+"""Columns of a terminal that the numbers take, at most."""
+_NAMES = 16
+"""Columns for the names of the groups, at least."""
 
 
 def print_scan(console: Console, result: ScanResult) -> None:
@@ -29,7 +33,7 @@ def print_scan(console: Console, result: ScanResult) -> None:
     _print_table(console, result)
     for group in result.groups[:SHOWN_GROUPS]:
         _print_limit(console, group)
-    for note in notes(result):
+    for note in notes(result, _left_out(console, result)):
         console.print(Text(clean(note), style="dim"))
     nothing = uncertified(result)
     if nothing and not result.interrupted:
@@ -44,11 +48,11 @@ def _print_table(console: Console, result: ScanResult) -> None:
 
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     for key in result.group_by or ("",):
-        table.add_column(Text(clean(key)), overflow="fold")
-    names = ["requests", "degenerate", "95 % interval", "Dharma", "wasted", _limit_header(result)]
-    # A narrow terminal keeps the groups legible; the rest is in --json.
-    narrow = console.width < _NARROW
-    for name in names[:2] + names[4 if narrow else 2 :]:
+        table.add_column(Text(clean(key)), overflow="fold", min_width=min(len(key), _NAMES))
+    left_out = _left_out(console, result)
+    for name in ("requests", "degenerate", *_SPARE, "wasted", _limit_header(result)):
+        if name in left_out:
+            continue
         wraps = name == _SAFE
         table.add_column(name, justify="right", no_wrap=not wraps, min_width=10 if wraps else None)
     for group in result.groups:
@@ -59,11 +63,17 @@ def _print_table(console: Console, result: ScanResult) -> None:
             *values,
             count(group.requests),
             Text(_share(group.rate), style="bold red" if group.degenerate else "bold green"),
-            *(() if narrow else (interval, _share(group.dharma_rate))),
+            *(() if left_out else (interval, _share(group.dharma_rate))),
             _share(group.wasted / group.total if group.total else None),
             Text(_limit(group), style="bold"),
         )
     console.print(table)
+
+
+def _left_out(console: Console, result: ScanResult) -> tuple[str, ...]:
+    """The columns that this terminal has no room for beside the names of the groups."""
+    names = sum(min(len(key), _NAMES) + 1 for key in result.group_by)
+    return _SPARE if console.width < _NUMBERS + max(_NAMES, names) else ()
 
 
 def _limit_header(result: ScanResult) -> str:
@@ -110,7 +120,8 @@ def limit_sentence(group: GroupResult) -> str:
         onsets = "1 onset" if threshold.onsets == 1 else f"{threshold.onsets} onsets"
         parts.append(f"T {_reach(group)} {group.unit} ({count(threshold.n)} at risk, {onsets})")
         where = "there" if group.safe_max_tokens is None else f"at {count(group.safe_max_tokens)}"
-        parts.append(f"a cap {where} cuts {_share(group.healthy_cut)} of the healthy")
+        if group.healthy_cut is not None:
+            parts.append(f"a cap {where} cuts {_share(group.healthy_cut)} of the healthy")
     else:
         lacking = threshold.lacking or "too few data"
         parts.append(f"nothing is certified: {lacking[:1].lower()}{lacking[1:].rstrip('.')}")
@@ -131,16 +142,22 @@ def length_sentence(effect: LengthEffect) -> str:
     between = f"requested length {effect.longest} against {effect.shortest}"
     if effect.ratio is None:
         return f"{between}: {effect.lacking}"
-    verdict = (
-        "independent of the requested length"
-        if effect.independent
-        else "not shown to be independent (that needs 0.8–1.25)"
-    )
+    verdict = "not shown to be independent (that needs 0.8–1.25)"
+    if effect.independent:
+        verdict = "independent of the requested length"
+    elif not _reaches(effect, 0.8, 1.25):
+        verdict = "it depends on the requested length (outside 0.8–1.25)"
     return (
         f"{between}: median onset × {effect.ratio:.2f} "
         f"(90 % interval {effect.lo:.2f}–{effect.hi:.2f}, {effect.n_long} and {effect.n_short} onsets), "
         f"{verdict}"
     )
+
+
+def _reaches(effect: LengthEffect, low: float, high: float) -> bool:
+    """Whether any of the effect's interval lies inside these."""
+    lo, hi = effect.lo, effect.hi
+    return lo is None or hi is None or (lo <= high and hi >= low)
 
 
 def _print_worst(console: Console, n: int, shown: Shown, glyphs: Glyphs) -> None:

@@ -16,6 +16,7 @@ def scan_document(result: ScanResult) -> dict[str, Any]:
         "damaged": result.damaged,
         "groups": [_group(group) for group in result.groups],
         "interrupted": result.interrupted,
+        "textless": result.textless,
     }
 
 

@@ -11,12 +11,18 @@ from stresstest.report.text import NOT_MEASURED, count, duration, percent
 MOST_NAMED = 3
 """Groups that a note names; the others are counted."""
 
+MOST_LANGUAGES = 6
+"""Languages that are named; the others are counted."""
+
 OTHER_LANGUAGE = "other language than the group's"
 """As `scan` names this source of a language."""
 
 
-def notes(result: ScanResult) -> list[str]:
-    """What a reader must know of the numbers: damage, units, languages, clusters, samples."""
+def notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
+    """What a reader must know of the numbers: damage, units, languages, clusters, samples.
+
+    left_out: columns that the terminal is too narrow for.
+    """
     found = []
     standing = [group.threshold for group in result.groups if group.threshold.certified]
     if standing:
@@ -28,6 +34,9 @@ def notes(result: ScanResult) -> list[str]:
     if result.damaged:
         lines = "line was" if result.damaged == 1 else "lines were"
         found.append(f"{count(result.damaged)} damaged {lines} left out; {_first(result)}")
+    if result.textless:
+        answers = "1 answer is" if result.textless == 1 else f"{count(result.textless)} answers are"
+        found.append(f"{answers} only tool calls, with no text to judge: left out, and no damage.")
     empty = sum(group.empty for group in result.groups)
     if empty:
         found.append(f"Empty answers: {count(empty)}. They count as requests; nothing can fail in them.")
@@ -44,9 +53,8 @@ def notes(result: ScanResult) -> list[str]:
         languages.update(group.languages)
     found += _unit_notes(result)
     found += _language_notes(sources, languages)
-    found.append(_columns(result))
-    repeated = [g for g in result.groups if g.prompts is not None and g.prompts < g.requests]
-    if repeated:
+    found.append(_columns(result, left_out))
+    if any(group.clustered for group in result.groups):
         found.append(
             "Prompts with several outputs count as clusters: wider intervals, and one output of each for the "
             "threshold."
@@ -122,18 +130,25 @@ def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]
     if not sources:
         return []
     ways = "; ".join(f"{words.get(source, source)} ({count(n)})" for source, n in sources.most_common())
-    most = [f"{language} {count(n)}" for language, n in languages.most_common(6) if language != "unknown"]
+    known = [(language, n) for language, n in languages.most_common() if language != "unknown"]
+    most = [f"{language} {count(n)}" for language, n in known[:MOST_LANGUAGES]]
+    if known[MOST_LANGUAGES:]:
+        rest = known[MOST_LANGUAGES:]
+        most.append(f"{len(rest)} more {count(sum(n for _, n in rest))}")
     return [f"Wanted language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
 
 
-def _columns(result: ScanResult) -> str:
-    """What two headers of the table mean."""
+def _columns(result: ScanResult, left_out: Sequence[str]) -> str:
+    """What two headers of the table mean, and which others had no room."""
+    wasted = "wasted: share of the text from its onset on."
+    if left_out:
+        return f"{wasted} Too narrow here for {' and '.join(left_out)}: --json has them."
     known = sum(group.dharma_known for group in result.groups)
     dharma = "Dharma: share that ended by the cap with a tail that stands four times (DharmaOCR's rule)"
     if known < result.requests:
         where = f"{count(known)} of {count(result.requests)} requests" if known else "no request"
         dharma += f"; it needs a finish reason, or a cap and token counts, known of {where}"
-    return f"wasted: share of the text from its onset on. {dharma}."
+    return f"{wasted} {dharma}."
 
 
 def uncertified(result: ScanResult) -> str:

@@ -86,8 +86,9 @@ def _onsets(number: int) -> str:
 
 
 NOT_SEEN = (
-    "Hardly seen by this version: near-loops of fewer than about 100 repeated words, invented words that "
-    "look like the language's own."
+    "Hardly seen by this version: near-loops with edits before about 100 words stand for the third time, "
+    "real words in no order, invented words among real function words, signs and letters in no order, one or "
+    "two foreign sentences, languages as alike as Malay and Indonesian."
 )
 
 

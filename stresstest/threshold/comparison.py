@@ -225,27 +225,44 @@ def _counts(table: Mapping[tuple[bool, bool], int]) -> PairCounts:
     return PairCounts(sum(table.values()), table[True, False], table[False, True])
 
 
-def needed_for_risk(rate: float, n: int, alpha: float, max_increase: float, confidence: float) -> int | None:
-    """At risk in all, about, until the candidate's bounds would decide at this rate; None beyond reason."""
+def needed_for_risk(counts: RiskCounts, alpha: float, max_increase: float, confidence: float) -> int | None:
+    """At risk in all, about, until the candidate's bounds would decide; None beyond reason.
+
+    More of the same is expected: what is undecided grows with the sample.
+    """
 
     def decided(size: int) -> bool:
-        d = round(rate * size)
-        bounds = lower_bound(d, size, confidence), upper_bound(d, size, confidence)
-        return judge_risk(bounds, alpha, max_increase) is not CheckVerdict.INCONCLUSIVE
+        share = size / counts.at_risk if counts.at_risk else 1.0
+        failed = round(counts.failed * share)
+        larger = RiskCounts(
+            failed, size - failed, round(counts.doubtful * share), round(counts.censored * share)
+        )
+        verdict = judge_risk(risk_bounds(larger, confidence), alpha, max_increase)
+        return verdict is not CheckVerdict.INCONCLUSIVE
 
-    return _smallest(decided, n)
+    return _smallest(decided, counts.at_risk)
 
 
-def needed_pairs(pairs: PairCounts, max_increase: float, confidence: float) -> int | None:
-    """Pairs in all, about, until Tango's bounds would decide at these rates; None beyond reason."""
-    b, c = (pairs.only_candidate / pairs.n, pairs.only_baseline / pairs.n) if pairs.n else (0.0, 0.0)
+def needed_pairs(pairs: Pairs, max_increase: float, confidence: float) -> int | None:
+    """Pairs seen in all, about, until Tango's bounds would decide; None beyond reason.
+
+    More of the same is expected: what is undecided grows with the sample.
+    """
 
     def decided(size: int) -> bool:
-        scaled = PairCounts(size, round(b * size), round(c * size))
-        bounds = difference_bounds(scaled, scaled, confidence)
+        share = size / pairs.seen.n if pairs.seen.n else 1.0
+        bounds = difference_bounds(
+            _scaled(pairs.for_regression, share), _scaled(pairs.for_pass, share), confidence
+        )
         return judge_difference(bounds, max_increase) is not CheckVerdict.INCONCLUSIVE
 
-    return _smallest(decided, pairs.n)
+    return _smallest(decided, pairs.seen.n)
+
+
+def _scaled(pairs: PairCounts, share: float) -> PairCounts:
+    return PairCounts(
+        round(pairs.n * share), round(pairs.only_candidate * share), round(pairs.only_baseline * share)
+    )
 
 
 def _smallest(decided: Callable[[int], bool], n: int) -> int | None:

@@ -149,6 +149,8 @@ def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> 
     if threshold.lacking is None:
         return threshold
     lacking = threshold.lacking if sample else f"{rigor.floor} requests at risk are needed, none was."
+    if any(observation.cluster for observation in sample):
+        lacking = lacking.replace(" of ≥", " from other prompts, of ≥")
     return replace(threshold, lacking=lacking.replace(" tokens", f" {unit}"))
 
 

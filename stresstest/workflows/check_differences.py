@@ -168,8 +168,5 @@ def quantization(run: Run) -> str | None:
 def _rung(sample: Sample) -> str | None:
     """What the certifying generations were asked for."""
     asked = {(g.job.units, g.job.max_tokens) for g in sample.certifying}
-    words = (f"{units} units, " if units else "" for units, _ in asked)
-    return (
-        "; ".join(sorted(f"{word}at most {cap} tokens" for word, (_, cap) in zip(words, asked, strict=True)))
-        or None
-    )
+    found = (f"{f'{units} units, ' if units else ''}at most {cap:,} tokens" for units, cap in asked)
+    return "; ".join(sorted(found)) or None

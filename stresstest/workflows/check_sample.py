@@ -181,7 +181,7 @@ def read_recorded(files: Sequence[str], job: Job, stopped: Callable[[], bool] = 
     for batch in judged(work(files, job), job, workers_by_default()):
         if stopped():
             raise InterruptedEarlyError("Interrupted while recorded outputs were read: nothing is compared.")
-        found.damaged += len(batch.damaged)
+        found.damaged += sum(not each.textless for each in batch.damaged)
         for each in batch.judged:
             found.tally.add(each)
             found.groups[each.group] += 1

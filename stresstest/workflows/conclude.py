@@ -154,7 +154,7 @@ def _sample_notes(certifying: Sequence[Generation], threshold: Threshold, safe: 
         )
     healthy = [g for g in certifying if not g.verdict.degenerate and g.failure is None]
     longer = sum(1 for g in healthy if safe is not None and g.verdict.tokens > safe)
-    if longer and not threshold.onsets:
+    if longer and threshold.censored_at is not None:
         notes.append(
             f"No onset was seen: T is where the sample thins out ({threshold.n} of {len(certifying)} answers "
             f"ran that long), not where the model fails. A cap of {safe} would cut {longer} of "

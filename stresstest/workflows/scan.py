@@ -86,6 +86,7 @@ def scan(settings: ScanSettings, listener: ScanListener) -> ScanResult:
         interrupted=interrupted,
         notes=_without_lengths(settings.job.by_length, groups),
         unwritten=None if out is None else out.unwritten,
+        textless=state.textless,
     )
 
 
@@ -108,6 +109,7 @@ class _State:
     def __init__(self, tallies: Tallies, strict: bool, listener: Listener) -> None:
         self.tallies = tallies
         self.damaged = 0
+        self.textless = 0
         self.named: list[str] = []
         self.text_bytes = 0
         self._degenerate = 0
@@ -132,6 +134,9 @@ class _State:
         self._listener.advanced(self._finished + self._done, self.tallies.requests, self._degenerate)
 
     def _lose(self, damaged: Damaged) -> None:
+        if damaged.textless:
+            self.textless += 1
+            return
         if self._strict:
             raise UsageError(f"{damaged} (--strict)")
         self.damaged += 1
@@ -193,6 +198,11 @@ def _verdicts(settings: ScanSettings, listener: ScanListener) -> Iterator[_Verdi
     if settings.out is None:
         yield None
         return
+    if settings.out == "-":
+        raise UsageError(
+            "--out - would mix the verdicts with what is told on stdout.",
+            hint="Name a file: --out verdicts.jsonl",
+        )
     target = Path(settings.out)
     if any(name != "-" and target.exists() and target.samefile(name) for name in settings.files):
         raise UsageError(f"--out {settings.out} is one of the files to scan.")

@@ -19,7 +19,7 @@ from stresstest.detectors.screen import OPEN_TAIL
 from stresstest.economics.spans import tail_repeats
 from stresstest.model import SymptomKind, Token, Verdict
 from stresstest.model.scanned import Judged, Shown
-from stresstest.records import Chunk, Damaged, Mapped, Record, UnreadableError, records
+from stresstest.records import Chunk, Damaged, Mapped, Record, TextlessError, UnreadableError, records
 from stresstest.records.finish import LENGTH, LOST, REPETITION, STOP, ending
 from stresstest.workflows.scan_scale import Scale, length_class, needs_places
 
@@ -86,7 +86,8 @@ def readable(chunk: Chunk, job: Job, damaged: list[Damaged]) -> Iterator[Record]
         try:
             yield from records(raw, chunk.source, line, job.mapped)
         except UnreadableError as error:
-            damaged.append(Damaged(chunk.source, line, str(error)))
+            textless = isinstance(error, TextlessError)
+            damaged.append(Damaged(chunk.source, line, str(error), textless))
 
 
 def group_of(record: Record, keys: Sequence[str]) -> Group:
@@ -294,6 +295,8 @@ def _shown(record: Record, judged: Judged, verdict: Verdict) -> Shown | None:
     text = record.text if at is not None else record.reasoning
     at = at or 0
     summary = next((s.summary for s in verdict.symptoms if s.confirmed and s.kind is judged.symptom), "")
+    if record.tokens is None and judged.symptom is SymptomKind.LOOP:  # what the panel was given are words
+        summary = summary.replace(" tokens repeat ", " words repeat ", 1)
     return Shown(
         id=judged.id,
         symptom=judged.symptom,

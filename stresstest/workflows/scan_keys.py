@@ -12,6 +12,7 @@ import msgspec
 
 from stresstest import records
 from stresstest.model.scanned import ScanResult
+from stresstest.records.mapping import parse_path
 from stresstest.records.record import Raw
 from stresstest.workflows.scan_judge import Job, group_of, readable
 
@@ -54,6 +55,19 @@ def glance(files: Iterable[str], job: Job) -> Glance:
         for _, raw in first.items:
             there.update(dict.fromkeys(_keys(raw)))
     return Glance(read, frozenset(seen), tuple(there))
+
+
+def nowhere(key: str, files: Iterable[str], job: Job) -> bool:
+    """Whether the files surely hold no such key: they are searched for its name, much faster than judged.
+
+    False where that cannot be told: stdin is read only once, and what has a meaning of its own (the model,
+    the task) is known by several names.
+    """
+    name = str((job.mapped.fields.get(key) or parse_path(key))[-1])
+    if key in records.TARGETS or not name.isascii() or "-" in (names := list(files)):
+        return False
+    raws = (raw for file in names for chunk in records.chunks(file) for _, raw in chunk.items)
+    return not any(name in str(raw) if isinstance(raw, dict) else name.encode() in raw for raw in raws)
 
 
 def absent(result: ScanResult) -> list[str]:

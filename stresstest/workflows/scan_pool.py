@@ -1,6 +1,7 @@
 """Chunks to batches on all cores, in the order of the input, with a bounded number of chunks in memory.
 
-This process reads and counts, and never judges where there are others to do it: it holds no language models.
+What comes slowly, through a pipe, is judged as it comes. This process reads and counts, and never judges
+where there are others to do it: it holds no language models.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from types import ModuleType
+from typing import Any
 
 from stresstest.errors import StresstestError
 from stresstest.records import Chunk
@@ -39,9 +41,13 @@ _PRELOAD = "stresstest.workflows.scan_preload"
 _TRIMMED = 8
 """Chunks after which a worker gives freed memory back: a millisecond or two."""
 _judged = itertools.count(1)
+_IDLE_S = 0.5
+"""After so long without a chunk the input is slow: what was read ahead waits no longer."""
 
 Work = tuple[Chunk, bool]
 """A chunk, and whether its groups' languages are to be told from it."""
+_Running = deque[tuple[int, Future[Batch]]]
+"""What was handed out, in order, each with its weight."""
 _Tell = Callable[[Chunk, Collection[Group]], Callable[[], Languages]]
 
 
@@ -53,23 +59,29 @@ def workers_by_default() -> int:
 
 
 def judged(work: Iterable[Work], job: Job, workers: int) -> Iterator[Batch]:
-    """The batches in order. Raises StresstestError when a worker dies (out of memory, killed)."""
-    ahead = iter(work)
-    first = deque(islice(ahead, ALONE + 1))
+    """The batches in order. Raises StresstestError when a worker dies (out of memory, killed).
+
+    Ctrl-C is raised again once the batches that were done by then are out.
+    """
+    running: _Running = deque()
+    ahead = _as_it_comes(iter(work), running) if workers > 1 else iter(work)
+    # A file that is slow to open is not slow to read: what counts is a wait after the first chunk.
+    begun = itertools.dropwhile(lambda found: found is None, ahead)
+    first = deque(islice(begun, ALONE + 1))
     if workers > 1 and len(first) > ALONE:
-        yield from _parallel(_chained(first, ahead), job, workers)
+        yield from _parallel(_chained(first, ahead), running, job, workers)
         return
 
     def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
         return lambda: languages_of(chunk, job, known)
 
-    for chunk, languages in _told(_chained(first, ahead), tell, 0):
-        yield judge_chunk(chunk, job, languages)
+    for told in _told(_chained(first, ahead), tell, 0):
+        if told is not None:
+            yield judge_chunk(told[0], job, told[1])
 
 
-def _parallel(work: Iterator[Work], job: Job, workers: int) -> Iterator[Batch]:
+def _parallel(work: Iterator[Work | None], running: _Running, job: Job, workers: int) -> Iterator[Batch]:
     pool = ProcessPoolExecutor(workers, mp_context=_context(workers), initializer=_ready)
-    running: deque[tuple[int, Future[Batch]]] = deque()
     weight = 0
 
     def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
@@ -77,18 +89,26 @@ def _parallel(work: Iterator[Work], job: Job, workers: int) -> Iterator[Batch]:
             return pool.submit(languages_of, chunk, job, frozenset(known)).result
 
     try:
-        for chunk, languages in _told(work, tell, workers - 1):
-            weight += chunk.size
-            with _starting():
-                running.append((chunk.size, pool.submit(_judge, chunk, job, languages)))
-            del chunk
+        for told in _told(work, tell, workers - 1):
+            if told is not None:
+                size = told[0].size
+                weight += size
+                with _starting():
+                    running.append((size, pool.submit(_judge, told[0], job, told[1])))
+            del told
             while running and (len(running) >= 2 * workers or weight > HEAVY or running[0][1].done()):
-                size, batch = running.popleft()
-                weight -= size
-                yield batch.result()
+                batch = running[0][1].result()
+                weight -= running.popleft()[0]
+                yield batch
         while running:
-            yield running.popleft()[1].result()
+            batch = running[0][1].result()
+            running.popleft()
+            yield batch
         pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
+    except KeyboardInterrupt:
+        while running and running[0][1].done():
+            yield running.popleft()[1].result()
+        raise
     except BrokenProcessPool:
         raise StresstestError(
             "A worker process was killed, perhaps for lack of memory.",
@@ -98,27 +118,58 @@ def _parallel(work: Iterator[Work], job: Job, workers: int) -> Iterator[Batch]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _told(work: Iterator[Work], tell: _Tell, look: int) -> Iterator[tuple[Chunk, Mapping[Group, str]]]:
+def _as_it_comes(work: Iterator[Work], running: _Running) -> Iterator[Work | None]:
+    """The work, and None now and then while none comes: whenever the oldest of `running` is done, at least.
+
+    A pipe may say nothing for hours, so it is read in a thread; never further ahead than is asked for.
+    """
+    while True:
+        reading: Future[Work | None] = Future()
+        threading.Thread(target=_read, args=(work, reading), daemon=True).start()
+        while not reading.done():
+            awaited: list[Future[Any]] = [reading, *(batch for _, batch in islice(running, 1))]
+            wait(awaited, _IDLE_S, FIRST_COMPLETED)
+            if not reading.done():
+                yield None
+        if reading.result() is None:
+            return
+        found = [reading.result()]
+        del reading
+        yield found.pop()  # not held here while the next is read
+
+
+def _read(work: Iterator[Work], reading: Future[Work | None]) -> None:
+    try:
+        found = next(work, None)
+    except BaseException as error:  # noqa: BLE001  whatever it is, it is raised where it is waited for
+        reading.set_exception(error)
+    else:
+        reading.set_result(found)
+
+
+def _told(
+    work: Iterator[Work | None], tell: _Tell, look: int
+) -> Iterator[tuple[Chunk, Mapping[Group, str]] | None]:
     """Chunks, each with what is known of its groups' languages by then, whoever tells it and when.
 
-    look: chunks that are read ahead, so that nobody has to wait for a language.
+    look: chunks that are read ahead, so that nobody has to wait for a language. None where none comes: then
+    nothing waits, and None is handed on.
     """
     known: Languages = {}
     waiting: deque[tuple[Chunk, Callable[[], Languages] | None]] = deque()
-    ended = False
-    while waiting or not ended:
-        found = next(work, None)
-        ended = found is None
+    for found in itertools.chain(work, (None,)):
         if found is not None:
             waiting.append((found[0], tell(found[0], known) if found[1] else None))
-        if waiting and (ended or len(waiting) > look):
+        while waiting and (found is None or len(waiting) > look):
             chunk, telling = waiting.popleft()
             if telling is not None:
                 known = {**telling(), **known}
             yield chunk, known
+        if found is None:
+            yield None
 
 
-def _chained(first: deque[Work], ahead: Iterator[Work]) -> Iterator[Work]:
+def _chained(first: deque[Work | None], ahead: Iterator[Work | None]) -> Iterator[Work | None]:
     """All of them, none held longer than it must be."""
     while first:
         yield first.popleft()

@@ -30,7 +30,7 @@ def judged_records(
     source = ""
     for batch in judged(_keeping(files, job, kept), job, workers or workers_by_default()):
         for damaged in batch.damaged:
-            if strict:
+            if strict and not damaged.textless:
                 raise UsageError(f"{damaged} (--strict)")
             listener.damaged(damaged)
         for pair in zip(readable(kept.popleft(), job, []), batch.judged, strict=True):

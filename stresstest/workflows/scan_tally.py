@@ -114,6 +114,7 @@ class Tally:
             empty=self.empty,
             uncounted=self.sources[None],
             undecided=self.undecided,
+            clustered=any(outputs > 1 for _, outputs in sample.clusters()),
         )
 
 

@@ -83,6 +83,8 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> No
         ("nonsense\n", (), 4, "1 line is damaged; see above. Map your own layout with --field response="),
         ("nonsense\n", ("--strict",), 2, "a.jsonl:1: not JSON"),
         ('{"text": "x"}\n', ("--field", "respons=a"), 2, "Did you mean 'response'"),
+        ('{"answer": "x"}\n', (), 4, "it has answer\n"),
+        ('{"answer": "x"}\n', (), 4, "is looked for under response, output, text, completion,"),
         ('{"text": "x"}\n', ("--field", "foo=bar"), 2, "'foo' is not known"),
         ('{"text": "x"}\n', ("--out", "-"), 2, "--out - would mix the verdicts with what is told on stdout"),
         ('{"messages": [{"role": "assistant", "tool_calls": [{}]}]}\n', (), 4, "1 answer is only tool calls"),

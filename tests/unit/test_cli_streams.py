@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,41 @@ def test_a_result_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("args", [("plan", "--lang", "it"), ("runs", "list", "--json")])
+def test_a_full_disk_is_a_sentence(tmp_path: Path, args: tuple[str, ...]) -> None:
+    """`stresstest … > report.txt` where nothing can be written: exit 2 and why, no traceback."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *args],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(tmp_path),
+            timeout=60,
+            check=False,
+        )
+    said = b"stresstest: stdout cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("module", ["typer", "stresstest.cli.sweep"])
+def test_ctrl_c_while_it_loads_is_no_traceback(tmp_path: Path, module: str) -> None:
+    """The first tenths of a second go into imports; whoever changes his mind then gets exit 130."""
+    interrupting = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["stresstest", "--help"]
+import stresstest.__main__
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", interrupting], capture_output=True, env=environment(tmp_path), check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"\nInterrupted.\n")
 
 
 def test_a_run_that_nobody_watches_stops_in_good_order(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from stresstest.threshold import risk_at
 from stresstest.threshold.assessment import Rule, assess_pairs, assess_risk
 from stresstest.threshold.comparison import (
     PairCounts,
+    Pairs,
     RiskCounts,
     Status,
     difference_bounds,
@@ -255,26 +257,52 @@ def test_pairs_pass_regress_and_say_what_lacks() -> None:
     assert none is None
 
 
-@given(st.integers(20, 300), st.floats(0.0, 0.3))
-def test_the_number_that_lacks_would_decide(n: int, rate: float) -> None:
-    """At the observed rate the named number of generations gives a verdict; it is never below n."""
+@given(st.integers(20, 300), st.floats(0.0, 0.3), st.integers(0, 60), st.integers(0, 60))
+def test_the_number_that_lacks_would_decide(n: int, rate: float, doubtful: int, censored: int) -> None:
+    """More of the same, undecided ones included, gives a verdict at the named number; it is never below n."""
     alpha, increase, confidence = 0.05, 0.05, 0.95
-    needed = needed_for_risk(rate, n, alpha, increase, confidence)
+    failed = round(rate * n)
+    counts = RiskCounts(failed, n - failed, doubtful, censored)
+    needed = needed_for_risk(counts, alpha, increase, confidence)
     if needed is None:
         return
     assert needed > n
-    d = round(rate * needed)
-    bounds = risk_bounds(RiskCounts(d, needed - d), confidence)
-    assert judge_risk(bounds, alpha, increase) is not INCONCLUSIVE
+    failed = round(failed * needed / n)
+    larger = RiskCounts(failed, needed - failed, round(doubtful * needed / n), round(censored * needed / n))
+    assert judge_risk(risk_bounds(larger, confidence), alpha, increase) is not INCONCLUSIVE
+
+
+def test_what_stays_undecided_is_no_matter_of_one_more() -> None:
+    """Healthy answers at risk decide nothing where half of all end undecided: no number is promised."""
+    rule = Rule(100, 0.05, 0.05, 0.95)
+    undecided = [Observation(None, 50, f"d{n}", unresolved=True, ended=True) for n in range(47)]
+    for n in (53, 112, 383):
+        found = assess_risk([*(Observation(None, 100, str(i)) for i in range(n)), *undecided], rule)
+        assert found.tested is INCONCLUSIVE
+        assert found.lacking is not None
+        assert "about 1 more" not in found.lacking
+        assert "While so large a share is stopped or undecided, no reasonable number" in found.lacking
+
+
+def test_a_sample_that_is_only_undecided_names_no_absurd_number() -> None:
+    """None at risk: a number while one would do, and that none does where too many are undecided."""
+    rule = Rule(100, 0.05, 0.05, 0.95)
+    doubtful = Observation(None, 50, unresolved=True, ended=True)
+    few, many = (assess_risk([doubtful] * n, rule).lacking or "" for n in (3, 20_000))
+    assert re.search(r"About \d+ at risk are needed\.$", few)
+    assert "no reasonable number of generations" in many
 
 
 def test_pairs_that_lack_would_decide() -> None:
-    """The same for pairs, and no promise where the truth sits on the border."""
-    needed = needed_pairs(PairCounts(40, 1, 1), 0.05, 0.95)
+    """The same for pairs, and no promise where pairs stay undecided."""
+    seen = PairCounts(40, 1, 1)
+    needed = needed_pairs(Pairs(seen, seen, seen, 1, 1), 0.05, 0.95)
     assert needed is not None
     assert needed > 40
     scaled = PairCounts(needed, round(needed / 40), round(needed / 40))
     assert judge_difference(difference_bounds(scaled, scaled, 0.95), 0.05) is PASS
+    open_ = Pairs(seen, PairCounts(60, 21, 1), PairCounts(60, 1, 21), 1, 1)
+    assert needed_pairs(open_, 0.05, 0.95) is None
 
 
 def test_log_rank_sees_a_shift_and_keeps_silent_without_onsets() -> None:

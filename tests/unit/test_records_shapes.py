@@ -9,6 +9,7 @@ import pytest
 
 from stresstest.errors import UsageError
 from stresstest.records import Mapped, Record, UnreadableError, parse_fields, records
+from stresstest.records.record import TextlessError
 
 CHAT = {
     "id": "chatcmpl-1",
@@ -79,19 +80,75 @@ def test_openai_batch_output() -> None:
         ({"custom_id": "a", "response": None, "error": {"code": "batch_expired"}}, "batch_expired"),
         ({"custom_id": "a", "response": {"status_code": 429, "body": {}}, "error": None}, "429"),
         ({"id": "a", "prompt": "only asked"}, "no text"),
-        ({"id": "a", "response": 17}, "type int"),
-        ({"id": "a", "response": {"foo": 1}}, "type dict"),
+        ({"id": "a", "response": 17}, "no text there: a number"),
+        ({"id": "a", "response": {"foo": 1}}, "no text there: an object"),
         ({"id": "a", "text": "x", "completion_tokens": "many"}, "no count of tokens"),
         ({"id": "a", "text": "x", "max_tokens": -3}, "no count of tokens"),
         ({"choices": []}, "no choices"),
         ({"choices": [{"message": {"content": None, "tool_calls": [{}]}}]}, "tool calls"),
-        ([1, 2], "not an object"),
+        ({"id": "a", "response": [{"choices": []}, {"choices": []}]}, "no text there: a list without a text"),
+        ({"id": "a", "answer": "x"}, "no text in it: it has id, answer$"),
+        ({"data": [{"choices": []}]}, r"it has data \(a list\)$"),
+        ({"messages": [{"role": "user", "content": "Why?"}]}, r"it has messages \(a list\)$"),
+        ({"messages": [{"role": "assistant", "content": None}]}, r"it has messages \(a list\)$"),
+        ([1, 2], "a list, not an object"),
+        ("a", "a text, not an object"),
     ],
 )
 def test_lines_without_an_answer_say_why(row: Any, reason: str) -> None:
     """A damaged line is named with its reason; a failed request is no empty answer."""
     with pytest.raises(UnreadableError, match=reason):
         read(row)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"choices": [{"message": {"content": None, "tool_calls": [{}]}}]},
+        {"messages": [{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [{}]}]},
+        {"object": "response", "output": [{"type": "function_call", "name": "f", "arguments": "{}"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "input": {}}], "stop_reason": "tool_use"},
+    ],
+)
+def test_a_tool_call_is_an_answer_in_good_order(row: Any) -> None:
+    """It has no text to judge, and it is no damage: every log of an agent is full of them."""
+    with pytest.raises(TextlessError, match="only tool calls, no text"):
+        read(row)
+
+
+@pytest.mark.parametrize("key", ["output_text", "model_output", "generation", "generations", "prediction"])
+def test_further_names_for_what_a_model_wrote(key: str) -> None:
+    """Evaluation kits each have their own."""
+    assert read({"id": "a", "prompt": "Why?", key: "So."}).text == "So."
+
+
+def test_several_generations_are_several_answers() -> None:
+    """As texts, or as objects that hold one."""
+    found = records(b'{"generations": ["One.", {"text": "Two."}]}', "f", 1, Mapped())
+    assert [each.text for each in found] == ["One.", "Two."]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]},
+        {"conversations": [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]},
+    ],
+)
+def test_the_last_turn_of_a_conversation_is_the_answer(row: Any) -> None:
+    """What comes before it is the prompt; the answer is none of its own."""
+    record = read({"id": "a", **row})
+    assert (record.text, record.prompt_text) == ("So.", "Why?")
+
+
+@pytest.mark.parametrize("path", ["messages.-1.content", "messages[-1].content"])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_a_path_counts_from_the_end_too(path: str, turns: int) -> None:
+    """Conversations have any number of turns."""
+    row = {"messages": [{"content": f"{n}."} for n in range(turns)]}
+    assert read(row, parse_fields([f"response={path}"])).text == f"{turns - 1}."
+    with pytest.raises(UnreadableError, match=r"nothing at messages\.-9\.content"):
+        read(row, parse_fields(["response=messages.-9.content"]))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +267,7 @@ def test_a_user_maps_any_other_layout() -> None:
         ("=a.b", "no mapping"),
         ("respnse=a", "Did you mean 'response'"),
         ("id=", "no mapping"),
+        ("foo=bar", "'foo' is not known"),
     ],
 )
 def test_a_mapping_that_cannot_be_meant_is_refused(given: str, said: str) -> None:

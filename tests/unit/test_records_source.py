@@ -87,6 +87,12 @@ def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scan("-") == (ALL, [])
 
 
+def test_parquet_on_a_pipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read from its end, which a pipe does not have."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"PAR1\xff\xfe" * 9)))
+    assert scan("-") == ([], ["0: Parquet, which cannot be read from a pipe: name the file"])
+
+
 def test_a_cut_gzip_keeps_what_arrived(tmp_path: Path) -> None:
     """A download that broke off is judged as far as it goes, and says so once."""
     path = tmp_path / "cut.jsonl.gz"
@@ -97,6 +103,7 @@ def test_a_cut_gzip_keeps_what_arrived(tmp_path: Path) -> None:
     assert 1200 < len(found) < 1500
     assert len(damaged) == 1
     assert "the gzip stream is cut" in damaged[0]
+    assert damaged[0].startswith(f"{len(found) + 1}: ")
 
 
 def test_bad_lines_are_named_and_skipped(tmp_path: Path) -> None:
@@ -239,12 +246,15 @@ def test_vllm_request_log(tmp_path: Path, as_json: bool) -> None:
 
 
 def test_a_vllm_log_without_answers_says_what_it_needs(tmp_path: Path) -> None:
-    """The most likely mistake: a log of requests only."""
+    """The most likely mistakes: a log of requests only, and one of neither."""
     path = tmp_path / "vllm.log"
-    path.write_text("\n".join(LOG.splitlines()[:3]), encoding="utf-8")
-    found, damaged = scan(path)
-    assert found == []
-    assert "--enable-log-outputs" in damaged[0]
+    engine = "INFO 11-22 06:00:01 [loggers.py:123] Engine 000: Avg prompt throughput: 12.3 tokens/s\n" * 3
+    for log in ("\n".join(LOG.splitlines()[:3]), engine, f"(APIServer pid=4711) {engine}"):
+        path.write_text(log, encoding="utf-8")
+        found, damaged = scan(path)
+        assert found == []
+        assert len(damaged) == 1
+        assert "--enable-log-outputs" in damaged[0]
 
 
 @pytest.mark.parametrize("mark", ["Received request 7: ", "Generated response 7: output: 'x'"])

@@ -8,8 +8,11 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from stresstest.model.scanned import Extent, Judged, ScanResult
 from stresstest.records import Chunk, Damaged, Mapped, Record, parse_fields, source
 from stresstest.workflows import scan_pool
 from stresstest.workflows.scan import ScanSettings, scan
-from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Group, Job, judge_records
+from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Batch, Group, Job, judge_records
 from stresstest.workflows.scan_languages import Languages
 from stresstest.workflows.scan_tally import Tallies
 from tests.unit.test_panel import LOOP, story
@@ -153,7 +156,7 @@ def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int
         "from stresstest.records import Chunk\n"
         "from stresstest.workflows.scan_judge import Job\n"
         "from stresstest.workflows.scan_pool import judged\n"
-        "work = ((Chunk('a', ((1, b'{}'),)), False) for _ in iter(int, 1))\n"
+        "work = ((Chunk('a', ((1, b'{}'),) * 5000), False) for _ in iter(int, 1))\n"
         f"for n, _ in enumerate(judged(work, Job(), {workers})):\n"
         "    if n == 3: print(*(child.pid for child in mp.active_children()), flush=True)\n"
     )
@@ -169,6 +172,49 @@ def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int
     while any(map(_runs, children)) and time.monotonic() < ended:
         time.sleep(0.05)
     assert not any(map(_runs, children))
+
+
+def test_a_slow_input_is_judged_as_it_comes() -> None:
+    """Every chunk that was read is judged while the next one is not there yet: a pipe may stay silent."""
+    judged_already = threading.Event()
+
+    def slow() -> Iterator[scan_pool.Work]:
+        for n in range(5):
+            yield Chunk(f"c{n}", ((1, b'{"text": "Good."}'),)), False
+        assert judged_already.wait(60), "nothing is judged before there is more to read"
+        yield Chunk("last", ((1, b'{"text": "Good."}'),)), False
+
+    batches = scan_pool.judged(slow(), Job(language="en"), 2)
+    assert [next(batches).source for _ in range(5)] == [f"c{n}" for n in range(5)]
+    judged_already.set()
+    assert [batch.source for batch in batches] == ["last"]
+
+
+def test_ctrl_c_keeps_what_is_judged() -> None:
+    """The batches that are done are given out before it is raised again, up to the first that is not."""
+
+    def stop() -> scan_pool.Work | None:
+        raise KeyboardInterrupt
+
+    running: scan_pool._Running = deque((1, Future()) for _ in range(4))
+    for n in (0, 1, 3):
+        running[n][1].set_result(Batch((), (), 0, 0, str(n)))
+    found = []
+    with pytest.raises(KeyboardInterrupt):
+        for batch in scan_pool._parallel(iter(stop, None), running, Job(), 2):
+            found.append(batch.source)
+    assert found == ["0", "1"]
+
+
+def test_what_cannot_be_read_is_raised_where_it_is_waited_for() -> None:
+    """The thread that reads keeps no error for itself."""
+
+    def broken() -> Iterator[scan_pool.Work]:
+        yield Chunk("c", ()), False
+        raise UsageError("broken")
+
+    with pytest.raises(UsageError, match="broken"):
+        list(scan_pool.judged(broken(), Job(), 2))
 
 
 def _runs(pid: int) -> bool:
@@ -189,18 +235,28 @@ def test_started_processes_do_not_hear_ctrl_c() -> None:
     assert sys.modules["__main__"] is main
 
 
-@given(sizes=st.lists(st.integers(0, 4), max_size=6), look=st.integers(0, 5))
-def test_reading_ahead_changes_no_language(sizes: list[int], look: int) -> None:
-    """Every chunk once, in order, with what the files up to its own have told; the first to tell counts."""
+@given(
+    sizes=st.lists(st.integers(0, 4), max_size=6), look=st.integers(0, 5), slow=st.sets(st.integers(0, 24))
+)
+def test_reading_ahead_changes_no_language(sizes: list[int], look: int, slow: set[int]) -> None:
+    """Every chunk once, in order, with what the files up to its own have told; the first to tell counts.
+
+    Where the input is slow (None), all that came before is out.
+    """
     chunks = [(n, i) for n, size in enumerate(sizes) for i in range(size)]
-    works = iter([(Chunk(f"{n}.{i}", ()), i == 0) for n, i in chunks])
+    works: list[tuple[Chunk, bool] | None] = [(Chunk(f"{n}.{i}", ()), i == 0) for n, i in chunks]
+    for at in sorted(slow, reverse=True):
+        works[at:at] = [None]
 
     def tell(chunk: Chunk, known: Collection[Group]) -> Callable[[], Languages]:
         file = int(chunk.source.split(".")[0])
         told = {("all",): f"l{file}", (str(file),): "it"}
         return lambda: {group: language for group, language in told.items() if group not in known}
 
-    found = list(scan_pool._told(works, tell, look))
+    told = list(scan_pool._told(iter(works), tell, look))
+    for at in (n for n, each in enumerate(works) if each is None):
+        assert [each is None for each in told[: at + 1]] == [each is None for each in works[: at + 1]]
+    found = [each for each in told if each is not None]
     assert [chunk.source for chunk, _ in found] == [f"{n}.{i}" for n, i in chunks]
     first = chunks[0][0] if chunks else 0
     for (n, _), (_, languages) in zip(chunks, found, strict=True):
