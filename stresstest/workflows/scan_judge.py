@@ -5,7 +5,7 @@ Everything here is a function of the chunk and the job, so that any number of wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate
@@ -31,6 +31,11 @@ SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 
 OTHER_LANGUAGE = "other language than the group's"
 """Source of the language of an answer that plainly begins in another one than its group."""
+
+_FIRST = 40
+"""First answers of a group from which its language is told."""
+_SPEAKING = 3
+"""Answers of a group in a chunk that tell it there."""
 
 _CLOSED = "closed"
 """For the panel: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
@@ -68,9 +73,12 @@ class Batch:
 
 
 def judge_chunk(chunk: Chunk, job: Job, languages: Mapping[Group, str]) -> Batch:
-    """Judge every answer of a chunk. languages: what is wanted in a group, where its first answers tell."""
+    """Judge every answer of a chunk. languages: what is wanted in a group, where its first answers tell; of a
+    group that begins later, those of this chunk do."""
     damaged = list(chunk.damaged)
     found = list(readable(chunk, job, damaged))
+    if job.language is None:
+        languages = {**languages_in(found, job, languages, least=_SPEAKING), **languages}
     size = sum(_bytes(record.text) + _bytes(record.reasoning) for record in found)
     damaged.sort(key=lambda each: each.line)
     return Batch(tuple(judge_records(found, job, languages)), tuple(damaged), size, chunk.done, chunk.source)
@@ -93,6 +101,23 @@ def readable(chunk: Chunk, job: Job, damaged: list[Damaged]) -> Iterator[Record]
 def group_of(record: Record, keys: Sequence[str]) -> Group:
     """The values of the keys to group by; None for a key that the record does not have."""
     return tuple(_value(record, key) for key in keys)
+
+
+def languages_in(
+    found: Iterable[Record], job: Job, known: Collection[Group], *, least: int = 1
+) -> dict[Group, str]:
+    """Group → the language of its first answers, so many at least, for groups not known yet that agree."""
+    from stresstest.detectors.infer import infer_group
+
+    texts: dict[Group, list[str]] = {}
+    for record in found:
+        group = group_of(record, job.keys)
+        if group not in known and record.language is None:
+            there = texts.setdefault(group, [])
+            if len(there) < _FIRST:
+                there.append(record.text)
+    told = {group: infer_group(each) for group, each in texts.items() if len(each) >= least}
+    return {group: language for group, language in told.items() if language is not None}
 
 
 def _value(record: Record, key: str) -> str | None:

@@ -127,6 +127,21 @@ def test_workers_tell_the_groups_languages_alike(
     assert {group.key["model"]: set(group.languages) for group in alone.groups}["c"] == {"it"}
 
 
+def test_a_group_that_begins_late_is_told_by_its_first_answers_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of several models one after the other: the later ones' languages are told once a chunk, not once
+    an answer, with any number of workers."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    rows = [{"model": model, "text": story(3, seed=n)} for model in "ab" for n in range(12)]
+    path, job = write(tmp_path / "a.jsonl", rows), Job(Mapped(keys=("model",)), ("model",))
+    alone, together = (run(path, job=job, workers=n) for n in (1, 2))
+    assert alone.groups == together.groups
+    for group in alone.groups:
+        assert group.languages == {"en": 12}
+        assert group.language_sources.get("answer", 0) < 3
+
+
 def test_who_only_counts_holds_no_language_model(tmp_path: Path) -> None:
     """Memory is bounded by the workers: this process neither loads models nor starts itself again in them."""
     path = write(tmp_path / "a.jsonl", corpus(24))
