@@ -7,7 +7,7 @@ settle it, the answer's group does: the other outputs of one model and task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from stresstest.detectors.function_words import count
 from stresstest.detectors.langid import SCREENED, TWINS, langdetect_votes, screen
@@ -40,21 +40,34 @@ _OWN_SCRIPT = {
 def infer_language(text: str) -> str | None:
     """ISO 639-1 code of the language that an answer starts in, None when that is not plain."""
     text = text[:START]
-    votes: Counter[str] = Counter()
-    total = 0
     # An answer that is one quotation as a whole is read as what it says.
-    for passage in _passages(text) or _passages(text, quotations=False):
+    passages = _beginning(text, quotations=True) or _beginning(text, quotations=False)
+    total = sum(map(size, passages))
+    if total < LEAST:
+        return None
+    for twice in (False, True):  # the second identifier costs most, and is seldom needed
+        votes: Counter[str] = Counter()
+        for passage in passages:
+            language = _language_of(passage, twice=twice)
+            if language is not None:
+                votes[language] += size(passage)
+        language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]), default=("", 0))
+        if chars >= MAJORITY * total:
+            return language
+    twins = sum(votes[twin] for pair in TWINS if language in pair for twin in pair if twin != language)
+    return language if chars and chars + twins >= MAJORITY * total else None
+
+
+def _beginning(text: str, *, quotations: bool) -> list[str]:
+    """The first passages, `ENOUGH` in all."""
+    found: list[str] = []
+    total = 0
+    for passage in _passages(text, quotations=quotations):
+        found.append(passage)
         total += size(passage)
-        language = _language_of(passage)
-        if language is not None:
-            votes[language] += size(passage)
         if total >= ENOUGH:
             break
-    if total < LEAST or not votes:
-        return None
-    language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]))
-    twins = sum(votes[twin] for pair in TWINS if language in pair for twin in pair if twin != language)
-    return language if chars + twins >= MAJORITY * total else None
+    return found
 
 
 def infer_group(texts: Iterable[str]) -> str | None:
@@ -69,25 +82,27 @@ def infer_group(texts: Iterable[str]) -> str | None:
     return language
 
 
-def _passages(text: str, *, quotations: bool = True) -> list[str]:
+def _passages(text: str, *, quotations: bool) -> Iterator[str]:
     """Prose in sentences of `LEAST` characters or more, shorter ones joined."""
-    feed = TextFeed()
+    feed = TextFeed(in_lines=False)
     feed.update(Token(text))
     feed.close()
     prose = ProseFilter(quotations=quotations)
-    passages, held = [], ""
+    held = ""
     for span in feed.sentences:
         part = " ".join(prose(span.text, span.line).split())
         if 2 * letters(part) < len(part):
             continue
         held = f"{held} {part}".strip()
         if size(held) >= LEAST:
-            passages.append(held)
+            yield held
             held = ""
-    return [*passages, held] if held else passages
+    if held:
+        yield held
 
 
-def _language_of(passage: str) -> str | None:
+def _language_of(passage: str, *, twice: bool) -> str | None:
+    """twice: whether a second identifier is asked where the first is not sure."""
     found = weights(passage)
     script = max(found, key=lambda name: (found[name], name), default="")
     counted = count(passage)
@@ -101,6 +116,8 @@ def _language_of(passage: str) -> str | None:
     language, probability = screen("en").classify(passage)
     if language not in SCREENED or script not in SCRIPTS_OF.get(language, ("LATIN",)):
         return None
-    if probability >= _PROBABILITY or langdetect_votes(passage).get(language, 0.0) >= _PROBABILITY:
+    if probability >= _PROBABILITY or (
+        twice and langdetect_votes(passage).get(language, 0.0) >= _PROBABILITY
+    ):
         return str(language)
     return None

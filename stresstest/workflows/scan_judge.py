@@ -34,8 +34,8 @@ OTHER_LANGUAGE = "other language than the group's"
 
 _FIRST = 40
 """First answers of a group from which its language is told."""
-_SPEAKING = 3
-"""Answers of a group in a chunk that tell it there."""
+_LATE = (3, 12)
+"""Fewest and most that tell it in a chunk, of a group that begins after the file's first."""
 
 _CLOSED = "closed"
 """For the panel: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
@@ -78,7 +78,7 @@ def judge_chunk(chunk: Chunk, job: Job, languages: Mapping[Group, str]) -> Batch
     damaged = list(chunk.damaged)
     found = list(readable(chunk, job, damaged))
     if job.language is None:
-        languages = {**languages_in(found, job, languages, least=_SPEAKING), **languages}
+        languages = {**languages_in(found, job, languages, *_LATE), **languages}
     size = sum(_bytes(record.text) + _bytes(record.reasoning) for record in found)
     damaged.sort(key=lambda each: each.line)
     return Batch(tuple(judge_records(found, job, languages)), tuple(damaged), size, chunk.done, chunk.source)
@@ -104,9 +104,9 @@ def group_of(record: Record, keys: Sequence[str]) -> Group:
 
 
 def languages_in(
-    found: Iterable[Record], job: Job, known: Collection[Group], *, least: int = 1
+    found: Iterable[Record], job: Job, known: Collection[Group], least: int = 1, most: int = _FIRST
 ) -> dict[Group, str]:
-    """Group → the language of its first answers, so many at least, for groups not known yet that agree."""
+    """Group → the language of its first answers, so many, for groups not known yet that agree."""
     from stresstest.detectors.infer import infer_group
 
     texts: dict[Group, list[str]] = {}
@@ -114,7 +114,7 @@ def languages_in(
         group = group_of(record, job.keys)
         if group not in known and record.language is None:
             there = texts.setdefault(group, [])
-            if len(there) < _FIRST:
+            if len(there) < most:
                 there.append(record.text)
     told = {group: infer_group(each) for group, each in texts.items() if len(each) >= least}
     return {group: language for group, language in told.items() if language is not None}
