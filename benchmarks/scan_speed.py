@@ -31,8 +31,7 @@ from stresstest.detectors import PanelSpec, judge_text, warm_up
 from stresstest.detectors.recorded import Recorded, judge_many
 from stresstest.model import Verdict
 from stresstest.records import Mapped, chunks, records
-from stresstest.workflows.scan_judge import Group, Job, judge_chunk
-from stresstest.workflows.scan_languages import languages_of
+from stresstest.workflows.scan_judge import Group, Job, judge_chunk, languages_of
 
 MB = 1e6
 _TOP = {2: 0.20, 3: 0.18, 4: 0.16}

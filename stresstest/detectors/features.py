@@ -266,8 +266,7 @@ def _cut(starts: Indices, kinds: NDArray[np.uint8], begins: Indices) -> Indices:
 
 def piece_count(text: str) -> int:
     """How many pieces `text_tokens` cuts a text into, without cutting it."""
-    codes, begins, marks, _, starts = _piecewise(text)
-    kinds = marks & np.uint8(_KIND)
+    codes, begins, marks, kinds, starts = _piecewise(text)
     fences = np.array([len(starts) - 1])
     cut = _cut(starts, kinds, begins)
     return int(_counts([text], kinds, fences, begins, cut, _wide(codes, marks, begins, [text]))[0])
@@ -275,21 +274,20 @@ def piece_count(text: str) -> int:
 
 def piece_ends(text: str) -> list[int]:
     """The characters up to and with each piece that `text_tokens` cuts a text into, without cutting it."""
-    codes, begins, marks, inside, starts = _piecewise(text)
-    if len(codes) != len(text) + 1 or _cut(starts, marks & np.uint8(_KIND), begins).any():
+    codes, begins, _, kinds, starts = _piecewise(text)
+    if len(codes) != len(text) + 1 or _cut(starts, kinds, begins).any():
         return list(accumulate(map(len, pieces(text))))
-    ends = starts + 1
+    ends, inside = starts + 1, kinds == WORD
     ends[inside[starts]] = np.flatnonzero(inside[:-1] & ~inside[1:]) + 1  # the text is closed by a sign
     found: list[int] = ends[:-1].tolist()
-    return [*found, len(text)] if text and marks[-2] & _KIND == _BLANK else found
+    return [*found, len(text)] if text and kinds[-2] == _BLANK else found
 
 
 def _piecewise(
     text: str,
-) -> tuple[NDArray[np.uint16], Indices, NDArray[np.uint8], Flags, Indices]:
-    """(units, begins, classes, which are in words, where pieces start) of one text and its fence."""
+) -> tuple[NDArray[np.uint16], Indices, NDArray[np.uint8], NDArray[np.uint8], Indices]:
+    """(units, begins, classes, kinds, where pieces start) of one text and its fence."""
     codes, begins = _codes([text])
     marks = _tables()[0].take(codes.astype(np.intp))
     kinds = marks & np.uint8(_KIND)
-    inside = kinds == WORD
-    return codes, begins, marks, inside, np.flatnonzero(_first(kinds, inside))
+    return codes, begins, marks, kinds, np.flatnonzero(_first(kinds, kinds == WORD))

@@ -50,6 +50,7 @@ class NearLoopGlance(NearLoopReader):
 
     def __init__(self, words: Hashes, says: list[bool], at: Indices, lag: Indices) -> None:
         super().__init__(_NOTHING)
+        self._codes = words
         seq = self._written.seq = words.tolist()
         self._written.copied = bytearray(len(seq))
         self._counting = says

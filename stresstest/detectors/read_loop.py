@@ -22,8 +22,8 @@ class LoopReader(LoopDetector):
         first = {code: text for text, code in reversed(codes.items())}
         self._texts += map(first.__getitem__, range(1, len(first) + 1))
         self._seq = list(map(codes.__getitem__, texts))
-        at, lag = stood_before(self._seq, GRAM)
-        self._pass_over(np.array(self._seq, np.uint64), at, lag)
+        seq = np.array(self._seq, np.uint64)
+        self._pass_over(seq, *stood_before(seq, GRAM))
 
     def _pass_over(self, seq: Hashes, at: Indices, lag: Indices) -> None:
         """at: every place up to which a gram stands again, in order; lag: how far back it last stood.

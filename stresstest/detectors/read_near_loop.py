@@ -53,7 +53,8 @@ class NearLoopReader(NearLoopDetector):
         of_code = {code: marks[word] for word, code in codes.items()}
         says = np.array([False, *(each.word for each in of_code.values())])
         figure = np.array([False, *(each.figure for each in of_code.values())])
-        order = np.array(seq, np.int64)
+        self._codes = np.array(seq, np.uint64)
+        order = self._codes.astype(np.int64)
         figures = np.flatnonzero(figure.take(order)).tolist()
         values = {n: marks[written[n]].value for n in figures}
         self._written.fill(seq, (each.text for each in of_code.values()), words.at, values)
@@ -62,7 +63,7 @@ class NearLoopReader(NearLoopDetector):
         entries = list(map(plain.__getitem__, seq))
         for n, value in values.items():
             entries[n] = (seq[n], self._counting[n], True, value)
-        self._pass_over(*stood_before(seq, GRAM), figures, entries)
+        self._pass_over(*stood_before(self._codes, GRAM), figures, entries)
 
     def _pass_over(self, at: Indices, lag: Indices, figures: list[int], entries: Sequence[Entry]) -> None:
         """Go on where a four-gram stands again, and until nothing is copied any more, or it is `_enough`.
@@ -70,7 +71,6 @@ class NearLoopReader(NearLoopDetector):
         at: every place up to which a four-gram stands again, in order; lag: how far back it last stood.
         figures: the places of figures.
         """
-        self._codes = np.array(self._written.seq, np.uint64)
         self._odd = sorted({*figures, *at[lag <= NEARBY].tolist()})
         places = at.tolist()
         before = dict(zip(places, (at - lag).tolist(), strict=True))

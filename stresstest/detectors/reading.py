@@ -27,9 +27,8 @@ def coded(keys: Mapping[str, Hashable]) -> dict[str, int]:
     return dict(zip(keys, map(numbers.__getitem__, keys.values()), strict=True))
 
 
-def stood_before(seq: Sequence[int], gram: int) -> tuple[Indices, Indices]:
+def stood_before(codes: Hashes, gram: int) -> tuple[Indices, Indices]:
     """(every n where the `gram` codes up to n stood before, in order; how far back, at the nearest)."""
-    codes = np.array(seq, np.uint64)
     at, source = again_at(codes, gram)
     same = np.ones(len(at), np.bool_)  # hashes only say "may be"
     for i in range(gram):

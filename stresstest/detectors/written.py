@@ -84,7 +84,7 @@ class Written:
 
     def says(self, index: int) -> bool:
         """Whether the word is one that says something."""
-        return mark(self._texts[self.seq[index]]).word
+        return mark(self.mark_of(index)).word
 
     def latest(self, end: int) -> int:
         """The greatest code before `end`: a word is new to the text if its own is greater."""

@@ -47,6 +47,8 @@ _OF_ANOTHER_LANGUAGE = (SymptomKind.LANGUAGE_DRIFT, SymptomKind.GIBBERISH)
 """What a healthy text shows that is judged in a language it is not in."""
 
 Group = tuple[str | None, ...]
+Languages = dict[Group, str]
+"""What each group is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def group_of(record: Record, keys: Sequence[str]) -> Group:
 
 def languages_in(
     found: Iterable[Record], job: Job, known: Collection[Group], least: int = 1, most: int = _FIRST
-) -> dict[Group, str]:
+) -> Languages:
     """Group → the language of its first answers, so many, for groups not known yet that agree."""
     from stresstest.detectors.infer import infer_group
 
@@ -118,6 +120,11 @@ def languages_in(
                 there.append(record.text)
     told = {group: infer_group(each) for group, each in texts.items() if len(each) >= least}
     return {group: language for group, language in told.items() if language is not None}
+
+
+def languages_of(chunk: Chunk, job: Job, known: Collection[Group]) -> Languages:
+    """:func:`languages_in` of a chunk that is not read yet."""
+    return languages_in(readable(chunk, job, []), job, known)
 
 
 def _value(record: Record, key: str) -> str | None:
@@ -143,10 +150,14 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         own, own_source = _language_of_its_own(record)
         if own and own != language:
             language, source, verdict = own, own_source, _verdicts([record], [own])[0]
-    verdict = _observed(record, verdict)
+    capped, end = _capped(record), _end(record)
+    cut = capped is True or (record.finish_reason is None and end is None)
+    if cut and not verdict.degenerate:
+        # A cap cuts healthy and failing answers alike: what it cut counts as observed as far as an alarm
+        # may be late, whether something is open there or not.
+        verdict = replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
     placed = not _plain(record) or needs_places(record, verdict, job.tokenizer)
     scale = Scale.of(record, _ends(record) if placed else (), job.tokenizer)
-    capped = _capped(record)
     judged = Judged(
         id=record.id,
         group=group,
@@ -161,8 +172,8 @@ def _judged(record: Record, verdict: Verdict, wanted: tuple[str | None, str | No
         score=round(_score(verdict), 4),
         capped=capped,
         tail_repeats=tail_repeats(record.text),
-        ended=not verdict.degenerate and capped is not True and _end(record) in _CHOSEN,
-        unresolved=_unresolved(record, verdict),
+        ended=not verdict.degenerate and capped is not True and end in _CHOSEN,
+        unresolved=_unresolved(record, verdict, cut),
         lost=_lost(record, verdict),
         cluster=_name(record.prompt_key),
         digest=_name(record.reasoning + record.text),
@@ -263,30 +274,17 @@ def _capped(record: Record) -> bool | None:
     return None
 
 
-def _observed(record: Record, verdict: Verdict) -> Verdict:
-    """A cap cuts healthy and failing answers alike, wherever they are: what it cut counts as observed up to
-    `OPEN_TAIL` before, as far as an alarm may be late, whether something is open there or not."""
-    if verdict.degenerate or not _cut(record):
-        return verdict
-    return replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
-
-
-def _unresolved(record: Record, verdict: Verdict) -> bool:
+def _unresolved(record: Record, verdict: Verdict, cut: bool) -> bool:
     """Whether it ended with a candidate open, so that nobody knows whether it was failing there.
 
     Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
-    none, or after a loss, which may be the failure's doing; after a cap one that is open for longer than an
-    alarm may be late.
+    none, or after a loss, which may be the failure's doing. Where it was cut, by its cap or by what nothing
+    tells, one that is open for longer than an alarm may be late.
     """
     if verdict.degenerate:
         return False
-    usual = OPEN_TAIL if _cut(record) else 0
+    usual = OPEN_TAIL if cut else 0
     return verdict.tokens - verdict.observed > usual or ending(record.finish_reason) == REPETITION
-
-
-def _cut(record: Record) -> bool:
-    """Whether its cap ended it, or nothing says what did and it breaks off."""
-    return _capped(record) is True or (record.finish_reason is None and _end(record) is None)
 
 
 def _lost(record: Record, verdict: Verdict) -> bool:

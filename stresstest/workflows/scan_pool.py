@@ -26,8 +26,7 @@ from typing import Any
 
 from stresstest.errors import StresstestError
 from stresstest.records import Chunk
-from stresstest.workflows.scan_judge import Batch, Group, Job, judge_chunk
-from stresstest.workflows.scan_languages import Languages, languages_of
+from stresstest.workflows.scan_judge import Batch, Group, Job, Languages, judge_chunk, languages_of
 
 ALONE = 1
 """So many chunks in all are judged here: starting processes would take longer."""

@@ -27,8 +27,7 @@ from stresstest.model.scanned import Extent, Judged, ScanResult
 from stresstest.records import Chunk, Damaged, Mapped, Record, parse_fields, source
 from stresstest.workflows import scan_pool
 from stresstest.workflows.scan import ScanSettings, scan
-from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Batch, Group, Job, judge_records
-from stresstest.workflows.scan_languages import Languages
+from stresstest.workflows.scan_judge import OTHER_LANGUAGE, Batch, Group, Job, Languages, judge_records
 from stresstest.workflows.scan_tally import Tallies
 from tests.unit.test_panel import LOOP, story
 
