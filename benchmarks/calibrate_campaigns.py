@@ -17,11 +17,11 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.calibrate_page import table, write_section
 from benchmarks.calibrate_worlds import LOSSY, WORLDS, World, draw, true_tokens
 from benchmarks.campaigns import Climbs, certify_campaigns, climb, compare
+from benchmarks.pages import table, write_section
 from stresstest.model import RIGORS, Rigor
-from stresstest.threshold import LOOKS
+from stresstest.statistics import MAX_LOOKS
 
 COMPARED = 12
 EQUAL_RUNGS = 8
@@ -82,11 +82,11 @@ def fixed_ladder(world: World, rungs: int = EQUAL_RUNGS) -> float:
 
 def measure(world: World, climbs: Climbs, rigor: Rigor, tighten: bool, seed: int) -> Cell:
     """One cell; a dozen of its campaigns are also played by the product's own code."""
-    looks = LOOKS if tighten else 1
+    looks = MAX_LOOKS if tighten else 1
     for campaign in range(min(COMPARED, len(climbs.done))):
         compare(world, climbs, rigor, tighten, campaign, seed)
     found = certify_campaigns(world, climbs, rigor, tighten, seed)
-    units, place = np.unique(climbs.units, return_inverse=True)
+    units, place = np.unique(np.where(found.moved, climbs.other_units, climbs.units), return_inverse=True)
     truth = np.array([true_tokens(world, rigor.alpha, int(u)) if u else 0 for u in units])[place]
     certified = found.tokens > 0
     tightness = found.tokens / np.maximum(truth, 1)
@@ -163,7 +163,8 @@ def page(cells: Sequence[Cell], campaigns: int, seconds: float) -> str:
         "## Whole campaigns at the level of onsets",
         "",
         f"{campaigns:,} campaigns a cell, {len(cells)} cells, {seconds:.0f} s on one core "
-        "(`python -m benchmarks.calibrate_campaigns --write`). The climb is played by `stresstest.ladder` "
+        "(`python -m benchmarks.calibrate_campaigns --write`). The climb is played by "
+        "`stresstest.campaign.ladder` "
         "itself on drawn onsets, natural ends, alarm delays and open tails; the certifying sample by a "
         f"vectorised twin, of which {COMPARED} campaigns a cell are compared with `next_step` and "
         "`certified_threshold` on the same draws (T and tokens equal). The truth is computed from the laws, "
@@ -215,7 +216,7 @@ def main() -> None:
                 print(" | ".join(row(cells[-1])), flush=True)
     seconds = perf_counter() - started
     if options.write:
-        write_section("onsets", page(cells, options.campaigns, seconds))
+        write_section("calibration.md", "onsets", page(cells, options.campaigns, seconds))
     for missed in misses(cells):
         print("missed:", missed)
     sys.exit(1 if misses(cells) else 0)

@@ -1,4 +1,4 @@
-"""A pool of answers of one simulated model: written once by the engine, judged by the panel, truth beside it.
+"""A pool of answers of one simulated model: written once by the engine, judged by the suite, truth beside it.
 
 Every answer is asked for the longest cap and written in virtual time under continuous batching. The client
 reads it token by token and goes away some tokens after its alarm, as the product does; the engine writes on
@@ -9,18 +9,21 @@ from the tokens up to there, for the caps that are asked for and no others.
 from __future__ import annotations
 
 import codecs
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from benchmarks.calibrate_scenes import Scene, request
-from stresstest.detectors import Panel, PanelSpec
-from stresstest.diagnosis import annotate
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import DetectorSuite
+from stresstest.diagnosis import annotate_planes
 from stresstest.model import (
     EndpointProfile,
     FailureKind,
     Generation,
+    GenerationRecord,
     Job,
     Observation,
     Phase,
@@ -32,11 +35,13 @@ from stresstest.model import (
 )
 from stresstest.simulation.engine import Engine, SimRequest
 from stresstest.simulation.engine import Sequence as Running
+from stresstest.simulation.engine.hazards import stable_uniform
 from stresstest.simulation.engine.virtual import run_virtual
-from stresstest.simulation.engine.vocabulary import EOS, piece
-from stresstest.simulation.engine.writing import Written
+from stresstest.simulation.engine.vocabulary import EOS, token_bytes
+from stresstest.simulation.engine.writing import EmittedToken
+from stresstest.statistics import observations
+from stresstest.statistics.sample import CensoredObservation, censor
 from stresstest.tasks import Prompt
-from stresstest.threshold import Outcome, observations, outcome
 
 CONCURRENCY = 8
 # Tokens observed after an alarm, and how often one looks for it: as the product does.
@@ -52,12 +57,12 @@ class Answer:
     """What the client had of one answer, and the truth.
 
     output: tokens read. reason: of the finish; None where the client went away or the service lost it.
-    verdict: the panel's, under the longest cap. lost: how. onset: true, None when it ends in health or
+    verdict: the suite's, under the longest cap. lost: how. onset: true, None when it ends in health or
     nothing began within the longest cap. end: tokens of an answer that ended in health, else the longest cap.
     """
 
     prompt: Prompt
-    output: tuple[Written, ...]
+    output: tuple[EmittedToken, ...]
     reason: str | None
     verdict: Verdict
     lost: ServiceFailure | None
@@ -72,7 +77,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Found:
-    """What the panel made of the answers, each once, against the truth; late and delay in tokens.
+    """What the suite made of the answers, each once, against the truth; late and delay in tokens.
 
     missed: failing, and counted healthy at the onset. doubtful: no onset found, and not counted healthy there
     without doubt: as failing after its last healthy token, or not at all from there on. false: an onset where
@@ -90,7 +95,7 @@ class Found:
     late: list[int] = field(default_factory=list)
     delay: list[int] = field(default_factory=list)
 
-    def take(self, answer: Answer, generation: Generation) -> None:
+    def take(self, answer: Answer, generation: GenerationRecord) -> None:
         verdict = generation.verdict
         onset = answer.onset
         if onset is not None and answer.lost is not None and onset > len(answer.output):
@@ -103,12 +108,12 @@ class Found:
         if onset is None:
             self.false += verdict.onset is not None
         elif verdict.onset is None:
-            self._take_unfound(onset, outcome(observations([generation])[0]))
+            self._take_unfound(onset, censor(observations([generation])[0]))
         else:
             self.late.append(verdict.onset - onset)
             self.delay.append((verdict.alarm or onset) - onset)
 
-    def _take_unfound(self, onset: int, seen: Outcome) -> None:
+    def _take_unfound(self, onset: int, seen: CensoredObservation) -> None:
         if seen.doubtful:
             self.late.append(seen.reach + 1 - onset)
         missed = not seen.doubtful and seen.reach >= onset
@@ -124,10 +129,10 @@ class Pool:
         self.units = units
         self.answers = tuple(answers)
         self.judged_again = 0
-        self._judged: dict[tuple[int, int], Generation] = {}
+        self._judged: dict[tuple[int, int], GenerationRecord] = {}
         self._truth: dict[float, int] = {}
 
-    def generation(self, index: int, job: Job) -> Generation:
+    def generation(self, index: int, job: Job) -> GenerationRecord:
         """Answer `index` as the product would have stored it for this job, without its text."""
         answer = self.answers[index]
         cap = min(job.max_tokens, self.scene.horizon)
@@ -138,7 +143,7 @@ class Pool:
         return replace(self._judged[key], job=job)
 
     def found(self) -> Found:
-        """The panel against the truth, over all answers at the longest cap."""
+        """The suite against the truth, over all answers at the longest cap."""
         found = Found()
         for index, answer in enumerate(self.answers):
             job = Job(Phase.CERTIFY, 1, index, self.units, index, index, self.scene.horizon)
@@ -175,31 +180,36 @@ class Pool:
 
 
 class _Client:
-    """Reads one stream into a panel; away some tokens after an alarm, or where its connection is lost."""
+    """Reads one stream into a suite; away some tokens after an alarm, or where its connection is lost.
 
-    def __init__(self, spec: PanelSpec) -> None:
-        self.panel = Panel(spec)
+    end: tokens from which on the answer is closed with its sentence, whatever is written after it.
+    """
+
+    def __init__(self, spec: DetectorSpec, end: float | None = None) -> None:
+        self.suite = DetectorSuite(spec)
         self.read = 0
-        self.away = False
+        self.away = self.closed = False
+        self._end = math.inf if end is None else end
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._alarm: int | None = None
 
-    def take(self, written: Iterable[Written]) -> bool:
+    def take(self, written: Iterable[EmittedToken]) -> bool:
         """New tokens; True once the client has gone."""
         for each in written:
-            text = "" if each.id == EOS else self._decoder.decode(piece(each.id))
-            self.panel.update(Token(text, each.id, each.logprob, each.entropy))
+            text = "" if each.id == EOS else self._decoder.decode(token_bytes(each.id))
+            self.suite.update(Token(text, each.id, each.logprob, each.entropy))
             self.read += 1
-            if self._alarm is None and self.read % _LOOKED_EVERY == 0 and self.panel.alarm is not None:
+            if self._alarm is None and self.read % _LOOKED_EVERY == 0 and self.suite.alarm is not None:
                 self._alarm = self.read
-            self.away = self._alarm is not None and self.read - self._alarm >= KEPT_AFTER
+            self.closed = self.read >= self._end and text.rstrip().endswith(".")
+            self.away = self.closed or (self._alarm is not None and self.read - self._alarm >= KEPT_AFTER)
             if self.away:
                 break
         return self.away
 
     def verdict(self, reason: str | None) -> Verdict:
         """Of all that was read; without the symptoms and zones, which nothing here asks for."""
-        return replace(self.panel.finish(reason), symptoms=(), zones=())
+        return replace(self.suite.finish(reason), symptoms=(), zones=())
 
 
 def make_pool(scene: Scene, units: int, answers: int) -> Pool:
@@ -224,7 +234,7 @@ def _written(
     found: list[Answer],
 ) -> list[tuple[Prompt, SimRequest]]:
     """One attempt at all of `asked`: answers go to `found`, what was refused comes back."""
-    clients = {id(r): _Client(scene.spec(p)) for p, r in asked}
+    clients = {id(r): _Client(scene.spec(p), _end(scene, r)) for p, r in asked}
 
     def leave(running: Running) -> bool:
         client = clients[id(running.request)]
@@ -246,6 +256,12 @@ def _written(
     return refused
 
 
+def _end(scene: Scene, asked: SimRequest) -> float | None:
+    if scene.ends is None or asked.seed is None:
+        return None
+    return scene.ends.quantile(stable_uniform(asked.seed, "ends with its sentence"))
+
+
 def _answer(scene: Scene, prompt: Prompt, sequence: Running, client: _Client, attempts: int) -> Answer:
     if not client.away:
         client.take(sequence.output[client.read :])
@@ -258,6 +274,9 @@ def _answer(scene: Scene, prompt: Prompt, sequence: Running, client: _Client, at
     onset, end = _onset(sequence), sequence.written
     if onset is None and aborted:
         onset, end = _truth(scene, sequence.request)
+    if client.closed:
+        reason, end = "stop", client.read
+        onset = onset if onset is not None and onset <= end else None
     output = tuple(sequence.output[: client.read])
     return Answer(prompt, output, reason, client.verdict(reason), lost, attempts, onset, end)
 
@@ -281,7 +300,7 @@ def _onset(sequence: Running) -> int | None:
     return None if ended else onset
 
 
-def _generation(scene: Scene, answer: Answer, cap: int) -> Generation:
+def _generation(scene: Scene, answer: Answer, cap: int) -> GenerationRecord:
     """The answer as the product would have stored it under a cap."""
     verdict, reason, lost = answer.verdict, answer.reason, answer.lost
     if cap < scene.horizon:
@@ -300,4 +319,4 @@ def _generation(scene: Scene, answer: Answer, cap: int) -> Generation:
         output_tokens=verdict.tokens,
         attempts=answer.attempts,
     )
-    return annotate([generation], (), _PROFILE)[0]
+    return annotate_planes([generation], (), _PROFILE)[0]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stresstest.detectors import PanelSpec
+from stresstest.detectors.entry import DetectorSpec
 from stresstest.simulation.engine import Engine, EngineSpec, Hazard, ModelSpec, Scenario, SimRequest
-from stresstest.simulation.engine.distribution import Distribution, Lognormal, Uniform
-from stresstest.simulation.engine.vocabulary import chat
+from stresstest.simulation.engine.scenario.distribution import (
+    Distribution,
+    LognormalDistribution,
+    UniformDistribution,
+)
+from stresstest.simulation.engine.vocabulary import encode_chat
 from stresstest.tasks import Prompt, Task, load_task
 
 UNITS = 4
@@ -22,12 +26,16 @@ _TASK = load_task("narrative")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scenario, and the campaign that is run against it."""
+    """A scenario, and the campaign that is run against it.
+
+    ends: tokens after which every answer, failing or not, ends itself with its sentence.
+    """
 
     name: str
     scenario: Scenario
     horizon: int = HORIZON
     language: str = "it"
+    ends: Distribution | None = None
 
     @property
     def task(self) -> Task:
@@ -45,22 +53,24 @@ class Scene:
     def prompt(self, index: int, units: int) -> Prompt:
         return self.task.prompt(self.language, index % self.task.distinct(self.language), units)
 
-    def spec(self, prompt: Prompt) -> PanelSpec:
+    def spec(self, prompt: Prompt) -> DetectorSpec:
         text = "\n".join(m.content for m in prompt.messages)
         pattern = self.task.language(self.language).unit_pattern
-        return PanelSpec(language=self.language, unit_pattern=pattern, units=prompt.units, prompt_text=text)
+        return DetectorSpec(
+            language=self.language, unit_pattern=pattern, units=prompt.units, prompt_text=text
+        )
 
 
 def request(prompt: Prompt, max_tokens: int, seed: int) -> SimRequest:
     messages = tuple((m.role, m.content) for m in prompt.messages)
-    return SimRequest(tuple(chat(messages)), max_tokens, messages=messages, seed=seed)
+    return SimRequest(tuple(encode_chat(messages)), max_tokens, messages=messages, seed=seed)
 
 
-_SHORT = Lognormal(200.0, 0.25)
+_SHORT = LognormalDistribution(200.0, 0.25)
 _FAULTS = (
     Hazard("http_500", probability=0.2 / 3),
-    Hazard("disconnect", onset=Uniform(1.0, 300.0), probability=0.2 / 3),
-    Hazard("stall", onset=Uniform(1.0, 300.0), probability=0.2 / 3),
+    Hazard("disconnect", onset=UniformDistribution(1.0, 300.0), probability=0.2 / 3),
+    Hazard("stall", onset=UniformDistribution(1.0, 300.0), probability=0.2 / 3),
 )
 
 
@@ -73,7 +83,7 @@ def _alone(symptom: str, onset: Distribution = _SHORT) -> Scene:
 
 
 def _early(scene: Scene, median: float) -> Scene:
-    model = replace(scene.scenario.model, early_end=Lognormal(median, 0.5))
+    model = replace(scene.scenario.model, early_end=LognormalDistribution(median, 0.5))
     return replace(scene, name=f"{scene.name}, early ends", scenario=replace(scene.scenario, model=model))
 
 
@@ -93,10 +103,15 @@ CELLS: dict[str, Scene] = {
         _scene(
             "mixture, a quarter healthy",
             Hazard("loop", onset=_SHORT, probability=0.4),
-            Hazard("language_drift", onset=Lognormal(260.0, 0.3), probability=0.4),
-            Hazard("flooding", onset=Lognormal(230.0, 0.5), probability=0.3),
+            Hazard("language_drift", onset=LognormalDistribution(260.0, 0.3), probability=0.4),
+            Hazard("flooding", onset=LognormalDistribution(230.0, 0.5), probability=0.3),
         ),
         _early(_alone("language_drift"), 230.0),
+        replace(
+            _alone("structure_break"),
+            name="structure_break, failing answers end too",
+            ends=LognormalDistribution(230.0, 0.35),
+        ),
         _scene("loop, 20 % of requests fail", Hazard("loop", onset=_SHORT), *_FAULTS),
         _scene("healthy"),
     )

@@ -1,6 +1,6 @@
 """A fifth of all requests fails at random, over HTTP: what becomes of the campaign, and what is said of them.
 
-Whole `run` campaigns (endpoint, driver, panel, store, conclusion) against the scripted server of the tests.
+Whole `run` campaigns (endpoint, driver, suite, store, conclusion) against the scripted server of the tests.
 Of its requests 20 % fail, in equal parts: HTTP 500, a stream cut at a random place of the answer it would
 have given, a stream that stalls there. Beside each stands the campaign of the same seed without failures.
 
@@ -20,15 +20,16 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.calibrate_page import table, write_section
+from benchmarks.pages import table, write_section
+from stresstest.campaign import campaign_setup
+from stresstest.campaign.progress import Progress
+from stresstest.campaign.run import run_campaign
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import Timeouts
 from stresstest.model import Plane, RunResult, RunSettings, Subject
-from stresstest.report.progress import SilentProgress
 from stresstest.store import open_store
-from stresstest.workflows import run as workflow
-from tests.fake_campaign import Behaviour, Script
-from tests.fake_vllm import Answer, Asked, Events, fake_vllm, page
+from tests.support.fake_campaign import Behaviour, Script
+from tests.support.fake_vllm import Answer, Asked, Events, fake_vllm, page
 
 FAILING = 0.2
 # A stall is told after this silence; the product waits a minute.
@@ -89,7 +90,7 @@ async def _run(share: float, seed: int, rigor: str, folder: Path) -> tuple[RunRe
             seed=seed,
         )
         with open_store(str(folder / f"{seed}-{share}.sqlite")) as store:
-            ending = await workflow.run_campaign(settings, store, SilentProgress())
+            ending = await run_campaign(settings, store, Progress())
     return ending.result, script
 
 
@@ -156,14 +157,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/calibration.md")
     options = parser.parse_args()
     # No option sets the waits inside a stream, and a minute a stall would take hours.
-    setattr(workflow, "Endpoint", partial(Endpoint, timeouts=Timeouts(stall=STALL_S)))  # noqa: B010
+    setattr(campaign_setup, "Endpoint", partial(Endpoint, timeouts=Timeouts(stall=STALL_S)))  # noqa: B010
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(1, options.campaigns + 1):
             found.append(outcome(seed, options.rigor, Path(folder)))
             print(found[-1], flush=True)
     if options.write:
-        write_section("service", page_text(found, options.rigor))
+        write_section("calibration.md", "service", page_text(found, options.rigor))
     wrong = [o for o in found if o.system + o.after != o.lost or o.invented]
     sys.exit(1 if wrong else 0)
 

@@ -1,6 +1,6 @@
 """Whole campaigns through scheduler, text and detectors, in virtual time, against the engine's own truth.
 
-For each simulated model a pool of answers is written by the engine and judged by the panel, once. Then
+For each simulated model a pool of answers is written by the engine and judged by the suite, once. Then
 campaigns are played as the product plays them: `next_step` asks, answers are drawn from the pool (none twice
 in a campaign), `certified_threshold` concludes. The truth is q(T) of the true onsets of the whole pool.
 Beside each campaign stands its twin, certified from the true onsets of the same answers.
@@ -21,12 +21,12 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.calibrate_page import table, write_section
 from benchmarks.calibrate_pool import KEPT_AFTER, Found, Pool, make_pool
 from benchmarks.calibrate_scenes import CELLS, GUESS, UNITS, Scene
-from stresstest.ladder import Climb, Done, LadderSetup, next_step
-from stresstest.model import RIGORS, Generation, Observation, Phase, Rigor
-from stresstest.threshold import certified_threshold, certify
+from benchmarks.pages import table, write_section
+from stresstest.campaign.ladder import ClimbStep, LadderDone, LadderSetup, next_step
+from stresstest.model import RIGORS, GenerationRecord, Observation, Phase, Rigor
+from stresstest.statistics import certified_threshold, certify
 
 # Of the answers that a pool has, so many where a campaign asks for an unusual length.
 _SIDE = 0.2
@@ -66,7 +66,7 @@ class Played:
 class Answered:
     """A whole campaign's answers. certifying: of its sample; known: the same by their true onsets."""
 
-    certifying: tuple[Generation, ...]
+    certifying: tuple[GenerationRecord, ...]
     known: tuple[Observation, ...]
     units: int
 
@@ -84,10 +84,10 @@ def answered(source: Source, rigor: Rigor, number: int) -> Answered:
         seed=number,
     )
     places: dict[int, Iterator[int]] = {}
-    done: list[Generation] = []
+    done: list[GenerationRecord] = []
     known: list[Observation] = []
     units = 0
-    while not isinstance(step := next_step(setup, done), Done):
+    while not isinstance(step := next_step(setup, done), LadderDone):
         units = step.rung.units or 0
         pool = source.pool(units)
         order = places.setdefault(units, iter(rng.permutation(len(pool.answers)).tolist()))
@@ -96,7 +96,7 @@ def answered(source: Source, rigor: Rigor, number: int) -> Answered:
             if place is None:
                 sys.exit(f"{scene.name}: a campaign asks for more than {len(pool.answers)} answers")
             done.append(pool.generation(place, job))
-            if not isinstance(step, Climb):
+            if not isinstance(step, ClimbStep):
                 known.append(pool.known(place, job.max_tokens))
     return Answered(tuple(g for g in done if g.job.phase is Phase.CERTIFY), tuple(known), units)
 
@@ -269,7 +269,7 @@ def page(results: Sequence[Result]) -> str:
         "",
         f"{len(cells[0].played):,} campaigns a cell and rigor, {sum(r.seconds for r in results):,.0f} s of "
         "one core in all (`python -m benchmarks.calibrate_text --write`). For each cell the simulated engine "
-        "writes a pool of answers in virtual time under continuous batching; the panel reads them token by "
+        "writes a pool of answers in virtual time under continuous batching; the suite reads them token by "
         f"token and goes away {KEPT_AFTER} tokens after its alarm, as `run` does: {answers:,} answers. What "
         f"a shorter cap would have shown is judged from the same tokens up to it ({again:,} times). The "
         "campaigns are the product's: `next_step` asks, the pool answers (no answer twice in a campaign), "
@@ -297,7 +297,7 @@ def page(results: Sequence[Result]) -> str:
         "",
         table(HEAD, [row(c) for c in cells]),
         "",
-        "What the panel made of the answers of each pool, under the longest cap:",
+        "What the suite made of the answers of each pool, under the longest cap:",
         "",
         table(FOUND_HEAD, [found_row(r) for r in results]),
     ]
@@ -327,7 +327,7 @@ def main() -> None:
                 print(" | ".join(row(cell)))
             print(" | ".join(found_row(result)), f"| {perf_counter() - started:.0f} s", flush=True)
     if options.write:
-        write_section("text", page(results))
+        write_section("calibration.md", "text", page(results))
     sys.exit(0 if all(c.holds for r in results for c in r.cells) else 1)
 
 

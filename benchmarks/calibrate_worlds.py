@@ -84,7 +84,9 @@ class World:
 
     delay: median tokens from onset to alarm. ends_anyway: a failing answer ends when it would have ended
     in health (drift), instead of never (loops). narrow: coefficient of variation of onsets <= 0.2, all
-    within the horizon. per_unit: tokens that a unit takes.
+    within the horizon. per_unit: tokens that a unit takes. shy: an answer asked for more units than the first
+    number ends by the law, in health, if nothing has ended it before. unseen: share of the failing answers
+    that end before their alarm and are counted healthy to their end.
     """
 
     name: str
@@ -95,6 +97,8 @@ class World:
     ends_anyway: bool = False
     narrow: bool = False
     losses: Losses | None = None
+    shy: tuple[int, Law] | None = None
+    unseen: float = 0.0
 
 
 def _world(name: str, onset: Law, end: Law | None = None, rho: float = 0.0, **more: object) -> World:
@@ -140,7 +144,32 @@ WORLDS: tuple[World, ...] = (
         ends_anyway=True,
         delay=200.0,
     ),
+    _world(
+        "the same, a fifth unseen",
+        lognormal(900, 0.35),
+        lognormal(700, 0.6),
+        horizon=4096,
+        ends_anyway=True,
+        delay=200.0,
+        unseen=0.2,
+    ),
     _world("slow alarm", lognormal(900, 0.2), narrow=True, delay=250.0),
+    _world(
+        "asked for more, writes less",
+        lognormal(950, 0.2),
+        shy=(19, lognormal(230, 0.15)),
+        narrow=True,
+        horizon=4096,
+    ),
+    _world("the same, ends at the onset", lognormal(900, 0.5), shy=(19, lognormal(650, 0.3)), horizon=4096),
+    _world(
+        "the same, failing answers end too",
+        lognormal(900, 0.5),
+        shy=(19, lognormal(650, 0.3)),
+        horizon=4096,
+        ends_anyway=True,
+        delay=200.0,
+    ),
 )
 
 
@@ -170,7 +199,8 @@ LOSSY: tuple[World, ...] = tuple(
 class Draws:
     """Answers not yet asked for. onset, end: tokens (ends in health there by itself); stretch: of the
     length asked for; delay: alarm - onset; tail: tokens of a sentence or candidate that is open when the
-    answer is stopped; lost: token at which the service loses it."""
+    answer is stopped; lost: token at which the service loses it; shy: where it ends if asked for too much;
+    unseen: 1 where a failure that ends before its alarm leaves nothing open."""
 
     onset: Floats
     end: Floats
@@ -178,6 +208,8 @@ class Draws:
     delay: Floats
     tail: Floats
     lost: Floats
+    shy: Floats
+    unseen: Floats
 
     def __getitem__(self, key: object) -> Draws:
         return Draws(*(getattr(self, name)[key] for name in self.__dataclass_fields__))
@@ -201,6 +233,7 @@ def draw(world: World, rng: np.random.Generator, shape: tuple[int, ...]) -> Draw
     if world.losses is not None:
         cut = rng.random(shape) < world.losses.share
         lost[cut] = np.ceil(rng.uniform(1.0, world.losses.latest, size=int(cut.sum())))
+    shy = np.full(shape, NEVER) if world.shy is None else np.ceil(world.shy[1].at(rng.normal(size=shape)))
     return Draws(
         onset=np.ceil(onset),
         end=np.ceil(end),
@@ -208,6 +241,8 @@ def draw(world: World, rng: np.random.Generator, shape: tuple[int, ...]) -> Draw
         delay=np.ceil(world.delay * np.exp(0.5 * rng.normal(size=shape))),
         tail=np.floor(rng.uniform(0.0, np.where(rng.random(shape) < 0.07, 120.0, 40.0))),
         lost=lost,
+        shy=shy,
+        unseen=(rng.random(shape) < world.unseen).astype(float) if world.unseen else np.zeros(shape),
     )
 
 
@@ -229,6 +264,8 @@ def true_tokens(world: World, alpha: float, units: int) -> int:
         low, high = 1.0 - JITTER, 1.0 + JITTER
         length = np.clip((high - (at - 1.0) / asked) / (high - low), 0.0, 1.0)
         found: Floats = early * length
+        if world.shy is not None and units > world.shy[0]:
+            found = found * ndtr(-world.shy[1].score(at - 1.0))
         return found
 
     ahead = [(p, o, unended(p, o)) for p, o in parts]

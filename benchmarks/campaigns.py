@@ -1,7 +1,7 @@
 """Whole campaigns over a world of known truth, thousands at a time.
 
-The climb is the product's own: `stresstest.ladder` is driven with generations made from drawn onsets, ends
-and delays, and chooses the certifying rung and its size. The certifying sample is a vectorised twin of
+The climb is the real one: `stresstest.campaign.ladder` is driven with generations made from drawn onsets,
+ends and delays, and chooses the certifying rung and its size. The certifying sample is a vectorised twin of
 `next_step` and `certified_threshold`; `compare` plays campaigns of every cell through the originals, on
 the same draws, and a difference ends the program.
 """
@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.calibrate_worlds import Draws, Floats, World, draw
-from stresstest.ladder import Certify, Done, LadderSetup, ascend, choose, next_step
-from stresstest.ladder.plan import CLIMB_PER_RUNG
+from stresstest.campaign.ladder import CertifyStep, LadderDone, LadderSetup, next_step
+from stresstest.campaign.ladder.ascent import read_climb
+from stresstest.campaign.ladder.climb import choose_certifying_rung, find_reaching_rung
+from stresstest.campaign.ladder.plan import CLIMB_PER_RUNG
 from stresstest.model import (
     FailureKind,
     Generation,
@@ -27,8 +29,9 @@ from stresstest.model import (
     SymptomKind,
     Verdict,
 )
-from stresstest.threshold import LOOKS, certified_threshold, upper_bound
-from stresstest.threshold.sample import ORDINARY_TAIL
+from stresstest.model.result import certifying_sample
+from stresstest.statistics import MAX_LOOKS, certified_threshold, upper_bound
+from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -44,13 +47,15 @@ class Seen:
     """What a campaign sees of its answers.
 
     reach: last token known healthy. failed: an alarm about an onset at reach + 1. doubtful: stopped there
-    with a candidate open. ended: by itself. lost: to the service. tokens: received.
+    with a candidate open. ended: by itself, in health; closed: by itself, failing or not. lost: to the
+    service. tokens: received.
     """
 
     reach: Floats
     failed: Flags
     doubtful: Flags
     ended: Flags
+    closed: Flags
     lost: Flags
     tokens: Floats
 
@@ -58,6 +63,8 @@ class Seen:
 def see(world: World, draws: Draws, units: Floats, cap: Floats) -> Seen:
     """Answers asked for `units` (each its own) and cut at `cap`, aborted after an alarm."""
     healthy_end = np.minimum(draws.end, np.ceil(units * world.per_unit * draws.stretch))
+    if world.shy is not None:
+        healthy_end = np.where(units > world.shy[0], np.minimum(healthy_end, draws.shy), healthy_end)
     failing = draws.onset <= healthy_end
     end = np.where(failing & (not world.ends_anyway), np.inf, healthy_end)
     stop = np.minimum(np.minimum(end, cap), draws.lost)
@@ -69,10 +76,12 @@ def see(world: World, draws: Draws, units: Floats, cap: Floats) -> Seen:
     tail = np.where(ended, 0.0, draws.tail)
     reach = np.where(begun, draws.onset - 1.0, np.maximum(stop - tail, 0.0))
     unsettled = stop - reach
-    doubtful = ~failed & np.where(lost, unsettled >= ORDINARY_TAIL, unsettled > 0)
+    doubtful = ~failed & np.where(lost, unsettled >= HEALTHY_TAIL_TOKENS, unsettled > 0)
+    unseen = doubtful & ended & (draws.unseen > 0)
+    doubtful, reach = doubtful & ~unseen, np.where(unseen, stop, reach)
     tokens = np.where(failed, np.minimum(alarm + KEPT_AFTER, stop), stop)
     lost &= tokens == stop
-    return Seen(reach, failed, doubtful, ended & ~failed, lost, tokens)
+    return Seen(reach, failed, doubtful, ended & ~failed, ended & (tokens == stop), lost, tokens)
 
 
 def generation(job: Job, seen: Seen, draws: Draws, at: tuple[int, ...], per_unit: float) -> Generation:
@@ -88,14 +97,14 @@ def generation(job: Job, seen: Seen, draws: Draws, at: tuple[int, ...], per_unit
         symptom=SymptomKind.LOOP if failed else None,
         units=max(1, round(reach / per_unit)) if seen.ended[at] else int(reach / per_unit),
     )
-    capped = not seen.ended[at] and not lost and tokens == job.max_tokens
+    capped = not seen.closed[at] and not lost and tokens == job.max_tokens
     return Generation(
         job=job,
         prompt_id=f"p{job.prompt_index}",
         prompt_text="",
         tokens=(),
         verdict=verdict,
-        finish_reason="stop" if seen.ended[at] else "length" if capped else None,
+        finish_reason="stop" if seen.closed[at] else "length" if capped else None,
         failure=ServiceFailure(FailureKind.CUT, "cut", at_token=tokens) if lost else None,
         output_tokens=tokens,
     )
@@ -103,20 +112,24 @@ def generation(job: Job, seen: Seen, draws: Draws, at: tuple[int, ...], per_unit
 
 @dataclass(frozen=True, slots=True)
 class Climbs:
-    """What each campaign's climb decided, one entry a campaign. expected, share: as the ladder's Choice.
+    """What each campaign's climb decided, one entry a campaign, as the ladder's `CertifyingChoice`.
 
-    done: the generations of the first climbs, for comparison with `next_step`.
+    suspected, other_units, other_share: 0 where there is none. done: the generations of the first climbs, for
+    comparison with `next_step`.
     """
 
     units: Ints
     cap: Ints
     share: Floats
+    suspected: Ints
+    other_units: Ints
+    other_share: Floats
     tokens: Floats
     done: tuple[tuple[Generation, ...], ...]
     setup: LadderSetup
 
     def requests(self, rigor: Rigor) -> Ints:
-        """Size of the first look, as `choose` has it."""
+        """Size of the first look, as `choose_certifying_rung` has it."""
         planned = np.ceil(rigor.planned / self.share).astype(np.int64)
         return np.minimum(planned, 4 * rigor.planned)
 
@@ -131,17 +144,22 @@ def climb(world: World, rigor: Rigor, campaigns: int, seed: int, kept: int = 0) 
     done: list[dict[str, Generation]] = [{} for _ in range(campaigns)]
     units, cap = np.zeros(campaigns, np.int64), np.zeros(campaigns, np.int64)
     share, tokens = np.ones(campaigns), np.zeros(campaigns)
+    suspected, other_units = np.zeros(campaigns, np.int64), np.zeros(campaigns, np.int64)
+    other_share = np.zeros(campaigns)
     climbing = list(range(campaigns))
     for _ in range(MOST_RUNGS + 1):
         asked: list[tuple[int, tuple[Job, ...]]] = []
         for c in climbing:
-            ascent = ascend(setup, done[c])
+            ascent = read_climb(setup, done[c])
             if ascent.rung is not None:
                 asked.append((c, ascent.pending))
             elif any(rung.seen for rung in ascent.climbed):
-                choice = choose(setup, ascent)
+                choice = choose_certifying_rung(setup, ascent)
                 units[c], cap[c] = choice.rung.units or 0, choice.rung.max_tokens
-                share[c] = choice.share
+                share[c], suspected[c] = choice.share, choice.suspected or 0
+                other = find_reaching_rung(ascent, choice)
+                if choice.suspected is not None and other is not None:
+                    other_units[c], other_share[c] = other[0].units or 0, other[1]
         if not asked:
             break
         draws = draw(world, rng, (len(asked), CLIMB_PER_RUNG))
@@ -154,28 +172,30 @@ def climb(world: World, rigor: Rigor, campaigns: int, seed: int, kept: int = 0) 
         climbing = [c for c, _ in asked]
     else:
         raise RuntimeError("a climb does not end")
-    return Climbs(units, cap, share, tokens, tuple(tuple(d.values()) for d in done[:kept]), setup)
+    chosen = (units, cap, share, suspected, other_units, other_share)
+    return Climbs(*chosen, tokens, tuple(tuple(d.values()) for d in done[:kept]), setup)
 
 
 @dataclass(frozen=True, slots=True)
 class Certified:
     """Results, one entry a campaign. tokens: the certified T, 0 when none. spent: tokens of the sample.
 
-    looks: looks used. sampled: requests sent for certification.
+    looks: looks used. sampled: requests sent for certification. moved: certified at the other length.
     """
 
     tokens: Ints
     spent: Floats
     looks: Ints
     sampled: Ints
+    moved: Flags
 
     @classmethod
     def nothing(cls, campaigns: int) -> Certified:
         count = np.zeros(campaigns, np.int64)
-        return cls(count, np.zeros(campaigns), count.copy(), count.copy())
+        return cls(count, np.zeros(campaigns), count.copy(), count.copy(), count > 0)
 
     def put(self, rows: Ints, found: Certified) -> None:
-        for name in ("tokens", "spent", "looks", "sampled"):
+        for name in ("tokens", "spent", "looks", "sampled", "moved"):
             getattr(self, name)[rows] = getattr(found, name)
 
 
@@ -186,6 +206,7 @@ class Sample:
     reach: Floats
     failed: Flags
     doubtful: Flags
+    closed: Flags
     lost: Flags
     tokens: Floats
 
@@ -195,17 +216,18 @@ class Sample:
             np.where(exists, seen.reach, -1.0),
             seen.failed & exists,
             seen.doubtful & exists,
+            seen.closed & exists,
             seen.lost & exists,
             np.where(exists, seen.tokens, 0.0),
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Sample]) -> Sample:
-        names = ("reach", "failed", "doubtful", "lost", "tokens")
+        names = cls.__dataclass_fields__
         return cls(*(np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names))
 
     def rows(self, which: Flags) -> Sample:
-        return Sample(*(getattr(self, n)[which] for n in ("reach", "failed", "doubtful", "lost", "tokens")))
+        return Sample(*(getattr(self, n)[which] for n in self.__dataclass_fields__))
 
 
 def most_bad(size: int, rigor: Rigor, confidence: float) -> Ints:
@@ -241,9 +263,10 @@ def thresholds(sample: Sample, floor: int, most: Ints) -> Ints:
 
 def certify_campaigns(world: World, climbs: Climbs, rigor: Rigor, tighten: bool, seed: int) -> Certified:
     """The certifying samples of all climbs."""
-    looks = LOOKS if tighten else 1
+    looks = MAX_LOOKS if tighten else 1
     requests = climbs.requests(rigor)
-    most = most_bad(int(requests.max()) * 2 ** (looks - 1), rigor, 1.0 - (1.0 - rigor.confidence) / looks)
+    widest = max(int(requests.max()), int(Asked.of(climbs, rigor, slice(None)).other_requests.max()))
+    most = most_bad(widest * 2 ** (looks - 1), rigor, 1.0 - (1.0 - rigor.confidence) / looks)
     rng = np.random.default_rng([seed, 2, rigor.planned, looks])
     total = Certified.nothing(len(requests))
     order = np.argsort(requests, kind="stable")
@@ -253,11 +276,11 @@ def certify_campaigns(world: World, climbs: Climbs, rigor: Rigor, tighten: bool,
         rows = order[start : start + max(1, min(4000, CHUNK_CELLS // widest))]
         found = play_looks(
             world,
-            Asked(climbs.units[rows], climbs.cap[rows], requests[rows]),
+            Asked.of(climbs, rigor, rows),
             rigor,
             looks,
             most,
-            lambda _, shape: draw(world, rng, shape),
+            lambda *given: draw(world, rng, given[-1]),
         )
         total.put(rows, found)
         start += len(rows)
@@ -266,11 +289,48 @@ def certify_campaigns(world: World, climbs: Climbs, rigor: Rigor, tighten: bool,
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the certifying samples of some campaigns ask for; one entry a campaign."""
+    """What the certifying samples of some campaigns ask for; one entry a campaign.
+
+    other_requests: of the sample at the other length, 0 where there is none.
+    """
 
     units: Ints
     cap: Ints
     requests: Ints
+    suspected: Ints
+    other_units: Ints
+    other_share: Floats
+    other_requests: Ints
+
+    @classmethod
+    def of(cls, climbs: Climbs, rigor: Rigor, rows: Ints | slice) -> Asked:
+        requests = climbs.requests(rigor)
+        share = np.maximum(0.25, climbs.other_share)
+        room = 4 * rigor.planned - requests
+        wanted = np.minimum(np.ceil(rigor.planned / share).astype(np.int64), room)
+        fits = (climbs.other_share > 0) & (room >= np.ceil(rigor.floor / share))
+        return cls(
+            climbs.units[rows],
+            climbs.cap[rows],
+            requests[rows],
+            climbs.suspected[rows],
+            climbs.other_units[rows],
+            climbs.other_share[rows],
+            np.where(fits, wanted, 0)[rows],
+        )
+
+    def moved(self, sample: Sample, rigor: Rigor) -> Flags:
+        """Which campaigns take another sample, as `choose_other_rung` does after the first one."""
+        ended = (sample.closed & (sample.tokens < self.suspected[:, None])).sum(axis=1)
+        better = self.other_share > 1.0 - ended / np.maximum(1, self.requests)
+        found: Flags = (self.other_requests > 0) & (self.requests - ended < rigor.floor) & better
+        return found
+
+    def others(self, rows: Flags) -> Asked:
+        """The samples at the other length; there is no third."""
+        none = np.zeros(int(rows.sum()), np.int64)
+        requests = self.other_requests[rows]
+        return Asked(self.other_units[rows], self.cap[rows], requests, none, none, none.astype(float), none)
 
 
 def play_looks(
@@ -279,9 +339,14 @@ def play_looks(
     rigor: Rigor,
     looks: int,
     most: Ints,
-    source: Callable[[int, tuple[int, int]], Draws],
+    source: Callable[[bool, int, tuple[int, int]], Draws],
+    *,
+    other: bool = False,
 ) -> Certified:
-    """Look after look, as `next_step` declares them. source: draws for a look, of the shape wanted."""
+    """Look after look, as `next_step` declares them, and at another length where the first does not reach.
+
+    source: draws for a look (other: at the other length), of the shape wanted.
+    """
     total = Certified.nothing(len(asked.requests))
     active = np.arange(len(asked.requests))
     best = np.zeros(len(active), np.int64)
@@ -289,7 +354,7 @@ def play_looks(
     for look in range(looks):
         fresh = asked.requests[active] * (2**look - 2 ** (look - 1) if look else 1)
         width = int(fresh.max())
-        draws = source(look, (len(active), width))
+        draws = source(other, look, (len(active), width))
         cap = asked.cap[active].astype(float)[:, None]
         seen = see(world, draws, asked.units[active].astype(float)[:, None], cap)
         sample.append(Sample.of(seen, np.arange(width)[None, :] < fresh[:, None]))
@@ -302,39 +367,52 @@ def play_looks(
         unusable = 2 * whole.lost.sum(axis=1) > asked.requests[active] * 2**look
         total.tokens[active] = np.where(unusable, 0, best[active])
         stays = ~((before > 0) & (best[active] < _LEAST_GAIN * before))
+        if look == 0:
+            total.moved[:] = asked.moved(whole, rigor)
+            stays &= ~total.moved
         sample = [whole.rows(stays)]
         active = active[stays]
         if not len(active):
             break
+    if total.moved.any():
+        again = play_looks(world, asked.others(total.moved), rigor, looks, most, source, other=True)
+        total.tokens[total.moved] = again.tokens
+        total.looks[total.moved] = again.looks
+        total.spent[total.moved] += again.spent
+        total.sampled[total.moved] += again.sampled
     return total
 
 
 def compare(world: World, climbs: Climbs, rigor: Rigor, tighten: bool, campaign: int, seed: int) -> None:
     """One campaign through `next_step` and `certified_threshold`, on the same draws. Exits if they differ."""
-    looks = LOOKS if tighten else 1
+    looks = MAX_LOOKS if tighten else 1
     setup = replace(climbs.setup, rigor=rigor, tighten=tighten)
-    size = int(climbs.requests(rigor)[campaign])
-    draws = draw(world, np.random.default_rng([seed, 3, campaign]), (1, size * 2 ** (looks - 1)))
+    one = slice(campaign, campaign + 1)
+    asked = Asked.of(climbs, rigor, one)
+    width = int(max(asked.requests[0], asked.other_requests[0])) * 2 ** (looks - 1)
+    draws = draw(world, np.random.default_rng([seed, 3, campaign]), (2, width))
     done, climbed = list(climbs.done[campaign]), len(climbs.done[campaign])
+    first = None
     if climbs.cap[campaign] > 0:
-        while not isinstance(step := next_step(setup, done), Done):
-            if not isinstance(step, Certify) or step.rung.units != climbs.units[campaign]:
+        while not isinstance(step := next_step(setup, done), LadderDone):
+            if not isinstance(step, CertifyStep):
                 sys.exit(f"{world.name}: the climb of campaign {campaign} goes on in the product: {step}")
+            first = first or step.rung.units
+            row = int(step.rung.units != first)
             cap = np.full((1, 1), float(step.rung.max_tokens))
             seen = see(world, draws, np.full((1, 1), float(step.rung.units or 0)), cap)
-            done += [generation(j, seen, draws, (0, j.index), world.per_unit) for j in step.jobs]
-    certifying = done[climbed:]
-    expected = certified_threshold(certifying, rigor, tighten=tighten)
+            done += [generation(j, seen, draws, (row, j.index), world.per_unit) for j in step.jobs]
+    certify = done[climbed:]
+    expected = certified_threshold(certifying_sample(certify), rigor, tighten=tighten)
 
-    def source(look: int, shape: tuple[int, int]) -> Draws:
+    def source(other: bool, look: int, shape: tuple[int, int]) -> Draws:
+        size = int(asked.other_requests[0] if other else asked.requests[0])
         start = size * 2 ** (look - 1) if look else 0
-        return draws[:, start : start + shape[1]]
+        return draws[int(other) : int(other) + 1, start : start + shape[1]]
 
-    one = slice(campaign, campaign + 1)
-    asked = Asked(climbs.units[one], climbs.cap[one], np.array([size]))
-    most = most_bad(size * 2 ** (looks - 1), rigor, 1.0 - (1.0 - rigor.confidence) / looks)
+    most = most_bad(width, rigor, 1.0 - (1.0 - rigor.confidence) / looks)
     found = play_looks(world, asked, rigor, looks, most, source)
-    spent = sum(g.output_tokens for g in certifying)
+    spent = sum(g.output_tokens for g in certify)
     if (int(found.tokens[0]), int(found.spent[0])) != (expected.tokens or 0, spent):
         sys.exit(
             f"{world.name}, {rigor.name}, {looks} looks, campaign {campaign}: the twin has "

@@ -19,10 +19,8 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.calibrate_page import table
 from benchmarks.calibrate_worlds import LOSSY, Draws, Floats, World, draw
 from benchmarks.campaigns import Climbs, Flags, Ints, Seen, certify_campaigns, climb, see
-from benchmarks.check_page import is_kept, kept, write_section
 from benchmarks.check_rules import (
     INCONCLUSIVE,
     PASS,
@@ -46,9 +44,11 @@ from benchmarks.check_worlds import (
     scaled,
     world_named,
 )
+from benchmarks.kept_results import is_kept, kept
+from benchmarks.pages import table, write_section
 from stresstest.model import RIGORS, Rigor
-from stresstest.threshold.assessment import Rule
-from stresstest.threshold.comparison import look_confidence
+from stresstest.statistics.assessment import CheckRule
+from stresstest.statistics.comparison import look_confidence
 
 PLAYED = (
     (world_named("lognormal, cv 0.2"), "quick"),
@@ -228,7 +228,7 @@ def _verdicts(
     if "alone" in rules:
         found["alone"] = judge_alone(state, alpha, alpha, one)
         for row in range(min(COMPARED, len(tokens))):
-            rule = Rule(int(tokens[row]), alpha, alpha, one)
+            rule = CheckRule(int(tokens[row]), alpha, alpha, one)
             compare_alone(int(found["alone"][row]), observed(seen, exists, row), rule)
     if "extend" in rules:
         more = asking.seen(world, changed(draw(world, rng, shape), effect, share, rng))
@@ -240,7 +240,7 @@ def _verdicts(
         there = again.exists(shape[1])
         found["pairs"] = judge_pairs(Table.of(anew, tokens, there), state, alpha, one)
         for row in range(min(COMPARED, len(tokens))):
-            rule = Rule(int(tokens[row]), alpha, alpha, one)
+            rule = CheckRule(int(tokens[row]), alpha, alpha, one)
             sides = observed(anew, there, row), observed(seen, exists, row)
             compare_pairs(int(found["pairs"][row]), *sides, rule)
     return found
@@ -382,7 +382,7 @@ def main() -> None:
         for cell in found:
             print(" | ".join(row(cell)), flush=True)
     if options.write:
-        write_section("onsets", page(cells, options.campaigns, seconds))
+        write_section("check.md", "onsets", page(cells, options.campaigns, seconds))
     for missed in misses(cells):
         print("missed:", missed)
     sys.exit(1 if misses(cells) else 0)

@@ -11,7 +11,7 @@ from scipy.special import betaincinv, ndtri
 from benchmarks.calibrate_worlds import Floats
 from benchmarks.campaigns import Flags, Ints, Seen
 from stresstest.model import CheckVerdict, Observation
-from stresstest.threshold.assessment import Rule, assess_pairs, assess_risk
+from stresstest.statistics.assessment import CheckRule, assess_pairs, assess_risk
 
 PASS, REGRESSION, INCONCLUSIVE = 1, -1, 0
 _WORDS = {
@@ -99,7 +99,7 @@ def observed(seen: Seen, exists: Flags, row: int) -> dict[str, Observation]:
     return found
 
 
-def compare_alone(found: int, sample: dict[str, Observation], rule: Rule) -> None:
+def compare_alone(found: int, sample: dict[str, Observation], rule: CheckRule) -> None:
     """Ends the program where the product says otherwise than its twin."""
     expected = assess_risk(list(sample.values()), rule)
     if _WORDS[expected.tested] != found:
@@ -107,7 +107,7 @@ def compare_alone(found: int, sample: dict[str, Observation], rule: Rule) -> Non
 
 
 def compare_pairs(
-    found: int, baseline: dict[str, Observation], candidate: dict[str, Observation], rule: Rule
+    found: int, baseline: dict[str, Observation], candidate: dict[str, Observation], rule: CheckRule
 ) -> None:
     """The same for pairs."""
     expected = assess_pairs(baseline, candidate, rule)

@@ -1,6 +1,6 @@
 """`check` through scheduler, text and detectors, in virtual time, against the engine's own truth.
 
-As `calibrate_text`: pools of answers written by the engine and judged by the panel; every campaign is played
+As `calibrate_text`: pools of answers written by the engine and judged by the suite; every campaign is played
 by the product's ladder on answers drawn from them. The baseline certifies T; a fresh candidate campaign (and
 a fresh baseline one, for pairs) goes through the product's rules. The truth is q(T) by true onsets.
 
@@ -15,18 +15,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from benchmarks.calibrate_page import table
 from benchmarks.calibrate_scenes import CELLS, Scene
 from benchmarks.calibrate_text import Source, answered
-from benchmarks.check_page import is_kept, kept, write_section
 from benchmarks.check_power import STATED, interval
-from stresstest.model import RIGORS, CheckVerdict, Generation, Observation, Rigor
+from benchmarks.kept_results import is_kept, kept
+from benchmarks.pages import table, write_section
+from stresstest.model import RIGORS, CheckVerdict, GenerationRecord, Observation, Rigor
 from stresstest.simulation.engine import Hazard
-from stresstest.simulation.engine.distribution import Distribution, Lognormal, Uniform
-from stresstest.threshold import certified_threshold, deduplicate
-from stresstest.threshold.assessment import Rule, assess_pairs, assess_risk
-from stresstest.threshold.certify import counted
-from stresstest.threshold.comparison import look_confidence
+from stresstest.simulation.engine.scenario.distribution import (
+    Distribution,
+    LognormalDistribution,
+    UniformDistribution,
+)
+from stresstest.statistics import certified_threshold, deduplicate
+from stresstest.statistics.assessment import CheckRule, assess_pairs, assess_risk
+from stresstest.statistics.certify import known_observations
+from stresstest.statistics.comparison import look_confidence
 
 BASELINE = CELLS["loop"]
 _FRESH = 1_000_000
@@ -42,17 +46,17 @@ def _loop(onset: Distribution, share: float = 1.0) -> Hazard:
     return Hazard("loop", onset=onset, probability=share)
 
 
-_BEFORE = Lognormal(200.0, 0.25)
+_BEFORE = LognormalDistribution(200.0, 0.25)
 CANDIDATES = (
     _candidate("the same", _loop(_BEFORE)),
-    _candidate("10 % more, early", _loop(Uniform(20.0, 80.0), 0.10), _loop(_BEFORE)),
-    _candidate("onset 20 % earlier", _loop(Lognormal(160.0, 0.25))),
+    _candidate("10 % more, early", _loop(UniformDistribution(20.0, 80.0), 0.10), _loop(_BEFORE)),
+    _candidate("onset 20 % earlier", _loop(LognormalDistribution(160.0, 0.25))),
     _candidate("drifts instead, as late", Hazard("language_drift", onset=_BEFORE)),
-    _candidate("onset 50 % earlier", _loop(Lognormal(100.0, 0.25))),
-    _candidate("3 % more, early", _loop(Uniform(20.0, 80.0), 0.03), _loop(_BEFORE)),
-    _candidate("better: 25 % later", _loop(Lognormal(250.0, 0.25))),
-    _candidate("onset 10 % earlier", _loop(Lognormal(180.0, 0.25))),
-    _candidate("onset 30 % earlier", _loop(Lognormal(140.0, 0.25))),
+    _candidate("onset 50 % earlier", _loop(LognormalDistribution(100.0, 0.25))),
+    _candidate("3 % more, early", _loop(UniformDistribution(20.0, 80.0), 0.03), _loop(_BEFORE)),
+    _candidate("better: 25 % later", _loop(LognormalDistribution(250.0, 0.25))),
+    _candidate("onset 10 % earlier", _loop(LognormalDistribution(180.0, 0.25))),
+    _candidate("onset 30 % earlier", _loop(LognormalDistribution(140.0, 0.25))),
 )
 
 
@@ -92,10 +96,10 @@ class Cell:
         return sum(getattr(o, rule) is verdict for o in self.played) / len(self.played)
 
 
-def by_topic(certifying: Sequence[Generation]) -> Mapping[str, Observation]:
+def by_topic(certifying: Sequence[GenerationRecord]) -> Mapping[str, Observation]:
     """As the product pairs runs: the first answer on each topic."""
     found: dict[str, Observation] = {}
-    for each, observation in zip(certifying, counted(certifying), strict=True):
+    for each, observation in zip(certifying, known_observations(certifying), strict=True):
         found.setdefault(str(each.job.prompt_index), observation)
     return found
 
@@ -110,8 +114,8 @@ def measure(baseline: Source, candidate: Source, rigor: Rigor, campaigns: int) -
             uncertified += 1
             continue
         fresh, now = answered(baseline, rigor, number + _FRESH), answered(candidate, rigor, number)
-        rule = Rule(threshold.tokens, rigor.alpha, rigor.alpha, look_confidence(1))
-        alone = assess_risk(deduplicate(counted(now.certifying), None), rule)
+        rule = CheckRule(threshold.tokens, rigor.alpha, rigor.alpha, look_confidence(1))
+        alone = assess_risk(deduplicate(known_observations(now.certifying), None), rule)
         pairs = assess_pairs(by_topic(fresh.certifying), by_topic(now.certifying), rule)
         played.append(
             Outcome(
@@ -211,7 +215,7 @@ def main() -> None:
             for row in rows(cell):
                 print(" | ".join(row), flush=True)
     if options.write:
-        write_section("text", page(cells, options.campaigns, options.answers, seconds))
+        write_section("check.md", "text", page(cells, options.campaigns, options.answers, seconds))
     for missed in misses(cells):
         print("missed:", missed)
     sys.exit(1 if misses(cells) else 0)

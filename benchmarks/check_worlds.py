@@ -131,7 +131,7 @@ def alike(first: Draws, second: Draws, same: Flags) -> Draws:
     """`second`, with the answers of `first` where `same`; what the service does stays its own."""
     names = ("onset", "end", "stretch", "delay", "tail")
     mixed = {name: np.where(same, getattr(first, name), getattr(second, name)) for name in names}
-    return Draws(**mixed, lost=second.lost)
+    return Draws(**mixed, lost=second.lost, shy=second.shy, unseen=second.unseen)
 
 
 def world_named(name: str) -> World:

@@ -22,9 +22,10 @@ import aiohttp
 import openai
 import orjson
 
-from stresstest.detectors import Panel, PanelSpec
+from stresstest.campaign.execution.eventloop import loop_factory
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
-from stresstest.execution.eventloop import loop_factory
 from stresstest.model import Decoding, GenerationRequest, Message, Token
 
 PATTERN = r"^\s*Paragrafo\s*(\d+)"
@@ -140,18 +141,20 @@ async def sdk_loop(url: str, streams: int) -> int:
 
 async def _ours(url: str, streams: int, *, detect: bool) -> int:
     async def one(endpoint: Endpoint) -> int:
-        panel = (
-            Panel(PanelSpec(language="it", unit_pattern=PATTERN, prompt_text="Scrivi.")) if detect else None
+        suite = (
+            DetectorSuite(DetectorSpec(language="it", unit_pattern=PATTERN, prompt_text="Scrivi."))
+            if detect
+            else None
         )
         seen = 0
 
         def sink(tokens: list[Token]) -> bool:
             nonlocal seen
             seen += len(tokens)
-            if panel is not None:
+            if suite is not None:
                 for token in tokens:
-                    panel.update(token)
-                if seen % 8 == 0 and panel.alarm is not None:
+                    suite.update(token)
+                if seen % 8 == 0 and suite.alarm is not None:
                     raise SystemExit("the benchmark's text is not healthy: a detector fired")
             return False
 

@@ -20,14 +20,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from stresstest.economics.modelled import naive, source_method
-from stresstest.economics.paired import healthy_slowdown, matched_lengths, pairs, wall_clock_ratio
-from stresstest.economics.spans import EVERY
-from stresstest.economics.steps import Cells, Side, cells, matched_ratio, step_ratio, stratum
-from stresstest.economics.timeline import batches, held, moments, written
-from stresstest.model.cost import CostArm, Ratio, Span
+from stresstest.economics.modelled import naive_comparison, substitute_loops
+from stresstest.economics.paired import complete_pairs, healthy_slowdown, matched_lengths, wall_clock_ratio
+from stresstest.economics.steps import (
+    StratumCells,
+    StratumTotals,
+    matched_ratio,
+    moment_stratum,
+    step_ratio,
+    stratum_cells,
+)
+from stresstest.economics.timeline import (
+    MARK_INTERVAL,
+    batch_intervals,
+    group_spans_by_batch,
+    kv_tokens_at,
+    output_tokens_at,
+)
+from stresstest.model.cost import CostArm, CostRatio, RequestSpan
 from stresstest.simulation.engine import Engine, Scenario, SimRequest, StepTime, load_scenario, run_virtual
-from stresstest.simulation.engine.sequence import Sequence as Request
+from stresstest.simulation.engine.scheduling.sequence import Sequence as Request
 
 PROMPT = 100
 MACHINE, REQUEST = 0.02, 0.03
@@ -51,7 +63,7 @@ class World:
 class Stepping(Engine):
     """An engine that takes every step by itself, so that each token's time can be seen."""
 
-    def leap(self, now: float, until: float) -> float:  # noqa: ARG002
+    def advance_uniform_steps(self, now: float, until: float) -> float:  # noqa: ARG002
         return 0.0
 
 
@@ -72,7 +84,7 @@ def worlds() -> list[World]:
     ]
 
 
-def batch_pair(world: World, random: Random, number: int, *, stepping: bool = False) -> list[Span]:
+def batch_pair(world: World, random: Random, number: int, *, stepping: bool = False) -> list[RequestSpan]:
     """Both arms of one pair, without blur."""
     hazard, lengths = world.scenario.hazards[0], world.scenario.model.answer_tokens
     onsets: dict[str, int] = {}
@@ -99,7 +111,7 @@ def batch(
     arm: CostArm,
     *,
     stepping: bool = False,
-) -> list[Span]:
+) -> list[RequestSpan]:
     """One batch through the engine. Looping requests are over their onset only if they get that far."""
     requests = [
         SimRequest((index + 1,) * PROMPT, max_tokens=tokens, silent=tokens)
@@ -109,7 +121,7 @@ def batch(
     marks: dict[int, list[tuple[int, float]]] = {}
 
     def note(sequence: Request) -> bool:
-        if sequence.written % EVERY == 0 or sequence.written == 1:
+        if sequence.written % MARK_INTERVAL == 0 or sequence.written == 1:
             assert sequence.last_token is not None
             marks.setdefault(sequence.id, []).append((sequence.written, sequence.last_token))
         return False
@@ -128,12 +140,12 @@ def _span(
     pair: int,
     arm: CostArm,
     marks: tuple[tuple[int, float], ...],
-) -> Span:
+) -> RequestSpan:
     assert sequence.finished is not None
     reached = onset is not None and onset <= sequence.written
     # The first mark at or after the onset: within EVERY tokens of it.
     at = next((seconds for token, seconds in marks if onset is not None and token >= onset), None)
-    return Span(
+    return RequestSpan(
         id=name,
         submitted=sequence.arrived,
         start=sequence.scheduled,
@@ -152,7 +164,7 @@ def _span(
     )
 
 
-def blurred(spans: Sequence[Span], random: Random) -> list[Span]:
+def blurred(spans: Sequence[RequestSpan], random: Random) -> list[RequestSpan]:
     """The same with a batch's own speed and each request's own luck."""
     speed = {label: math.exp(random.gauss(0.0, MACHINE)) for label in {s.batch: None for s in spans}}
     result = []
@@ -164,35 +176,35 @@ def blurred(spans: Sequence[Span], random: Random) -> list[Span]:
     return result
 
 
-Estimator = Callable[[Sequence[Span]], Ratio | None]
+Estimator = Callable[[Sequence[RequestSpan]], CostRatio | None]
 
 
-def total(spans: Sequence[Span]) -> Ratio | None:
-    return healthy_slowdown(pairs(spans))
+def total(spans: Sequence[RequestSpan]) -> CostRatio | None:
+    return healthy_slowdown(complete_pairs(spans))
 
 
-def wall(spans: Sequence[Span]) -> Ratio | None:
-    return wall_clock_ratio(pairs(spans))
+def wall(spans: Sequence[RequestSpan]) -> CostRatio | None:
+    return wall_clock_ratio(complete_pairs(spans))
 
 
-def pool(world: World, random: Random, size: int) -> list[list[Span]]:
+def pool(world: World, random: Random, size: int) -> list[list[RequestSpan]]:
     """So many pairs without blur, each with requests of its own."""
     return [batch_pair(world, random, number) for number in range(size)]
 
 
-def ratios(spans: Sequence[Span]) -> dict[str, Ratio]:
+def ratios(spans: Sequence[RequestSpan]) -> dict[str, CostRatio]:
     """What the economics say of some pairs."""
     found = {"healthy slowdown": total(spans), "wall clock": wall(spans)}
     return {name: ratio for name, ratio in found.items() if ratio is not None}
 
 
-def truth(schedules: Sequence[Sequence[Span]]) -> dict[str, float]:
+def truth(schedules: Sequence[Sequence[RequestSpan]]) -> dict[str, float]:
     """The ratios over all of a pool."""
     found = ratios([span for pair in schedules for span in pair])
     return {name: ratio.value for name, ratio in found.items()}
 
 
-def experiment(schedules: Sequence[Sequence[Span]], random: Random, size: int) -> dict[str, Ratio]:
+def experiment(schedules: Sequence[Sequence[RequestSpan]], random: Random, size: int) -> dict[str, CostRatio]:
     """What one measurement of `size` pairs says, drawn from a pool and blurred."""
     spans = []
     for number in range(size):
@@ -201,7 +213,7 @@ def experiment(schedules: Sequence[Sequence[Span]], random: Random, size: int) -
     return ratios(spans)
 
 
-def row(world: str, name: str, true: float, found: Sequence[Ratio]) -> str:
+def row(world: str, name: str, true: float, found: Sequence[CostRatio]) -> str:
     errors = sorted(abs(r.value / true - 1.0) for r in found)
     excess = [abs((r.value - 1.0) / (true - 1.0) - 1.0) for r in found] if true > 1.02 else []
     covered = sum(r.lo is not None and r.hi is not None and r.lo <= true <= r.hi for r in found)
@@ -213,15 +225,17 @@ def row(world: str, name: str, true: float, found: Sequence[Ratio]) -> str:
     )
 
 
-def contrast(world: World, schedules: Sequence[Sequence[Span]]) -> str:
+def contrast(world: World, schedules: Sequence[Sequence[RequestSpan]]) -> str:
     """What the naive comparison and the source's method say of the same pool."""
     spans = [s for pair in schedules for s in pair if s.arm == CostArm.LOOPS]
     # Silent schedules tell no token's time: the onset at the loop's mean pace.
     spans = [
         replace(s, onset_at=_paced(s)) if s.onset is not None and s.onset_at is None else s for s in spans
     ]
-    met = naive(spans)
-    models = [m for batch in batches(spans).values() if (m := source_method(batch)) is not None]
+    met = naive_comparison(spans)
+    models = [
+        m for batch in group_spans_by_batch(spans).values() if (m := substitute_loops(batch)) is not None
+    ]
     ratio = math.exp(statistics.fmean(math.log(m.wall_clock / m.counterfactual) for m in models))
     said = "–" if met is None else f"{met.ratio:.3f}"
     return (
@@ -229,35 +243,37 @@ def contrast(world: World, schedules: Sequence[Sequence[Span]]) -> str:
     )
 
 
-def _paced(span: Span) -> float:
+def _paced(span: RequestSpan) -> float:
     begin = span.submitted if span.first_token is None else span.first_token
     return begin + (span.end - begin) * (span.onset or 0) / span.output_tokens
 
 
-def step_truth(world: World, spans: Sequence[Span]) -> float | None:
+def step_truth(world: World, spans: Sequence[RequestSpan]) -> float | None:
     """The engine's own step ratio in the strata that the estimate stands on.
 
     Each moment inside a loop is set against what it would have taken without the loops' tokens in the cache.
     """
     cost = world.scenario.engine.step_ms
-    observed: list[Cells] = []
-    without: list[Cells] = []
-    for found in batches(spans).values():
-        observed.append(cells(found))
-        inside = {key: Side() for key in observed[-1] if key[1]}
-        for moment in moments(found):
+    observed: list[StratumCells] = []
+    without: list[StratumCells] = []
+    for found in group_spans_by_batch(spans).values():
+        observed.append(stratum_cells(found))
+        inside = {key: StratumTotals() for key in observed[-1] if key[1]}
+        for moment in batch_intervals(found):
             writing = [
                 s
                 for s in moment.running
                 if s.healthy and s.first_token is not None and s.first_token <= moment.start
             ]
-            tokens = sum(written(s, moment.end) - written(s, moment.start) for s in writing)
+            tokens = sum(output_tokens_at(s, moment.end) - output_tokens_at(s, moment.start) for s in writing)
             if not moment.looping or tokens <= 0:
                 continue
-            loops = sum(held(s, moment.middle) for s in moment.looping) / 1000 * cost.per_1k_kv_tokens
-            everyone = sum(held(s, moment.middle) for s in moment.running) / 1000 * cost.per_1k_kv_tokens
+            loops = sum(kv_tokens_at(s, moment.middle) for s in moment.looping) / 1000 * cost.per_1k_kv_tokens
+            everyone = (
+                sum(kv_tokens_at(s, moment.middle) for s in moment.running) / 1000 * cost.per_1k_kv_tokens
+            )
             full = cost.base + cost.per_sequence * len(moment.running) + everyone
-            side = inside[stratum(moment), True]
+            side = inside[moment_stratum(moment), True]
             side.tokens += tokens
             side.seconds += moment.seconds * len(writing) * (full - loops) / full
         without.append(inside)

@@ -22,23 +22,23 @@ from pathlib import Path
 
 from benchmarks.detectors import outputs
 from benchmarks.rivals import has_repeating_tail
-from stresstest.detectors import Panel, PanelSpec
-from stresstest.detectors.base import Detector
-from stresstest.detectors.entropy import EntropyDetector
-from stresstest.detectors.flooding import FloodingDetector
-from stresstest.detectors.gibberish import GibberishDetector
-from stresstest.detectors.language import LanguageDetector
-from stresstest.detectors.loop import LoopDetector
-from stresstest.detectors.near_loop import NearLoopDetector
-from stresstest.detectors.panel import text_tokens
-from stresstest.detectors.segment import TextFeed
-from stresstest.detectors.structure import StructureDetector
+from stresstest.detectors.entropy.online import EntropyDetector
+from stresstest.detectors.entry import Detector, DetectorSpec
+from stresstest.detectors.flooding.online import FloodingDetector
+from stresstest.detectors.gibberish.online import GibberishDetector
+from stresstest.detectors.language.online import LanguageDetector
+from stresstest.detectors.loop.online import LoopDetector
+from stresstest.detectors.near_loop.online import NearLoopDetector
+from stresstest.detectors.structure.online import StructureDetector
+from stresstest.detectors.suite import DetectorSuite
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Token
 from tests.lab.grammar import StoryWriter, numbered
 
 LARGEST, COPIES = 2048, 3
 LIMIT = 12.0
-LOOKED_EVERY = 8  # as stresstest.execution.attempt
+LOOKED_EVERY = 8  # as stresstest.campaign.execution.attempt
 """µs a token: what all detectors together may cost."""
 
 _IN_VLLM = """
@@ -89,11 +89,11 @@ def cost(
     return 1e6 * best / sum(len(tokens) for _, tokens in texts)
 
 
-def alone(make: Callable[[PanelSpec], Detector]) -> Callable[[str, list[Token]], None]:
+def alone(make: Callable[[DetectorSpec], Detector]) -> Callable[[str, list[Token]], None]:
     """A detector without the others."""
 
     def watch(language: str, tokens: list[Token]) -> None:
-        detector = make(PanelSpec(language=language))
+        detector = make(DetectorSpec(language=language))
         update = detector.update
         for token in tokens:
             update(token)
@@ -102,12 +102,14 @@ def alone(make: Callable[[PanelSpec], Detector]) -> Callable[[str, list[Token]],
     return watch
 
 
-def on_feed(make: Callable[[PanelSpec, TextFeed], Detector] | None) -> Callable[[str, list[Token]], None]:
+def on_feed(
+    make: Callable[[DetectorSpec, TextSegmenter], Detector] | None,
+) -> Callable[[str, list[Token]], None]:
     """A text detector and the feed it reads; the feed alone for None."""
 
     def watch(language: str, tokens: list[Token]) -> None:
-        feed = TextFeed()
-        detector = make(PanelSpec(language=language), feed) if make else None
+        feed = TextSegmenter()
+        detector = make(DetectorSpec(language=language), feed) if make else None
         for token in tokens:
             feed.update(token)
             if detector is not None:
@@ -120,22 +122,22 @@ def on_feed(make: Callable[[PanelSpec, TextFeed], Detector] | None) -> Callable[
 
 
 def whole(language: str, tokens: list[Token]) -> None:
-    """The panel at its dearest: every token, and after every token whether there is an alarm."""
+    """The suite at its dearest: every token, and after every token whether there is an alarm."""
     _watch(language, tokens, 1)
 
 
 def as_run(language: str, tokens: list[Token]) -> None:
-    """The panel as a run uses it: every token, and after every eighth whether there is an alarm."""
+    """The suite as a run uses it: every token, and after every eighth whether there is an alarm."""
     _watch(language, tokens, LOOKED_EVERY)
 
 
 def _watch(language: str, tokens: list[Token], every: int) -> None:
-    panel = Panel(PanelSpec(language=language))
+    suite = DetectorSuite(DetectorSpec(language=language))
     for number, token in enumerate(tokens, 1):
-        panel.update(token)
-        if number % every == 0 and panel.alarm is not None:
+        suite.update(token)
+        if number % every == 0 and suite.alarm is not None:
             break
-    panel.finish("stop")
+    suite.finish("stop")
 
 
 def vllm_cost(texts: Sequence[tuple[str, list[Token]]], python: Path | None) -> tuple[str, float]:
@@ -187,7 +189,7 @@ def main() -> None:
     name, theirs = vllm_cost(texts, options.vllm_python)
     for row, micros in rows:
         print(f"{row:<44}{micros:8.2f} µs a token")
-    print(f"{'all detectors in the panel, asked every token':<44}{everything:8.2f} µs a token")
+    print(f"{'all detectors in the suite, asked every token':<44}{everything:8.2f} µs a token")
     print(f"{'all detectors, asked every 8th, as run does':<44}{running:8.2f} µs a token")
     print(f"{name:<44}{theirs:8.2f} µs a token (patterns 1..{LARGEST}, {COPIES} copies)")
     met = running <= LIMIT and everything < theirs

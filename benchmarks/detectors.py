@@ -21,11 +21,12 @@ from statistics import median
 from typing import Any
 
 from benchmarks.rivals import RIVALS, Rule
-from stresstest.detectors.base import Detector, PanelSpec
-from stresstest.detectors.flooding import FloodingDetector
-from stresstest.detectors.loop import LoopDetector
-from stresstest.detectors.near_loop import NearLoopDetector
-from stresstest.detectors.panel import settled, text_tokens
+from stresstest.detectors.entry import Detector, DetectorSpec
+from stresstest.detectors.flooding.online import FloodingDetector
+from stresstest.detectors.loop.online import LoopDetector
+from stresstest.detectors.near_loop.online import NearLoopDetector
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.verdict import resolve_symptoms
 from stresstest.model import Token
 
 LABELS = Path(__file__).parent.parent / "tests" / "labels" / "corpus_loops.jsonl"
@@ -56,14 +57,14 @@ def outputs(corpus: Path) -> Iterator[tuple[str, str]]:
 
 def ours(tokens: Sequence[Token]) -> tuple[int, int]:
     """(onset, alarm) of loop, near-loop and flooding together, (0, 0) for none."""
-    spec = PanelSpec()
+    spec = DetectorSpec()
     detectors: tuple[Detector, ...] = (LoopDetector(spec), NearLoopDetector(spec), FloodingDetector(spec))
     for token in tokens:
         for detector in detectors:
             detector.update(token)
     for detector in detectors:
         detector.finish(None)
-    symptoms = settled([symptom for detector in detectors for symptom in detector.symptoms()])
+    symptoms = resolve_symptoms([symptom for detector in detectors for symptom in detector.symptoms()])
     first = next((symptom for symptom in symptoms if symptom.confirmed), None)
     return (first.onset, first.alarm) if first else (0, 0)
 

@@ -21,19 +21,18 @@ from statistics import median
 from typing import Any
 
 from benchmarks.diagnose_worlds import World, worlds
-from stresstest.cli.demo import simulator
-from stresstest.diagnosis.forks import failing
-from stresstest.execution.eventloop import run as run_loop
+from benchmarks.pages import write_section
+from stresstest.campaign.execution.eventloop import run as run_loop
+from stresstest.campaign.progress import Progress
+from stresstest.campaign.run import run_campaign
+from stresstest.diagnosis.intervention.forks import select_failing
+from stresstest.features.demo.command import simulator
+from stresstest.features.diagnose.workflow import DiagnoseOptions, DiagnosisResult, diagnose
 from stresstest.model import RunSettings, Subject
-from stresstest.report.progress import SilentProgress
 from stresstest.store import open_store
-from stresstest.workflows.diagnose import Diagnosed, Options, diagnose
-from stresstest.workflows.run import run_campaign
 
 SEED = 7_304_411
 """Of the test. The worlds of seed 20261121 are for development: one of them changed a rule."""
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "diagnosis.md"
-_BEGIN, _END = "<!-- matrix -->\n", "<!-- /matrix -->"
 _ENOUGH = 16
 _MOST_TOKENS = 3
 _PLANES = ("system", "decoding", "context")
@@ -72,9 +71,7 @@ def main() -> None:
     tables = page(list(done.values()))
     print(tables)
     if args.write:
-        text = PAGE.read_text(encoding="utf-8")
-        before, _, rest = text.partition(_BEGIN)
-        PAGE.write_text(f"{before}{_BEGIN}\n{tables}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+        write_section("diagnosis.md", "matrix", tables)
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
@@ -114,12 +111,14 @@ def measure(world: World, *, why: bool = False) -> dict[str, Any]:
         "run_tokens": found.run_tokens,
         "arm_tokens": found.arm_tokens,
         "child_tokens": found.child_tokens,
+        "added_answers": found.added_answers,
+        "added_tokens": found.added_tokens,
         "seconds": round(time.monotonic() - started, 1),
         "error": str(done.error) if done.error else None,
     }
 
 
-def _diagnosed(world: World, base_url: str, store_file: Path, *, why: bool) -> tuple[Diagnosed, int]:
+def _diagnosed(world: World, base_url: str, store_file: Path, *, why: bool) -> tuple[DiagnosisResult, int]:
     settings = RunSettings(
         subject=Subject(world.name, world.task, world.language),
         base_url=base_url,
@@ -131,10 +130,10 @@ def _diagnosed(world: World, base_url: str, store_file: Path, *, why: bool) -> t
     )
     with open_store(str(store_file)) as store:
 
-        async def play() -> tuple[Diagnosed, int]:
-            ending = await run_campaign(settings, store, SilentProgress())
-            prompts = len(failing(ending.result.generations))
-            done = await diagnose(ending.result.run.id, store, SilentProgress(), options=Options(why=why))
+        async def play() -> tuple[DiagnosisResult, int]:
+            ending = await run_campaign(settings, store, Progress())
+            prompts = len(select_failing(ending.result.generations))
+            done = await diagnose(ending.result.run.id, store, Progress(), options=DiagnoseOptions(why=why))
             return done, prompts
 
         return run_loop(play())

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from benchmarks.language_texts import Pool, run
-from stresstest.detectors.scripts import size
+from stresstest.detectors.text.scripts import weighted_length
 
 
 def _listed(text: str) -> list[str]:
@@ -192,7 +192,7 @@ def links(native: list[str], foreign: list[str], rng: random.Random) -> Doc:
 
 def mottoes(native: list[str], foreign: list[str], rng: random.Random) -> Doc:
     """One short foreign sentence without any marks."""
-    short = [s for s in foreign if size(s) < 90] or foreign
+    short = [s for s in foreign if weighted_length(s) < 90] or foreign
     longer = (native * 2)[:12] if len(native) < 12 else native
     return _spread(longer, [rng.choice(short)], rng, rng.choice([" ", "\n\n"])), ""
 
@@ -217,10 +217,10 @@ def translations(native: list[str], foreign: list[str], rng: random.Random) -> D
     pairs = []
     rest = list(foreign)
     for one in native:
-        wide = size(one)
-        other = min(rest, key=lambda s: abs(size(s) - wide))
+        wide = weighted_length(one)
+        other = min(rest, key=lambda s: abs(weighted_length(s) - wide))
         rest.remove(other)
-        if wide + size(other) <= _PAIR and wide / 2 < size(other) < wide * 2:
+        if wide + weighted_length(other) <= _PAIR and wide / 2 < weighted_length(other) < wide * 2:
             pairs.append((one, other))
     style = rng.choice(
         ["{0}\n{1}\n", "{0}\n{1}", "{0}\n\n{1}\n", "{0} ({1})", "- {0} – {1}", "| {0} | {1} |"]

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.simulated_page import write_section
-from stresstest.cli.demo import simulator
+from benchmarks.pages import write_section
+from stresstest.features.demo.command import simulator
 from stresstest.model import Generation
 from stresstest.store import open_store
 
@@ -207,7 +207,7 @@ def main() -> None:
         """Each time anew: a long measurement that is stopped leaves the page of what it has done."""
         print(suffered[-1], flush=True)
         if options.write:
-            write_section("kills", page(expected, suffered, time.monotonic() - began))
+            write_section("simulated.md", "kills", page(expected, suffered, time.monotonic() - began))
 
     expected, suffered = measure(options.moments, options.seed, told)
     print(page(expected, suffered, time.monotonic() - began))

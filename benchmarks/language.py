@@ -25,15 +25,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.function_words import words_of
-from stresstest.detectors.gibberish import GibberishDetector
-from stresstest.detectors.infer import infer_language
-from stresstest.detectors.langid import glance, judge
-from stresstest.detectors.language import LanguageDetector
-from stresstest.detectors.panel import text_tokens
-from stresstest.detectors.scripts import size
-from stresstest.detectors.segment import TextFeed
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.gibberish.online import GibberishDetector
+from stresstest.detectors.identification.identify import (
+    detect_foreign_text,
+    infer_language,
+    prefilter_language,
+)
+from stresstest.detectors.language.online import LanguageDetector
+from stresstest.detectors.languages.function_words import extract_words
+from stresstest.detectors.text.scripts import weighted_length
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Symptom
 
 READ_AGAIN = Path(__file__).parent.parent / "tests" / "labels" / "corpus_language.jsonl"
@@ -69,8 +72,8 @@ def digest(text: str) -> str:
 
 def found_in(text: str, language: str) -> list[Symptom]:
     """Confirmed drift and gibberish of one answer."""
-    feed = TextFeed()
-    spec = PanelSpec(language=language)
+    feed = TextSegmenter()
+    spec = DetectorSpec(language=language)
     detectors = (LanguageDetector(spec, feed), GibberishDetector(spec, feed))
     for token in text_tokens(text):
         feed.update(token)
@@ -85,9 +88,9 @@ def passes(text: str, language: str) -> bool:
     """Whether no line of five or more words is in another language, by our identification."""
     for raw in text.split("\n"):
         line = raw.strip()
-        if len(words_of(line)) < LINE_WORDS and size(line) - len(line) < DENSE_LINE:
+        if len(extract_words(line)) < LINE_WORDS and weighted_length(line) - len(line) < DENSE_LINE:
             continue
-        if not glance(line, language) and judge(line, language).foreign:
+        if not prefilter_language(line, language) and detect_foreign_text(line, language).foreign:
             return False
     return True
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.language import digest
-from stresstest.detectors.scripts import size
-from stresstest.detectors.segment import Span, TextFeed
+from stresstest.detectors.text.scripts import weighted_length
+from stresstest.detectors.text.segments import TextSegmenter, TextSpan
 from stresstest.model import Token
 
 LEAST, MOST = 25, 500
@@ -46,7 +46,7 @@ def sentences(texts: Iterable[str]) -> list[str]:
         for span in _spans(text):
             one = span.text
             plain = one[0].isalpha() and one[-1] in _STOPS and _MARKS.isdisjoint(one)
-            if plain and LEAST <= size(one) <= MOST:
+            if plain and LEAST <= weighted_length(one) <= MOST:
                 found.append(one)
     return found
 
@@ -74,11 +74,11 @@ def real_sentences(
 
 def simulated_sentences(number: int, seed: str) -> dict[str, list[str]]:
     """Sentences of the simulator's grammars."""
-    from stresstest.simulation.engine.writing.composer import Composer
+    from stresstest.simulation.engine.writing.composer import SentenceComposer
 
     made = {}
     for language in GRAMMARS:
-        composer = Composer(language, random.Random(f"{seed} {language}"))
+        composer = SentenceComposer(language, random.Random(f"{seed} {language}"))
         made[language] = [composer.sentence(_REGISTERS[i % 2]) for i in range(number)]
     return made
 
@@ -165,17 +165,17 @@ def whole(texts: Pool, wanted: str, other: str, rng: random.Random) -> Planted:
 
 def single(texts: Pool, pool: Pool, wanted: str, other: str, rng: random.Random) -> Planted:
     """A short answer in which one sentence, not the first, stands in `other`."""
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     while len(spans) < SHORT:
         text = rng.choice(texts[wanted])
         spans = _spans(text)
     span = rng.choice(spans[1:])
-    said = rng.choice([one for one in pool[other] if size(one) <= LINE])
+    said = rng.choice([one for one in pool[other] if weighted_length(one) <= LINE])
     return _cut_at(text[: span.start] + said + text[span.end :], span.start)
 
 
-def _spans(text: str) -> list[Span]:
-    feed = TextFeed()
+def _spans(text: str) -> list[TextSpan]:
+    feed = TextSegmenter()
     feed.update(Token(text))
     feed.close()
     return feed.sentences
@@ -189,7 +189,7 @@ def _cut_at(text: str, at: int) -> Planted:
 
 def _complete(text: str) -> str:
     """An answer up to its last whole sentence or line."""
-    feed = TextFeed()
+    feed = TextSegmenter()
     feed.update(Token(text))
     ends = [span.end for span in feed.sentences]
     return text[: ends[-1]].strip() if ends else text.strip()

@@ -17,13 +17,12 @@ from functools import partial
 
 from rich.console import Console, Group
 
-from stresstest.execution.events import Advanced, Started
-from stresstest.report.board import Board
-from stresstest.report.board_view import board_lines
-from stresstest.report.glyphs import BLOCKS
-from stresstest.report.live import REFRESH_HZ
-from stresstest.report.provisional import Provisional
-from tests.terminal_scenes import SETTINGS, live
+from stresstest.campaign.execution.events import GenerationAdvanced, GenerationStarted
+from stresstest.render.glyphs import BLOCK_GLYPHS
+from stresstest.render.live.draw import live_view_lines
+from stresstest.render.live.live_state import LiveState
+from stresstest.render.live.view import REFRESH_HZ, ProvisionalThreshold
+from tests.support.terminal_scenes import SETTINGS, live
 
 EVENT_TOKENS = 16
 _DRAWS, _EVENTS, _REPEATS = 100, 50_000, 3
@@ -40,36 +39,36 @@ def cpu_seconds(work: Callable[[], None], times: int) -> float:
     return min(rounds)
 
 
-def drawer(board: Board, sample: Provisional) -> Callable[[], None]:
+def drawer(board: LiveState, sample: ProvisionalThreshold) -> Callable[[], None]:
     """Draws the view once, as Rich's thread does, onto a terminal that goes nowhere."""
     console = Console(file=io.StringIO(), force_terminal=True, width=120, height=40)
 
     def draw() -> None:
-        picture = board.picture()
-        sample.grow(picture.certifying)
-        lines = board_lines(picture, (sample.rigor, sample.threshold()), 120, 40, BLOCKS)
+        picture = board.snapshot()
+        sample.update(picture.certifying)
+        lines = live_view_lines(picture, (sample.rigor, sample.threshold()), 120, 40, BLOCK_GLYPHS)
         console.print(Group(*lines))
 
     return draw
 
 
-def advancer(board: Board) -> Callable[[], None]:
+def advancer(board: LiveState) -> Callable[[], None]:
     """Sends one event of 16 more tokens."""
-    board.event(Started("certify/4/299", 0.0))
+    board.event(GenerationStarted("certify/4/299", 0.0))
     tokens = 0
 
     def advance() -> None:
         nonlocal tokens
         tokens += EVENT_TOKENS
-        board.event(Advanced("certify/4/299", tokens))
+        board.event(GenerationAdvanced("certify/4/299", tokens))
 
     return advance
 
 
-def judge(board: Board) -> None:
+def judge(board: LiveState) -> None:
     """The provisional limit over the whole sample, as after one more answer."""
-    sample = Provisional(SETTINGS)
-    sample.grow(board.picture().certifying)
+    sample = ProvisionalThreshold(SETTINGS)
+    sample.update(board.snapshot().certifying)
     sample.threshold()
 
 

@@ -4,7 +4,7 @@
 
 Hosts are the outputs of the corpus that carry no label and the answers of its `language` folder labelled
 good, several of one language joined; every language equally often. The failure begins 120 to 500 words into a
-host. The whole panel judges, told the language. Found is a confirmed symptom that begins in the failure, or
+host. The whole suite judges, told the language. Found is a confirmed symptom that begins in the failure, or
 at most `EARLY` words before it; one that begins earlier is counted as a false alarm on the host.
 """
 
@@ -25,10 +25,12 @@ from benchmarks import planting
 from benchmarks.detectors import LABELS, outputs
 from benchmarks.language import answers, digest, read_again
 from benchmarks.planting import Host, Plant, Planted, Source, Speech
-from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.panel import WARNED_BEFORE, judge_tokens, text_tokens
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import detect_tokens
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.verdict import WARNING_LOOKBACK
 
-EARLY = WARNED_BEFORE
+EARLY = WARNING_LOOKBACK
 """Words before the failure at which a symptom still counts as having found it."""
 NEAR = 5
 """Words within which an onset is counted as right."""
@@ -181,7 +183,7 @@ def measure(cell: Cell, planted: Planted) -> None:
     tokens = text_tokens(planted.text)
     starts = list(accumulate((len(token.text) for token in tokens), initial=0))
     truth = bisect_right(starts, planted.first)
-    verdict = judge_tokens(tokens, PanelSpec(language=planted.language), planted.finish_reason)
+    verdict = detect_tokens(tokens, DetectorSpec(language=planted.language), planted.finish_reason)
     cell.planted += 1
     tally = cell.languages[planted.language]
     tally[1] += 1
@@ -229,8 +231,8 @@ HEAD = """
 From `python -m benchmarks.planted --corpus PATH --write docs/detectors.md`: healthy texts in 15 languages (in
 English the corpus's unlabelled outputs; else answers of its `language` folder labelled good, joined) with a
 failure planted 120 to 500 words into them (1,300 where it is longer than that), every language in turn where
-the kind can stand. The whole panel judges, told the language. *Found* is a confirmed symptom of any kind that
-begins in the failure or at most 64 words before it (so far the panel dates an onset back); *false before it*,
+the kind can stand. The whole suite judges, told the language. *Found* is a confirmed symptom of any kind that
+begins in the failure or at most 64 words before it (so far the suite dates an onset back); *false before it*,
 one that begins earlier. Words are the pieces of `text_tokens`: characters in Chinese, Japanese and Korean.
 Edited passages are repeated for 800 words; in each copy a share of the words is changed, left out or followed
 by another.
@@ -244,8 +246,9 @@ TAIL = """
 - *Two templates in turn*: a slot that is filled anew each time is what contracts, recipes and counting songs
   have too, so templates need 1,024 words.
 - *Words as often as used*: every word is a word and as frequent as it should be; only their order is wrong,
-  which takes a language model to see. *Invented among function words*: the same for languages whose function
-  words are few (Arabic, Russian, Turkish, Vietnamese).
+  which takes a language model to see. *Invented among function words*: in English, French and Italian lists
+  of word forms tell; elsewhere only a lack of function words does, which says little where a language has
+  few of them (Arabic, Russian, Turkish, Vietnamese).
 - *Fragments of words* in Russian and Arabic: to letter statistics, rare words of healthy prose look the same.
 - *Signs and letters*: nothing here tells them from code, formulas and keys.
 - *Truncation* is called only where the text closes its other sentences with a full stop; many hosts are

@@ -26,7 +26,6 @@ from itertools import permutations
 from pathlib import Path
 from statistics import median
 
-from benchmarks.calibrate_page import table
 from benchmarks.detectors import outputs
 from benchmarks.foreign_matter import KINDS, healthy
 from benchmarks.language import answers, percent, read_again
@@ -42,11 +41,12 @@ from benchmarks.language_texts import (
     single,
     whole,
 )
-from stresstest.detectors.base import PanelSpec
-from stresstest.detectors.infer import infer_language
-from stresstest.detectors.language import LanguageDetector
-from stresstest.detectors.panel import text_tokens
-from stresstest.detectors.segment import TextFeed
+from benchmarks.pages import table
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.identification.identify import infer_language
+from stresstest.detectors.language.online import LanguageDetector
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Symptom
 
 NEAR = 2
@@ -93,10 +93,10 @@ class Found:
 HEAD = ["texts", "found", "at the sentence", "earlier", "later", "missed", "alarm in sentence (median)"]
 
 
-def watch(text: str, language: str, prompt: str = "") -> tuple[list[Symptom], TextFeed]:
+def watch(text: str, language: str, prompt: str = "") -> tuple[list[Symptom], TextSegmenter]:
     """Confirmed drifts of a text, as they are found online."""
-    feed = TextFeed()
-    detector = LanguageDetector(PanelSpec(language=language, prompt_text=prompt), feed)
+    feed = TextSegmenter()
+    detector = LanguageDetector(DetectorSpec(language=language, prompt_text=prompt), feed)
     for token in text_tokens(text):
         feed.update(token)
         detector.update(token)

@@ -1,7 +1,7 @@
 """Failures of known kinds, planted into healthy text at a known place. See :mod:`benchmarks.planted`.
 
 A plant takes a host, a place in it and a random source; what it writes replaces the rest of the host, or is
-followed by it where the failure passes. Words are the `pieces` of the panel.
+followed by it where the failure passes. Words are the `split_pieces` of the suite.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stresstest.detectors.panel import pieces
+from stresstest.detectors.text.tokens import split_pieces
 
 DENSE = frozenset({"zh", "ja"})
 """Languages without blanks between words."""
@@ -46,7 +46,7 @@ class Host:
     @cached_property
     def pieces(self) -> list[str]:
         """Its words, as they stand."""
-        return pieces(self.text)
+        return split_pieces(self.text)
 
 
 class Speech:

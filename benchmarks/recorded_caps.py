@@ -2,7 +2,7 @@
 
 A world draws, for each answer, where it would fail (exponential), where it would end by itself (lognormal),
 how long a failure goes unseen (uniform) and, for some of the answers, a cap of their own anywhere in the
-text. What `scan` sees of it is an observation as `stresstest.workflows.scan_judge` makes it; the rule before
+text. What `scan` sees of it is an observation as `stresstest.scanning.detect_chunk` makes it; the rule before
 (every capped answer in doubt) stands beside it. The truth is q(T) of the same world without caps.
 
     python benchmarks/recorded_caps.py [--samples 1000]
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stresstest.detectors.screen import OPEN_TAIL
+from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.model import RIGORS, Observation
-from stresstest.threshold import certify
+from stresstest.statistics import certify
 
 SIZE = 400
 """Answers of a sample."""

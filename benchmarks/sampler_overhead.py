@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stresstest.store.gpus import _body
-from stresstest.telemetry.nvml import NvmlSampler, look
+from stresstest.store.generations import gpu_body
+from stresstest.telemetry.gpu.nvml_sampler import NvmlSampler, probe_gpus
 from tests.nvml.standin import ROOT, build
 
 FIELDS = {
@@ -80,13 +80,13 @@ async def measure(seconds: float, interval: float | None) -> dict[str, float]:
     }
     if sampler is not None:
         await sampler.stop()
-        found["bytes"] = sum(len(_body(s)) for s in sampler.samples) / max(1, len(sampler.samples))
+        found["bytes"] = sum(len(gpu_body(s)) for s in sampler.samples) / max(1, len(sampler.samples))
     return found
 
 
 def cost_of_reading(times: int) -> float:
     """Milliseconds of one reading of all GPUs, the cheapest of `times`."""
-    from stresstest.telemetry.nvml_reader import NvmlReader
+    from stresstest.telemetry.gpu.nvml_reader import NvmlReader
 
     reader = NvmlReader()
     found = []
@@ -136,7 +136,7 @@ def main() -> None:
         child(options.seconds)
         return
     arguments = ["--child", "--seconds", str(options.seconds)]
-    found = look()
+    found = probe_gpus()
     if found.devices and not options.standin:
         names = ", ".join(f"{d.gpu}: {d.name}" for d in found.devices)
         print(f"driver {found.driver}, {names}")

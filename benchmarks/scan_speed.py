@@ -1,4 +1,4 @@
-"""How fast `scan` is: MB of response text a second and core, beside the panel alone and Gopher's rules.
+"""How fast `scan` is: MB of response text a second and core, beside the suite alone and Gopher's rules.
 
 Same outputs, one run, CPU time of this process; the cheapest of several rounds counts, since other load on
 the machine only ever adds. Gopher's rules twice: in datatrove's shape with words split at white space, and
@@ -27,11 +27,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stresstest.detectors import PanelSpec, judge_text, warm_up
-from stresstest.detectors.recorded import Recorded, judge_many
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.identification.identify import warm_up
+from stresstest.detectors.screening.recorded import RecordedText, detect_many
+from stresstest.detectors.suite import detect_text
 from stresstest.model import Verdict
-from stresstest.records import Mapped, chunks, records
-from stresstest.workflows.scan_judge import Group, Job, judge_chunk, languages_of
+from stresstest.records import FieldMapping, parse_line, read_chunks
+from stresstest.scanning.detect_chunk import GroupKey, ScanJob, detect_chunk, infer_languages, parse_chunk
 
 MB = 1e6
 _TOP = {2: 0.20, 3: 0.18, 4: 0.16}
@@ -171,22 +173,22 @@ def datatrove(python: str, texts: Sequence[str]) -> float:
 def corpus_texts(files: Sequence[Path]) -> list[str]:
     found = []
     for file in files:
-        for chunk in chunks(str(file)):
+        for chunk in read_chunks(str(file)):
             for line, raw in chunk.items:
-                found += [record.text for record in records(raw, chunk.source, line, Mapped())]
+                found += [record.text for record in parse_line(raw, chunk.source, line, FieldMapping())]
     return found
 
 
 def worked(files: Sequence[Path], every: int) -> int:
     """Answers that a worker judges: lines unpacked, mapped, judged and placed, in their groups' languages."""
-    job, known = Job(keys=("model",)), dict[Group, str]()
+    job, known = ScanJob(keys=("model",)), dict[GroupKey, str]()
     found = 0
     for file in files:
-        for n, chunk in enumerate(chunks(str(file))):
-            part = replace(chunk, items=chunk.items[::every])
+        for n, chunk in enumerate(read_chunks(str(file))):
+            part = parse_chunk(replace(chunk, items=chunk.items[::every]), job)
             if n == 0:
-                known = {**languages_of(part, job, known), **known}
-            found += len(judge_chunk(part, job, known).judged)
+                known = {**infer_languages(part.records, job, known), **known}
+            found += len(detect_chunk(part, job, known).judged)
     return found
 
 
@@ -211,7 +213,7 @@ def scanned(file: Path, workers: int, *options: str) -> Family:
 def repeated(files: Sequence[Path], megabytes: int, folder: Path) -> Path:
     """The corpus again and again in one file, every id its own."""
     target = folder / f"{megabytes}.jsonl"
-    rows = [raw for file in files for chunk in chunks(str(file)) for _, raw in chunk.items]
+    rows = [raw for file in files for chunk in read_chunks(str(file)) for _, raw in chunk.items]
     written = n = 0
     with target.open("wb") as out:
         while written < megabytes * MB:
@@ -237,17 +239,17 @@ def main() -> None:
     files = sorted(options.corpus.glob("*.jsonl.gz"))
     every = options.every
     texts = corpus_texts(files)[::every]
-    spec = PanelSpec(language="en")
+    spec = DetectorSpec(language="en")
     warm_up("en")
 
     def ours(texts: Sequence[str]) -> list[Verdict]:
-        return judge_many([Recorded(text, spec) for text in texts])
+        return detect_many([RecordedText(text, spec) for text in texts])
 
     flagged = [verdict.degenerate for verdict in ours(texts)]
     gc.collect()
     gc.freeze()  # as a worker of scan does: the texts themselves are none of its garbage
     healthy = [text for text, bad in zip(texts, flagged, strict=True) if not bad]
-    scan = speed("scan: screen and panel, all detectors", ours, texts, options.rounds)
+    scan = speed("scan: screen and suite, all detectors", ours, texts, options.rounds)
     speed("the same, outputs without a symptom", ours, healthy, options.rounds)
     speed(
         "a worker of scan: records to verdicts", lambda _: worked(files, options.every), texts, options.rounds
@@ -257,7 +259,7 @@ def main() -> None:
     if options.datatrove:
         theirs = datatrove(options.datatrove, texts)
         print(f"scan ÷ datatrove: {scan / theirs:.1f}")
-    speed("the panel alone", lambda t: [judge_text(text, spec) for text in t], texts[::20], 1)
+    speed("the suite alone", lambda t: [detect_text(text, spec) for text in t], texts[::20], 1)
     print(f"{sum(flagged)} of {len(texts)} outputs degenerate")
     if options.big:
         with tempfile.TemporaryDirectory() as folder:

@@ -19,10 +19,10 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import cast
 
-from stresstest.execution.eventloop import run
-from stresstest.simulation.engine.scenario import EngineSpec
-from stresstest.simulation.engine.scenariofile import load_scenario
-from stresstest.simulation.server.start import start
+from stresstest.campaign.execution.eventloop import run
+from stresstest.simulation.engine.scenario.file import load_scenario
+from stresstest.simulation.engine.scenario.spec import EngineSpec
+from stresstest.simulation.server.start import serve_scenario
 from stresstest.tasks import load_task
 
 
@@ -109,7 +109,7 @@ async def measure(streams: int, logprobs: int, seconds: float, warm_up: float) -
     )
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    async with start(replace(healthy, engine=engine), speed=0) as running:
+    async with serve_scenario(replace(healthy, engine=engine), speed=0) as running:
         port = int(running.base_url.rsplit(":", 1)[1].split("/")[0])
         reader = context.Process(target=read, args=(port, streams, logprobs, seconds, warm_up, theirs))
         reader.start()

@@ -12,8 +12,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from benchmarks.calibrate_page import table
-from benchmarks.simulated_page import write_section
+from benchmarks.pages import table, write_section
 from tests.simulation.campaigns import Campaign, Truth, truths
 from tests.simulation.source_case import CONSTRAINED, ROWS, Row, asked_units
 
@@ -93,7 +92,7 @@ def main() -> None:
     )
     print(text)
     if options.write:
-        write_section("source", text)
+        write_section("simulated.md", "source", text)
     sys.exit(1 if system else 0)
 
 

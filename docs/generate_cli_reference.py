@@ -18,13 +18,20 @@ COMMANDS = (
     ("plan",),
     ("recommend",),
     ("scan",),
+    ("guard",),
     ("check",),
     ("cost",),
     ("report",),
+    ("export",),
+    ("export", "dpo"),
+    ("export", "kto"),
+    ("export", "generations"),
+    ("export", "runs"),
     ("runs",),
     ("runs", "list"),
     ("runs", "show"),
     ("runs", "delete"),
+    ("init",),
     ("doctor",),
     ("sim",),
     ("demo",),
@@ -33,7 +40,7 @@ COMMANDS = (
 
 _PROGRAM = """
 import contextlib, io, json, sys
-from stresstest.cli.main import main
+from stresstest.cli.app import main
 
 def shown(command):
     sys.argv, out = ["stresstest", *command, "--help"], io.StringIO()

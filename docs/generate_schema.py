@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from stresstest.config_project import schema
+from stresstest.config.project import schema
 
 TARGET = Path(__file__).parent / "stresstest.schema.json"
 

@@ -1,5 +1,5 @@
 """``python -m stresstest``."""
 
-from stresstest.cli.main import main
+from stresstest.cli.app import main
 
 main()

@@ -1,7 +1,7 @@
-"""One clock for arrivals, samples and windows: monotonic, anchored once to Unix time.
+"""The clock of arrivals, samples and windows: monotonic, anchored to Unix time at import.
 
-Differences are never disturbed by a stepped wall clock, and values of two processes
-(a run and its resume) still lie on one axis.
+A change of the wall clock does not affect differences, and timestamps of two processes
+(a run and its resume) are comparable.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _ANCHOR = time.time() - time.monotonic()
 
 
 def now() -> float:
-    """Seconds since the Unix epoch on a monotonic axis."""
+    """Seconds since the Unix epoch, monotonic within the process."""
     return _ANCHOR + time.monotonic()
 
 
 def new_id() -> str:
-    """A name for what is stored: sorts by time, reads aloud: 20261121-173000-4f2a."""
+    """A new identifier that sorts by time (UTC), such as 20261121-173000-4f2a."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"

@@ -1,11 +1,11 @@
-"""The one tree of errors. Each carries the sentence a user sees and the exit code.
+"""The exception hierarchy. Each error carries the message shown to the user and the exit code.
 
 StresstestError                1  internal
 ├── UsageError                 2  bad option, file, task or key
 ├── EndpointError              3  unreachable, unauthorised, unknown model, unusable
-├── StoreError                 1  database damaged, newer than this program, locked
+├── StoreError                 2  database damaged, newer than this program, locked, not writable
 ├── InconclusiveError          4  too few data
-└── InterruptedEarlyError    130  stopped before there was anything to keep
+└── InterruptedEarlyError    130  interrupted before anything was measured
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
+    """Exit codes of the command line. REGRESSION: a regression or an exceeded budget."""
+
     DONE = 0
     INTERNAL = 1
     USAGE = 2
@@ -24,7 +26,7 @@ class ExitCode(IntEnum):
 
 
 class StresstestError(Exception):
-    """Base of all errors meant for a user. ``str(error)`` is the sentence, ``hint`` what to do."""
+    """Base of all errors shown to the user. ``str(error)`` is the message, ``hint`` suggests a remedy."""
 
     exit_code: ExitCode = ExitCode.INTERNAL
 
@@ -34,7 +36,7 @@ class StresstestError(Exception):
 
 
 class UsageError(StresstestError):
-    """The request itself is wrong: option, file, task, key."""
+    """Invalid input: an option, a file, a task or a key."""
 
     exit_code = ExitCode.USAGE
 
@@ -46,18 +48,18 @@ class EndpointError(StresstestError):
 
 
 class StoreError(StresstestError):
-    """The store cannot be opened, read or written."""
+    """The store that was named cannot be opened, read or written."""
 
-    exit_code = ExitCode.INTERNAL
+    exit_code = ExitCode.USAGE
 
 
 class InconclusiveError(StresstestError):
-    """Too few data to answer."""
+    """Too little data for a conclusion."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
 
 class InterruptedEarlyError(StresstestError):
-    """Ctrl-C before the first generation: there is nothing to keep."""
+    """Ctrl-C before the first generation, so that nothing was saved."""
 
     exit_code = ExitCode.INTERRUPTED

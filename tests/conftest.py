@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A slow or busy machine is no finding.
-settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from tests.support.forking import stop_server
+from tests.support.snapshots import Snapshot, page_of
+
+# A slow or busy machine is no finding. Every run draws other examples, HYPOTHESIS_EXAMPLES=1000 more of them;
+# with CI set, as by .ci/run, every run draws the same.
+settings.register_profile(
+    "untimed",
+    settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "100")),
+)
 settings.load_profile("untimed")
 
+TESTS = Path(__file__).parent
 LONGEST = (
-    "test_faults_run.py",
-    "test_workflow_run.py",
-    "test_workflow_resume.py",
-    "test_workflow_diagnose.py",
-    "test_cli_demo.py",
-    "test_recorded.py",
-    "test_scan.py",
-    "test_campaign_coverage.py",
-    "test_workflow_gpu.py",
+    "unit/campaign/test_faults.py",
+    "unit/campaign/test_run.py",
+    "unit/campaign/test_resume.py",
+    "unit/features/diagnose/test_workflow.py",
+    "unit/features/demo/test_command.py",
+    "e2e/test_recorded.py",
+    "unit/scanning/test_scan.py",
+    "unit/statistics/test_campaign_coverage.py",
+    "unit/campaign/test_gpu.py",
 )
 """The longest last would leave one worker with it while the others are done."""
 
@@ -29,11 +41,17 @@ LONGEST = (
 def pytest_configure() -> None:
     """Tests start many processes: where bytecode may not be written, each would compile the package anew."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    gc.set_threshold(50_000, 20, 20)  # of what a collection imports nothing is garbage
+    os.environ["COLUMNS"] = "80"  # snapshots do not depend on the terminal that the tests run in
+    missing = [name for name in LONGEST if not (TESTS / name).is_file()]
+    if missing:
+        raise pytest.UsageError(f"tests/conftest.py lists files that do not exist: {', '.join(missing)}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, everything else in its order."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    rank = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(LONGEST)))
 
 
 @pytest.hookimpl(trylast=True)
@@ -42,3 +60,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_sessionfinish() -> None:
+    """What this process started to fork commands from ends with it."""
+    stop_server()
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Snapshot:
+    """Compares what the test shows with tests/data/snapshots; the test's own folder is replaced."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    replaced = [(str(folder), "<folder>")] if folder else []
+    return Snapshot(page_of(request.path), request.node.name, replaced)

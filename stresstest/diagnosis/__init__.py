@@ -1,6 +1,6 @@
-"""Which plane a failure lives on: by evidence, worded as the suspicion it is. Pure."""
+"""Determines the plane of failures, from evidence or by intervention. Pure."""
 
-from stresstest.diagnosis.evidence import annotate
-from stresstest.diagnosis.planes import plane_verdict, suspect
+from stresstest.diagnosis.evidence.server import annotate_planes
+from stresstest.diagnosis.planes import assign_suspected_plane, plane_verdict
 
-__all__ = ["annotate", "plane_verdict", "suspect"]
+__all__ = ["annotate_planes", "assign_suspected_plane", "plane_verdict"]

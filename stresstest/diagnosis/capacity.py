@@ -1,6 +1,6 @@
-"""What a server's memory means for long outputs: why it would not start, and what one loop takes of it.
+"""Explains KV cache shortages at server start, and computes how many long requests a KV cache holds.
 
-Arithmetic over a startup log's numbers; nothing here is measured.
+All numbers are computed from those of a startup log; nothing is measured.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from dataclasses import dataclass
 from math import floor
 
 LENGTH_MARGIN = 0.05
-"""Share taken off vLLM's estimated maximum length: it is computed to the last block."""
+"""Safety margin subtracted from vLLM's estimated maximum length, which is exact to the block."""
 _STEP = 256
 _LEAST_UTILIZATION, _MOST_UTILIZATION = 0.9, 0.97
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One way to make a server start: the flag, and the arithmetic behind it."""
+class StartOption:
+    """One way to make a server start. because: the arithmetic behind the flag."""
 
     flag: str
     because: str
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """Why a server did not start, as cause and effect, and the options computed from it.
+class FailureChain:
+    """Why a server did not start, as a sequence of sentences, and the options to fix it.
 
-    kib_per_token: KV cache of one token. missing_gib: what the length needs beyond what is there.
+    kib_per_token: KV cache per token. missing_gib: memory needed for the length beyond what is available.
     """
 
     sentences: tuple[str, ...]
-    options: tuple[Option, ...]
+    options: tuple[StartOption, ...]
     kib_per_token: float | None = None
     missing_gib: float | None = None
 
 
-def explain_shortage(
+def explain_kv_shortage(
     *,
     max_model_len: int | None,
     needed_gib: float | None,
@@ -45,13 +45,14 @@ def explain_shortage(
     utilization: float | None,
     total_gib: float | None,
     kv_cache_dtype: str | None = None,
-) -> Chain:
-    """The causal chain of "KV cache is needed, which is larger than the available KV cache memory".
+) -> FailureChain:
+    """Explain vLLM's error "KV cache is needed, which is larger than the available KV cache memory".
 
-    All sizes in GiB, lengths in tokens, None where the log does not say. total_gib: the device's memory.
+    Sizes in GiB, lengths in tokens, None if not in the log. utilization: gpu-memory-utilization, 0-1.
+    estimated: vLLM's estimate of the maximum length. total_gib: the device's memory.
     """
     sentences: list[str] = []
-    options: list[Option] = []
+    options: list[StartOption] = []
     share = utilization or _LEAST_UTILIZATION
     if total_gib is not None:
         sentences.append(
@@ -83,7 +84,7 @@ def explain_shortage(
         safe = max(1, floor(longest * (1 - LENGTH_MARGIN)))
         safe = safe // _STEP * _STEP if safe >= 2 * _STEP else safe
         options.append(
-            Option(
+            StartOption(
                 f"--max-model-len {safe}",
                 f"{longest:,} tokens would just fit; {LENGTH_MARGIN:.0%} less and rounded down",
             )
@@ -94,42 +95,42 @@ def explain_shortage(
         if not (kv_cache_dtype or "auto").startswith("fp8"):
             fits = "fits" if needed_gib / 2 <= available_gib else "still does not fit"
             options.append(
-                Option(
+                StartOption(
                     "--kv-cache-dtype fp8",
                     f"halves the need to {needed_gib / 2:.2f} GiB: {fits}; check the answers",
                 )
             )
         if weights_gib is not None:
             options.append(
-                Option(
+                StartOption(
                     "a smaller quantization",
                     f"weights of {max(0.0, weights_gib - missing):.2f} GiB at most, not {weights_gib:.2f}",
                 )
             )
     options.append(
-        Option(
+        StartOption(
             "--max-num-seqs 16",
             "fewer sequences take less for activations and CUDA graphs; how much is not in the log",
         )
     )
-    return Chain(tuple(sentences), tuple(options), per_token, missing)
+    return FailureChain(tuple(sentences), tuple(options), per_token, missing)
 
 
-def _more_memory(missing: float, share: float, total_gib: float | None) -> list[Option]:
+def _more_memory(missing: float, share: float, total_gib: float | None) -> list[StartOption]:
     if total_gib is None:
         what = f"{missing:.2f} GiB ÷ the GPU's memory in GiB, added to {share:g}"
-        return [Option("--gpu-memory-utilization", what)]
+        return [StartOption("--gpu-memory-utilization", what)]
     wanted = share + missing / total_gib
     if wanted > _MOST_UTILIZATION:
         return [
-            Option(
+            StartOption(
                 f"--gpu-memory-utilization {_MOST_UTILIZATION}",
                 f"is not enough: {share:g} + {missing:.2f} ÷ {total_gib:.2f} GiB = {wanted:.2f}",
             )
         ]
-    # Rounded up: a hundredth too little does not start.
+    # Rounded up, because the server would not start with any less.
     return [
-        Option(
+        StartOption(
             f"--gpu-memory-utilization {floor(wanted * 100 + 1) / 100:.2f}",
             f"{share:g} + {missing:.2f} ÷ {total_gib:.2f} GiB = {wanted:.3f}, if nothing else uses the GPU",
         )
@@ -137,11 +138,12 @@ def _more_memory(missing: float, share: float, total_gib: float | None) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
-    """How many requests a KV cache holds. Tokens; shares 0-1.
+class KvCapacity:
+    """How many requests a KV cache holds. Sizes in tokens, shares 0-1.
 
-    at_safe: requests of `prompt + safe` tokens at once (also bounded by max_num_seqs when known).
-    loop_tokens: what one request takes that loops to the end of its context. loop_share: of the cache.
+    safe: safe max_tokens. at_safe, at_full_length: concurrent requests of `prompt + safe` tokens and of the
+    full context length (limited by max_num_seqs if known). loop_tokens: held by one request that loops to the
+    end of its context; loop_share: as a share of the cache.
     """
 
     kv_cache_tokens: int
@@ -153,22 +155,22 @@ class Capacity:
     loop_share: float | None
 
 
-def capacity(
+def kv_capacity(
     kv_cache_tokens: int,
     max_model_len: int | None,
     safe: int | None,
     *,
     prompt_tokens: int,
     max_num_seqs: int | None = None,
-) -> Capacity:
-    """Requests that fit at the safe max_tokens, and what one loop takes instead."""
+) -> KvCapacity:
+    """The concurrent requests that fit at the safe max_tokens, and the tokens that one loop holds."""
 
     def fitting(length: int) -> int:
         held = kv_cache_tokens // max(1, length)
         return min(held, max_num_seqs) if max_num_seqs else held
 
     loop = min(max_model_len, kv_cache_tokens) if max_model_len else None
-    return Capacity(
+    return KvCapacity(
         kv_cache_tokens=kv_cache_tokens,
         prompt_tokens=prompt_tokens,
         safe=safe,

@@ -1,7 +1,7 @@
-"""A run's verdict once a diagnosis has tested it: what was shown takes the place of what was suspected. Pure.
+"""Applies a diagnosis to a run's verdict: confirmed planes replace suspected ones. Pure.
 
-The diagnosis is the run's own, or that of the run whose diagnosis began this one (its links name the run in
-which each failure was seen). Service failures found first stay as observed: they are facts.
+The diagnosis belongs to the run itself, or to the run whose diagnosis started this one (its links name the
+run with each failure). Service failures remain `observed`, because they need no confirmation.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stresstest.diagnosis.wording import decoding_words, split_sentence
+from stresstest.diagnosis.intervention.wording import describe_decoding, split_sentence
 from stresstest.model import (
+    NEXT_FAILURE_RIGOR,
+    RIGORS,
     ArmResult,
     Basis,
+    CauseLink,
     Diagnosis,
     Evidence,
-    Generation,
-    Link,
+    GenerationRecord,
     Plane,
     PlaneVerdict,
     Run,
@@ -25,44 +27,46 @@ from stresstest.model import (
 _SOURCE = "diagnosis"
 
 
-def examined(found: Diagnosis, run_id: str) -> bool:
-    """Whether a diagnosis says anything of this run: a link of its own, or the limit under what cleared."""
+def covers_run(found: Diagnosis, run_id: str) -> bool:
+    """Whether a diagnosis covers this run: as its subject, in a link, or as `safe_run`."""
     return run_id in {found.run_id, found.safe_run} or any(link.run_id == run_id for link in found.chain)
 
 
-def confirmed_link(found: Diagnosis | None, run_id: str) -> Link | None:
-    """The first link of this run, where an intervention has confirmed it."""
+def confirmed_link(found: Diagnosis | None, run_id: str) -> CauseLink | None:
+    """The first link of this run if an intervention has confirmed it, else None."""
     if found is None:
         return None
     first = next((link for link in found.chain if link.run_id == run_id), None)
     return first if first is not None and first.conclusive and first.basis is Basis.CONFIRMED else None
 
 
-def concluded(observed: PlaneVerdict, found: Diagnosis | None, run: Run) -> PlaneVerdict:
-    """The verdict with what the diagnosis has shown; `observed` itself where it has shown nothing.
+def apply_diagnosis(observed: PlaneVerdict, found: Diagnosis | None, run: Run) -> PlaneVerdict:
+    """The verdict updated by the diagnosis; `observed` itself if the diagnosis adds nothing.
 
-    Evidence of the arms comes first, what was observed stays behind it; advice how to confirm is gone.
+    Evidence from the arms precedes the observed evidence. Advice on how to confirm the plane is removed, also
+    where arms were run and none cleared.
     """
     if found is None or observed.basis is Basis.CONFIRMED:
         return observed
     link = confirmed_link(found, run.id)
     if link is None:
-        more = tuple(line for line in remedies(found, run) if line not in observed.advice)
-        return replace(observed, advice=(*observed.advice, *more)) if more else observed
+        tried = _inconclusive_advice(found, run.id)
+        kept = [line for line in observed.advice if not (tried and line.startswith("To confirm"))]
+        advice = tuple(dict.fromkeys((*tried, *kept, *remedy_sentences(found, run))))
+        return observed if advice == observed.advice else replace(observed, advice=advice)
     return PlaneVerdict(
         link.plane,
         Basis.CONFIRMED,
         _sentence(link, found, run.id),
         (*_evidence(link), *observed.evidence),
-        remedies(found, run) or _plain_advice(link),
+        remedy_sentences(found, run) or _plain_advice(link),
     )
 
 
-def settled(generations: Iterable[Generation], found: Diagnosis | None, run: Run) -> list[Generation]:
-    """The generations with the confirmed plane in place of the suspected one.
-
-    Those with system evidence of their own keep it.
-    """
+def apply_confirmed_plane(
+    generations: Iterable[GenerationRecord], found: Diagnosis | None, run: Run
+) -> list[GenerationRecord]:
+    """The generations with the confirmed plane instead of the suspected one; the system plane is kept."""
     link = confirmed_link(found, run.id)
     if link is None:
         return list(generations)
@@ -70,78 +74,99 @@ def settled(generations: Iterable[Generation], found: Diagnosis | None, run: Run
     return [replace(g, plane=link.plane) if g.plane in suspected else g for g in generations]
 
 
-def remedies(found: Diagnosis, run: Run) -> tuple[str, ...]:
-    """What to do by what a diagnosis has shown from this run's failure on, a sentence each."""
+def remedy_sentences(found: Diagnosis, run: Run) -> tuple[str, ...]:
+    """Recommendations from the diagnosis for this run's failure and later ones, one sentence each."""
     settings = run.settings
     lines = []
+    then = " No max_tokens is certified for that yet."
+    if found.safe_max_tokens is not None:
+        limit = f"max_tokens {found.safe_max_tokens:,} is certified{_rigor(run)}"
+        then = f" With it, {limit} (run {found.safe_run})."
     if found.recommended is not None and found.recommended != settings.decoding:
-        words = decoding_words(found.recommended)
+        words = describe_decoding(found.recommended)
         which = "the first" if run.id == found.run_id else "this"
-        line = f"Decode with {words}, under which {which} failure is gone"
-        if found.safe_max_tokens is not None:
-            line += f": then max_tokens {found.safe_max_tokens:,} is certified (run {found.safe_run})"
-        lines.append(f"{line}.")
+        lines.append(f"Better: use {words}, which clears {which} failure.{then}")
+        then = ""
     if found.concurrency is not None and found.concurrency != settings.concurrency:
         requests = "one request" if found.concurrency == 1 else f"{found.concurrency} requests"
-        lines.append(f"Keep at most {requests} in flight: that was shown to clear the failure.")
-    tried = [link.remedy for link in _from(found, run.id) if link.remedy is not None]
+        lines.append(
+            f"Better: keep at most {requests} in flight, which clears the failure (more may "
+            f"be possible).{then}"
+        )
+    own = next((i for i, link in enumerate(found.chain) if link.run_id == run.id), len(found.chain))
+    tried = [link.remedy for link in found.chain[own:] if link.remedy is not None]
     return (*lines, *(f"For longer outputs: {split_sentence(remedy)}." for remedy in tried))
 
 
-def _from(found: Diagnosis, run_id: str) -> Sequence[Link]:
-    """The chain from this run's first link on."""
-    own = next((i for i, link in enumerate(found.chain) if link.run_id == run_id), None)
-    return () if own is None else found.chain[own:]
+def _rigor(run: Run) -> str:
+    """The rigor of what `diagnose` certified, where the run itself has another."""
+    if run.settings.rigor == NEXT_FAILURE_RIGOR:
+        return ""
+    rigor = RIGORS[NEXT_FAILURE_RIGOR]
+    return f" at {rigor.name} rigor only, {100 * rigor.alpha:g} % at {100 * rigor.confidence:g} %"
 
 
-def _plain_advice(link: Link) -> tuple[str, ...]:
-    """Where neither a limit under what cleared nor a split was measured."""
+def _inconclusive_advice(found: Diagnosis, run_id: str) -> tuple[str, ...]:
+    """What the diagnosis says in place of advice to confirm: it has tried that, and nothing cleared."""
+    own = next((link for link in found.chain if link.run_id == run_id and link.arms), None)
+    if own is None or own.lacking is None:
+        return ()
+    return (f"The diagnosis is inconclusive: {own.lacking}.",)
+
+
+def _plain_advice(link: CauseLink) -> tuple[str, ...]:
+    """Advice if neither a threshold under the remedy nor a split was measured."""
     if link.plane is Plane.CONTEXT:
-        return ("Cap max_tokens, or produce long outputs in pieces with a short context each.",)
+        return ("For longer outputs: generate them in pieces, each with a short context.",)
     if link.plane is Plane.DECODING and link.cleared_by:
-        return (f"Use {link.cleared_by}: with it the same prompts stay healthy past their onsets.",)
+        return (
+            f"Better: use {link.cleared_by}, with which the same prompts stay healthy past their onsets. "
+            "No max_tokens is certified for that yet.",
+        )
     if link.plane is Plane.SYSTEM:
-        return ("Lower the load: alone on the server the same prompts stay healthy past their onsets.",)
+        return (
+            "Better: lower the load. Alone on the server, the same prompts stay healthy past their onsets.",
+        )
     return ()
 
 
-def _sentence(link: Link, found: Diagnosis, run_id: str) -> str:
+def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     words = link.sentence[:1].upper() + link.sentence[1:]
     whose = "this run" if found.run_id == run_id else f"run {found.run_id}"
     arm = _clearing(link)
     if arm is None:
         return f"{words} (diagnosis of {whose})."
-    counts = f"{arm.failed} of {arm.n} fail, unchanged {arm.unchanged_failed} of {arm.n}"
-    return f"{words}. Under {arm.changed} {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    counts = f"{arm.failed} of {arm.n} answers fail; unchanged, {arm.unchanged_failed} of {arm.n} do"
+    return f"{words}. With {arm.changed}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
 
 
-def _clearing(link: Link) -> ArmResult | None:
+def _clearing(link: CauseLink) -> ArmResult | None:
     clearing = [arm for arm in link.arms if arm.clears and arm.plane is link.plane]
     named = [arm for arm in clearing if arm.changed == link.cleared_by]
     return next(iter(named or clearing), None)
 
 
-def _evidence(link: Link) -> list[Evidence]:
-    """One fact a plane that was tested: what cleared, else the change that came nearest to it."""
+def _evidence(link: CauseLink) -> list[Evidence]:
+    """One fact per tested plane: the arm that cleared, or the one that came closest."""
     found = []
     for plane in Plane:
         arms = [arm for arm in link.arms if arm.plane is plane and arm.n]
         if arms:
             clearing = _clearing(link) if plane is link.plane else None
-            found.append(_fact(plane, arms, clearing))
+            found.append(_plane_fact(plane, arms, clearing))
     return found
 
 
-def _fact(plane: Plane, arms: Sequence[ArmResult], clearing: ArmResult | None) -> Evidence:
-    # Of those that clear the first is the smallest change.
+def _plane_fact(plane: Plane, arms: Sequence[ArmResult], clearing: ArmResult | None) -> Evidence:
+    # Arms are in order of the size of the change, so the first that clears is the smallest.
     best = clearing or next((arm for arm in arms if arm.clears), None)
     arm = best or min(arms, key=lambda each: each.failed / each.n)
     counts = (
-        f"{arm.changed}: {arm.failed} of {arm.n} fail, {arm.unchanged_failed} of {arm.n} unchanged "
+        f"{arm.changed}: {arm.failed} of {arm.n} fail; unchanged: {arm.unchanged_failed} of {arm.n} "
         f"(p = {arm.p:.2g})"
     )
     if best is not None:
-        return Evidence(plane, True, _SOURCE, f"{counts}: it clears", value=arm.p)
-    others = f"none of {len(arms)} changes clears, the nearest is " if len(arms) > 1 else ""
-    outcome = "" if others else ": it does not clear"
+        return Evidence(plane, True, _SOURCE, f"{counts}; this clears the failure", value=arm.p)
+    others = f"none of {len(arms)} changes clears the failure; the closest is " if len(arms) > 1 else ""
+    outcome = "" if others else "; this does not clear the failure"
     return Evidence(plane, False, _SOURCE, f"{others}{counts}{outcome}", value=arm.p)

@@ -1,6 +1,6 @@
-"""One generation in depth: what the text did, token by token, and what the server did meanwhile. Pure.
+"""Series over the tokens of one generation: measures of its text, and the server's state meanwhile. Pure.
 
-Everything is cut into the same bins of tokens, so that text and server stand on one axis.
+All series use the same bins of tokens, so that they share one axis.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stresstest.detectors.function_words import LISTED, count
-from stresstest.detectors.langid import normalised
-from stresstest.diagnosis.gpu_series import HOLD, GpuSeries
+from stresstest.detectors.identification.identify import normalize_language
+from stresstest.detectors.languages.function_words import count_function_words, covered_languages
+from stresstest.diagnosis.evidence.gpu_series import MAX_READING_AGE_S, GpuSeries
 from stresstest.model import Generation, ServerSample, Token
 
-BINS = 240
+DEPTH_BINS = 240
 _GRAM = 4
 _SPAN = 64
-"""Tokens of the window in which repetition is counted."""
+"""Window for the share of repetition, in tokens."""
 _SMOOTH = 24
-_PASSAGE = 480
-"""Characters behind each bin that its language is told by."""
+_PASSAGE_CHARS = 480
+"""Characters up to the end of each bin that its language is identified from."""
 _FEWEST_WORDS = 3
 _STALE = 5.0
-"""Seconds after which a reading of /metrics says nothing any more."""
+"""Maximum age of a reading of /metrics, in seconds."""
 
 Series = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
-    """Series over the same bins. A series is empty where nothing of it was measured.
+class DepthSeries:
+    """Series over the same bins. A series is empty if none of its values was measured.
 
-    ends: last token of each bin, 1-based. entropy: nats, mean over the last tokens. repetition: 0-1, share
-    of the last 64 tokens that close four tokens seen before. language: 0-1, share of the telling function
-    words that are the wanted language's. latency: milliseconds a token. kv, gpu: 0-1 when the bin's last
-    token arrived.
+    ends: last token of each bin, 1-based. entropy: nats, mean over the last tokens. repetition: 0-1, share of
+    the last 64 tokens that complete a 4-gram seen before. language: 0-1, share of the distinctive function
+    words that belong to the expected language. latency: milliseconds per token. kv, gpu: 0-1, when the bin's
+    last token arrived.
     """
 
     ends: tuple[int, ...]
@@ -48,26 +48,32 @@ class Depth:
     gpu: Series = ()
 
 
-def depth(
-    generation: Generation, samples: Sequence[ServerSample], gpus: GpuSeries, language: str, bins: int = BINS
-) -> Depth:
-    """The series of a generation. samples: the run's, in the order of time. O(tokens + readings)."""
+def depth_series(
+    generation: Generation,
+    samples: Sequence[ServerSample],
+    gpus: GpuSeries,
+    language: str,
+    bins: int = DEPTH_BINS,
+) -> DepthSeries:
+    """The series of a generation. samples: of the whole run, in order of time. O(tokens + readings)."""
     tokens = generation.tokens
     width = max(1, -(-len(tokens) // bins))
     ends = [*range(width, len(tokens), width), *([len(tokens)] if tokens else [])]
-    return Depth(
+    repeated = repetition_share(tokens)
+    kv = [(s.at, s.kv_usage) for s in samples if s.kv_usage is not None]
+    return DepthSeries(
         ends=tuple(ends),
-        entropy=_known(_entropy(tokens, ends, max(width, _SMOOTH))),
-        repetition=_known(_at(repetition(tokens), ends)),
-        language=_known(_language(tokens, ends, normalised(language))),
-        latency=_known(_latency(generation, ends)),
-        kv=_known(_kv(tokens, ends, samples)),
-        gpu=_known(_gpu(tokens, ends, gpus)),
+        entropy=_has_values(_entropy(tokens, ends, max(width, _SMOOTH))),
+        repetition=tuple(repeated[end - 1] for end in ends),
+        language=_has_values(_language(tokens, ends, normalize_language(language))),
+        latency=_has_values(_latency(generation, ends)),
+        kv=_has_values(_latest(tokens, ends, kv, _STALE)),
+        gpu=_has_values(_gpu(tokens, ends, gpus)),
     )
 
 
-def repetition(tokens: Sequence[Token]) -> list[float]:
-    """At each token: the share of the last 64 that close a run of four tokens seen before in the output."""
+def repetition_share(tokens: Sequence[Token]) -> list[float]:
+    """At each token, the share (0-1) of the last 64 tokens that complete a 4-gram seen before."""
     seen: set[tuple[int | str, ...]] = set()
     window: deque[bool] = deque()
     gram: deque[int | str] = deque(maxlen=_GRAM)
@@ -85,12 +91,8 @@ def repetition(tokens: Sequence[Token]) -> list[float]:
     return found
 
 
-def _known(series: Series) -> Series:
+def _has_values(series: Series) -> Series:
     return series if any(value is not None for value in series) else ()
-
-
-def _at(values: Sequence[float], ends: Sequence[int]) -> Series:
-    return tuple(values[end - 1] for end in ends)
 
 
 def _entropy(tokens: Sequence[Token], ends: Sequence[int], span: int) -> Series:
@@ -102,16 +104,16 @@ def _entropy(tokens: Sequence[Token], ends: Sequence[int], span: int) -> Series:
 
 
 def _language(tokens: Sequence[Token], ends: Sequence[int], wanted: str) -> Series:
-    if wanted not in LISTED:
+    if wanted not in covered_languages():
         return ()
     found: list[float | None] = []
     passage, begin = "", 0
     for end in ends:
-        passage = (passage + "".join(t.text for t in tokens[begin:end] if not t.reasoning))[-_PASSAGE:]
+        passage = (passage + "".join(t.text for t in tokens[begin:end] if not t.reasoning))[-_PASSAGE_CHARS:]
         begin = end
-        counted = count(passage)
+        counted = count_function_words(passage)
         own = counted.uses.get(wanted, 0)
-        foreign = sum(counted.only.values()) - counted.only.get(wanted, 0)
+        foreign = sum(counted.exclusive.values()) - counted.exclusive.get(wanted, 0)
         found.append(own / (own + foreign) if own + foreign >= _FEWEST_WORDS else None)
     return tuple(found)
 
@@ -119,7 +121,7 @@ def _language(tokens: Sequence[Token], ends: Sequence[int], wanted: str) -> Seri
 def _latency(generation: Generation, ends: Sequence[int]) -> Series:
     tokens = generation.tokens
     found: list[float | None] = []
-    begin = 1  # the first token waits for the prompt to be read; it is no latency of a token
+    begin = 1  # the first token also waits for prefill, which is no latency per token
     for end in ends:
         if end - begin < 1 or tokens[begin - 1].arrived <= 0.0:
             found.append(None)
@@ -130,14 +132,14 @@ def _latency(generation: Generation, ends: Sequence[int]) -> Series:
     return tuple(found)
 
 
-def _kv(tokens: Sequence[Token], ends: Sequence[int], samples: Sequence[ServerSample]) -> Series:
-    known = [(s.at, s.kv_usage) for s in samples if s.kv_usage is not None]
-    return _latest(tokens, ends, known, _STALE)
-
-
 def _gpu(tokens: Sequence[Token], ends: Sequence[int], gpus: GpuSeries) -> Series:
     each = [
-        _latest(tokens, ends, [(r.at, r.utilisation) for r in readings if r.utilisation is not None], HOLD)
+        _latest(
+            tokens,
+            ends,
+            [(r.at, r.utilisation) for r in readings if r.utilisation is not None],
+            MAX_READING_AGE_S,
+        )
         for readings in gpus.gpus.values()
     ]
     return tuple(_mean([series[i] for series in each]) for i in range(len(ends)))
@@ -146,7 +148,7 @@ def _gpu(tokens: Sequence[Token], ends: Sequence[int], gpus: GpuSeries) -> Serie
 def _latest(
     tokens: Sequence[Token], ends: Sequence[int], known: Sequence[tuple[float, float]], hold: float
 ) -> Series:
-    """The newest reading when each bin's last token arrived; None where it is older than `hold` seconds."""
+    """The latest reading when each bin's last token arrived; None if it is older than `hold` seconds."""
     times = [at for at, _ in known]
 
     def value(arrived: float) -> float | None:

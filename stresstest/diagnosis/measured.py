@@ -1,4 +1,4 @@
-"""What was measured on each plane of a run, as numbers: the table of the planes draws them. Pure."""
+"""Numbers measured on each plane of a run, for the table of planes. Pure."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from stresstest.diagnosis.depth import repetition
-from stresstest.diagnosis.effects import diversity
-from stresstest.model import Generation, RunResult, Token
-from stresstest.threshold import onset_ratio
-from stresstest.threshold.survival import OnsetRatio
+from stresstest.diagnosis.depth import repetition_share
+from stresstest.diagnosis.intervention.effects import lexical_diversity
+from stresstest.model import Generation, GenerationLoader, GenerationRecord, RunResult, Token
+from stresstest.statistics import onset_ratio
+from stresstest.statistics.survival import OnsetRatio
 
 _READ = 400
-"""Tokens on either side of an onset that are read."""
+"""Maximum tokens used on either side of an onset."""
 _GENERATIONS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Median over generations of the healthy part and of the degenerate one. None: not measured."""
+    """Medians over n generations: of the healthy part, and of the degenerate part. None: not measured."""
 
     before: float | None
     after: float | None
@@ -27,11 +27,14 @@ class BeforeAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """repetition: share of tokens that close four tokens seen before. entropy: nats. diversity: share of
-    distinct words in 50 (1 − it is how far the text turns on the spot). first_token, token_time: median
-    seconds. position: median prompt + onset tokens. longest: healthy tokens of the generation that stayed
-    healthy longest. lengths: median onset of the longest rung over the shortest's.
+class PlaneMeasurements:
+    """Measurements on the planes of a run. None: not measured.
+
+    repetition: share of tokens that complete a 4-gram seen before. entropy: nats. diversity: share of
+    distinct words in windows of 50. first_token: median time to first token, token_time: median time per
+    token, in seconds. throughput: tokens per second of the server. position: median prompt + onset tokens.
+    longest: largest number of healthy tokens of any generation. lengths: median onset of the longest rung
+    over that of the shortest.
     """
 
     repetition: BeforeAfter
@@ -47,79 +50,84 @@ class Measured:
     lost: int
 
 
-def measure(result: RunResult) -> Measured:
-    """The numbers of a run. Reads at most 60 failing generations' tokens."""
+def measure_planes(result: RunResult, load: GenerationLoader) -> PlaneMeasurements:
+    """Measure a run. load: called for 60 to 120 of the failing generations, one at a time."""
     everyone = result.generations
     failing = [g for g in everyone if g.verdict.onset is not None]
-    read = failing[:: max(1, len(failing) // _GENERATIONS)]
-    sides = [_sides(g) for g in read]
-    healthy = [g.tokens[:_READ] for g in everyone[:_GENERATIONS]] if not failing else []
-    ahead = [a for a, _ in sides] or healthy
-    behind = [b for _, b in sides]
+    read = failing[:: max(1, len(failing) // _GENERATIONS)] or everyone[:_GENERATIONS]
+    measures = [_measure_text(load(g)) for g in read]
     places = [g.prompt_tokens + (g.verdict.onset or 0) for g in failing if g.prompt_tokens is not None]
     seconds = result.server.seconds if result.server else 0.0
     generated = result.server.generated_tokens if result.server else None
-    return Measured(
-        repetition=_repeated(read or everyone[:_GENERATIONS]),
-        entropy=_both(map(_entropy, ahead), map(_entropy, behind)),
-        diversity=_both(map(diversity, ahead), map(diversity, behind)),
-        first_token=_middle(g.first_token - g.started for g in everyone if g.first_token is not None),
-        token_time=_middle(map(_token_time, everyone)),
+    return PlaneMeasurements(
+        repetition=_before_after([repetition for repetition, _, _ in measures]),
+        entropy=_before_after([entropy for _, entropy, _ in measures]),
+        diversity=_before_after([diversity for _, _, diversity in measures]),
+        first_token=known_median(g.first_token - g.started for g in everyone if g.first_token is not None),
+        token_time=known_median(map(_token_time, everyone)),
         throughput=generated / seconds if generated is not None and seconds > 0 else None,
-        position=_middle(places),
-        longest=max((g.verdict.observed for g in everyone if g.tokens), default=None),
+        position=known_median(places),
+        longest=max((g.verdict.observed for g in everyone if g.token_summary.count), default=None),
         lengths=_lengths(failing),
         failing=len(failing),
         lost=sum(g.failure is not None for g in everyone),
     )
 
 
-def _sides(generation: Generation) -> tuple[Sequence[Token], Sequence[Token]]:
-    cut = (generation.verdict.onset or 1) - 1
-    return generation.tokens[max(0, cut - _READ) : cut], generation.tokens[cut : cut + _READ]
+_Sides = tuple[float | None, float | None]
 
 
-def _both(before: Iterable[float | None], after: Iterable[float | None]) -> BeforeAfter:
-    first = [v for v in before if v is not None]
-    second = [v for v in after if v is not None]
-    return BeforeAfter(_middle(first), _middle(second), max(len(first), len(second)))
+def _measure_text(generation: Generation) -> tuple[_Sides, _Sides, _Sides]:
+    """(repetition, entropy, diversity) of one generation, each (before, after) its onset."""
+    onset = generation.verdict.onset
+    cut = _READ if onset is None else onset - 1
+    before = generation.tokens[max(0, cut - _READ) : cut]
+    after = () if onset is None else generation.tokens[cut : cut + _READ]
+    return (
+        _repetition(generation),
+        (_entropy(before), _entropy(after)),
+        (lexical_diversity(before), lexical_diversity(after)),
+    )
 
 
-def _middle(values: Iterable[float | None]) -> float | None:
+def _before_after(sides: Sequence[_Sides]) -> BeforeAfter:
+    first = [before for before, _ in sides if before is not None]
+    second = [after for _, after in sides if after is not None]
+    return BeforeAfter(known_median(first), known_median(second), max(len(first), len(second)))
+
+
+def known_median(values: Iterable[float | None]) -> float | None:
+    """The median of the known values; None if none is known."""
     known = [v for v in values if v is not None]
     return median(known) if known else None
 
 
-def _repeated(generations: Sequence[Generation]) -> BeforeAfter:
-    """Counted over the whole output, so that a second copy repeats the first one."""
-    before, after = [], []
-    for generation in generations:
-        onset = generation.verdict.onset
-        cut = _READ if onset is None else onset - 1
-        shares = repetition(generation.tokens[: cut + _READ])
-        before.append(_mean(shares[max(0, cut - _READ) : cut]))
-        after.append(None if onset is None else _mean(shares[cut:]))
-    return _both(before, after)
+def _repetition(generation: Generation) -> _Sides:
+    """Repetition is counted over the whole output, so that a second copy repeats the first one."""
+    onset = generation.verdict.onset
+    cut = _READ if onset is None else onset - 1
+    shares = repetition_share(generation.tokens[: cut + _READ])
+    return _mean(shares[max(0, cut - _READ) : cut]), None if onset is None else _mean(shares[cut:])
 
 
 def _entropy(tokens: Sequence[Token]) -> float | None:
-    known = [t.entropy for t in tokens if t.entropy is not None]
-    return _mean(known)
+    return _mean([t.entropy for t in tokens if t.entropy is not None])
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _token_time(generation: Generation) -> float | None:
-    tokens = generation.tokens
-    if len(tokens) < 2 or tokens[0].arrived <= 0.0:
+def _token_time(generation: GenerationRecord) -> float | None:
+    tokens = generation.token_summary
+    first, last = tokens.first_arrived, tokens.last_arrived
+    if tokens.count < 2 or first is None or last is None or first <= 0.0:
         return None
-    return (tokens[-1].arrived - tokens[0].arrived) / (len(tokens) - 1)
+    return (last - first) / (tokens.count - 1)
 
 
-def _lengths(failing: Sequence[Generation]) -> OnsetRatio | None:
-    """The longest rung's onsets against the shortest's with five of them."""
+def _lengths(failing: Sequence[GenerationRecord]) -> OnsetRatio | None:
+    """Onsets of the longest rung against the shortest, among rungs with at least five onsets."""
     rungs: dict[int, list[int]] = {}
     for generation in failing:
         if generation.job.units is not None and generation.verdict.onset is not None:

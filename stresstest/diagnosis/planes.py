@@ -1,6 +1,6 @@
-"""The plane of a failure by evidence alone: a suspicion, worded as one, with what would confirm it.
+"""The suspected plane of failures, from evidence alone, with advice on how to confirm it.
 
-Order matters, because planes mask each other: system first, then decoding, then context.
+Planes mask each other, so they are tested in order: system, decoding, context.
 """
 
 from __future__ import annotations
@@ -9,14 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stresstest.diagnosis.penalties import penalties
-from stresstest.diagnosis.weighing import Weighed, onsets, positions, spread, weigh
+from stresstest.detectors.registry import ends_answer, symptom_counts
+from stresstest.diagnosis.evidence.weighing import (
+    WeightedEvidence,
+    context_positions,
+    effective_penalties,
+    onsets,
+    position_spread,
+    weigh_evidence,
+)
 from stresstest.model import (
     Basis,
     Decoding,
     EndpointProfile,
     Evidence,
-    Generation,
+    GenerationRecord,
     Plane,
     PlaneVerdict,
     SymptomKind,
@@ -24,14 +31,13 @@ from stresstest.model import (
 
 
 def plane_verdict(
-    generations: Iterable[Generation], decoding: Decoding, profile: EndpointProfile
+    generations: Iterable[GenerationRecord], decoding: Decoding, profile: EndpointProfile
 ) -> PlaneVerdict:
-    """Where the cause lies, over the failing ones of `generations` (annotated by `annotate`).
+    """The suspected plane of the failing `generations`, annotated by `annotate_planes`.
 
-    Service failures and onsets with system evidence before them decide for `system` when they are at
-    least half of what fails. Otherwise symptom, onset and decoding are weighed. The basis is always
-    `observed`; `concluded` puts what a diagnosis has shown in its place. plane and basis are None when
-    nothing fails.
+    The plane is `system` if service failures and onsets preceded by system evidence are at least half of the
+    failures. Otherwise symptom, onset and decoding are weighed. The basis is always `observed`;
+    `apply_diagnosis` updates it. plane and basis are None if nothing fails.
     """
     every = list(generations)
     lost = [g for g in every if g.failure is not None and _no_onset(g)]
@@ -42,7 +48,7 @@ def plane_verdict(
         return _healthy(every)
     if len(lost) + len(shaken) >= len(calm):
         return _system(len(every), lost, shaken, calm)
-    weighed = weigh(calm, decoding, profile)
+    weighed = weigh_evidence(calm, decoding, profile)
     plane, margin = _decide(weighed)
     return PlaneVerdict(
         plane,
@@ -53,17 +59,17 @@ def plane_verdict(
     )
 
 
-def suspect(
-    generations: Sequence[Generation], decoding: Decoding, profile: EndpointProfile
-) -> list[Generation]:
-    """The failing ones without a plane get the one that the failing ones together suggest.
+def assign_suspected_plane(
+    generations: Sequence[GenerationRecord], decoding: Decoding, profile: EndpointProfile
+) -> list[GenerationRecord]:
+    """Assign one plane to all failing generations without one, from their common evidence.
 
-    Decoding and context cannot be told apart on one generation: the spread of onsets decides.
+    Decoding and context cannot be distinguished on a single generation: the spread of onsets decides.
     """
     open_ = [g for g in generations if g.plane is None and not _no_onset(g)]
     if not open_:
         return list(generations)
-    weighed = weigh(open_, decoding, profile)
+    weighed = weigh_evidence(open_, decoding, profile)
     plane, _ = _decide(weighed)
     keys = {g.key for g in open_}
     shared = tuple(e for _, e in weighed)
@@ -72,19 +78,19 @@ def suspect(
     ]
 
 
-def _no_onset(generation: Generation) -> bool:
-    """No degeneration of its own: healthy, or cut by a service failure (a truncation made by the cut)."""
+def _no_onset(generation: GenerationRecord) -> bool:
+    """Whether it is healthy, or truncated only by a service failure."""
     verdict = generation.verdict
-    cut = generation.failure is not None and verdict.symptom is SymptomKind.TRUNCATION
+    cut = generation.failure is not None and ends_answer(verdict.symptom)
     return verdict.onset is None or cut
 
 
-def _system_evidence(generation: Generation) -> bool:
+def _system_evidence(generation: GenerationRecord) -> bool:
     return any(e.plane is Plane.SYSTEM and e.supports for e in generation.evidence)
 
 
-def _decide(weighed: Sequence[Weighed]) -> tuple[Plane, int]:
-    """The plane with more weight, and by how much; a draw is decoding, which is tested first and cheapest."""
+def _decide(weighed: Sequence[WeightedEvidence]) -> tuple[Plane, int]:
+    """(plane with more weight, margin). A tie gives decoding, which is tested first at the lowest cost."""
     score = {Plane.DECODING: 0, Plane.CONTEXT: 0}
     for weight, evidence in weighed:
         score[evidence.plane] += weight if evidence.supports else -weight
@@ -92,29 +98,31 @@ def _decide(weighed: Sequence[Weighed]) -> tuple[Plane, int]:
     return (Plane.CONTEXT, margin) if margin > 0 else (Plane.DECODING, -margin)
 
 
-def _healthy(every: Sequence[Generation]) -> PlaneVerdict:
+def _healthy(every: Sequence[GenerationRecord]) -> PlaneVerdict:
     if not every:
         return PlaneVerdict(None, None, "Nothing was measured.")
     longest = max(g.verdict.observed for g in every)
     plural = "generation" if len(every) == 1 else "generations"
-    return PlaneVerdict(None, None, f"No degeneration seen up to {longest} tokens in {len(every)} {plural}.")
-
-
-def _counts(kinds: Iterable[str]) -> str:
-    return ", ".join(f"{kind} {n}" for kind, n in Counter(kinds).most_common())
+    return PlaneVerdict(
+        None, None, f"No degeneration seen up to {longest:,} tokens in {len(every)} {plural}."
+    )
 
 
 def _system(
-    total: int, lost: Sequence[Generation], shaken: Sequence[Generation], calm: Sequence[Generation]
+    total: int,
+    lost: Sequence[GenerationRecord],
+    shaken: Sequence[GenerationRecord],
+    calm: Sequence[GenerationRecord],
 ) -> PlaneVerdict:
     parts = []
     if lost:
-        kinds = _counts(str(g.failure.kind) for g in lost if g.failure is not None)
-        parts.append(f"{len(lost)} of {total} generations were lost to service failures ({kinds}), a fact")
+        causes = Counter(str(g.failure.kind) for g in lost if g.failure is not None)
+        kinds = ", ".join(f"{kind} {n}" for kind, n in causes.most_common())
+        parts.append(f"{len(lost)} of {total} generations were lost to service failures ({kinds})")
     if shaken:
         parts.append(
-            f"{len(shaken)} of {len(shaken) + len(calm)} onsets had preemptions, a full KV cache, "
-            f"a growing queue or GPU trouble before them, a suspicion"
+            f"{len(shaken)} of {len(shaken) + len(calm)} onsets followed preemptions, a full KV cache, "
+            f"a growing queue or GPU trouble (suspected, not confirmed)"
         )
     sentence = f"System plane: {'; '.join(parts)}."
     if calm:
@@ -122,30 +130,27 @@ def _system(
     own = [e for g in (*lost, *shaken) for e in g.evidence if e.plane is Plane.SYSTEM and e.supports]
     advice = []
     if lost:
-        advice.append("Read the server's log at the times of the failures, and its restarts and limits.")
+        advice.append("Read the server's log at the times of the failures; check its restarts and limits.")
     if shaken:
         advice.append(
-            "To confirm: repeat with --concurrency 1 on an idle server; if the failure goes away alone and "
-            "comes back under load, it is the system."
+            "To confirm: repeat with --concurrency 1 on an idle server. If the failure goes away there "
+            "and comes "
+            "back under load, the system causes it."
         )
     return PlaneVerdict(
         Plane.SYSTEM,
         Basis.OBSERVED,
         sentence,
-        (*_distinct(own), *_system_facts(lost, shaken, calm)),
+        # At most twelve kinds of facts, to keep the verdict readable.
+        (*list(_highest(own).values())[:12], *_system_facts(lost, shaken, calm)),
         tuple(advice),
     )
 
 
-def _distinct(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The worst of each kind of fact, at most twelve: a verdict is read by a person."""
-    return list(_highest(evidence).values())[:12]
-
-
 def _system_facts(
-    lost: Sequence[Generation], shaken: Sequence[Generation], calm: Sequence[Generation]
+    lost: Sequence[GenerationRecord], shaken: Sequence[GenerationRecord], calm: Sequence[GenerationRecord]
 ) -> list[Evidence]:
-    """What speaks against the system, or leaves it open, in one line each."""
+    """Facts against the system plane, or that leave it open, one line each."""
     facts = []
     total = len(shaken) + len(calm)
     measured = [g for g in calm if any(_against(e) for e in g.evidence)]
@@ -156,12 +161,15 @@ def _system_facts(
         fact = f"{len(measured)} of {total} onsets had no system evidence before them ({worst})"
         facts.append(Evidence(Plane.SYSTEM, False, ", ".join(sources), fact, value=float(len(measured))))
     if blind:
-        fact = f"for {blind} of {total} onsets the server's state was not measured: system is not excluded"
+        fact = (
+            f"for {blind} of {total} onsets the server's state was not measured, so the system is "
+            f"not excluded"
+        )
         facts.append(Evidence(Plane.SYSTEM, False, "vllm /metrics", fact, value=float(blind)))
     if calm and (lost or shaken):
         fact = (
             f"{len(lost)} service failures and {len(shaken)} onsets with system evidence, "
-            f"beside {len(calm)} onsets without"
+            f"against {len(calm)} onsets without"
         )
         facts.append(Evidence(Plane.SYSTEM, True, "stream", fact, value=float(len(lost) + len(shaken))))
     return facts
@@ -171,14 +179,14 @@ def _against(evidence: Evidence) -> bool:
     return evidence.plane is Plane.SYSTEM and not evidence.supports and evidence.value is not None
 
 
-def _worst(measured: Sequence[Generation]) -> str:
-    """The highest value of each kind of fact that was measured, in the facts' own words."""
+def _worst(measured: Sequence[GenerationRecord]) -> str:
+    """The fact with the highest value of each kind, as one sentence."""
     highest = _highest(e for g in measured for e in g.evidence if _against(e))
     return "; ".join(sorted(e.fact for e in highest.values()))
 
 
 def _highest(evidence: Iterable[Evidence]) -> dict[tuple[str, str], Evidence]:
-    """Of facts that differ in their numbers only, the one with the highest value; in order of appearance."""
+    """Of facts that differ only in their numbers, the one with the highest value; in order of appearance."""
     highest: dict[tuple[str, str], Evidence] = {}
     for item in evidence:
         kind = (item.source, "".join(c for c in item.fact if c.isalpha()))
@@ -188,13 +196,14 @@ def _highest(evidence: Iterable[Evidence]) -> dict[tuple[str, str], Evidence]:
     return highest
 
 
-def _sentence(plane: Plane, margin: int, failing: Sequence[Generation], total: int) -> str:
-    kinds = _counts(str(g.verdict.symptom) for g in failing if g.verdict.symptom is not None)
-    where = spread(onsets(failing))
-    at = f"onset {where}" if where else f"onset at {onsets(failing)[0]:.0f} tokens"
-    in_context = spread(positions(failing))
+def _sentence(plane: Plane, margin: int, failing: Sequence[GenerationRecord], total: int) -> str:
+    symptoms = Counter(str(g.verdict.symptom) for g in failing if g.verdict.symptom is not None)
+    kinds = symptom_counts(dict(symptoms.most_common()))
+    where = position_spread(onsets(failing))
+    at = f"onset {where}" if where else f"onset at {onsets(failing)[0]:,.0f} tokens"
+    in_context = position_spread(context_positions(failing))
     if plane is Plane.CONTEXT and in_context:
-        at = f"counted in the context: {in_context}; {at}"
+        at = f"position in the context: {in_context}; {at}"
     strength = "weakly suspected" if margin <= 1 or len(failing) < 3 else "suspected"
     return (
         f"{str(plane).capitalize()} plane {strength} (observed, not confirmed): {len(failing)} of {total} "
@@ -203,16 +212,17 @@ def _sentence(plane: Plane, margin: int, failing: Sequence[Generation], total: i
 
 
 def _advice(
-    plane: Plane, failing: Sequence[Generation], decoding: Decoding, profile: EndpointProfile
+    plane: Plane, failing: Sequence[GenerationRecord], decoding: Decoding, profile: EndpointProfile
 ) -> tuple[str, ...]:
-    penalty = penalties(decoding, profile).weighed
+    penalty = effective_penalties(decoding, profile).effective_repetition
     if plane is Plane.CONTEXT:
         return (
-            "To confirm: stresstest diagnose continues the failing answers from the instruction and the last "
-            "few units only, decoding unchanged; if they stay healthy, it is the context.",
+            "To confirm: run stresstest diagnose. It continues the failing answers from the "
+            "instruction and the "
+            "last few units only. If they stay healthy, the context causes the failure.",
             "Cheap cross-check: repeat with a longer --system-prompt; a limit in the context moves the onset "
             "earlier by as many tokens.",
-            "Until then cap max_tokens, or produce long outputs in pieces with a short context each.",
+            "For longer outputs: generate them in pieces, each with a short context.",
         )
     kind = Counter(g.verdict.symptom for g in failing).most_common(1)[0][0]
     if kind in {SymptomKind.LANGUAGE_DRIFT, SymptomKind.STRUCTURE_BREAK} and penalty > 1.0:
@@ -224,7 +234,7 @@ def _advice(
     else:
         change = "a mild --repetition-penalty (1.05 to 1.1) or a higher --temperature"
     return (
-        f"To confirm: repeat with {change}; if the same prompts stay healthy past their onsets, "
-        "it is the decoding.",
-        "If every decoding fails at about the same tokens of context, suspect the context instead.",
+        "To confirm: run stresstest diagnose, which also looks for a setting with a higher cap, or repeat "
+        f"with {change}. If the same prompts then stay healthy past their onsets, the decoding is the cause; "
+        "if every decoding fails at about the same position in the context, suspect the context.",
     )

@@ -1,1 +1,1 @@
-"""What a failure costs. Pure: spans of requests in, ratios and accounts out."""
+"""Computes what failures cost, from the spans of requests. Pure."""

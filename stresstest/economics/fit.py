@@ -1,21 +1,33 @@
-"""The virtual engine's step time, fitted to a measured server: from when requests began, and what they wrote.
+"""Fits the step time of the virtual engine to a measured server, from request times and lengths.
 
-First linear, from what each request lived through (`stepfit`). From there the parameters are moved until a
-replay of the same requests agrees best with how long each took and with the wall clock: that sees queues,
-preemptions and the end of a batch, which averages blur.
+A linear fit gives the first estimate. A running request receives one token per step, so the number of steps
+between two of its marks is its number of tokens, and the time between them is the sum of the step times. That
+sum is linear in the step model's parameters, with the mean number of running sequences and the mean resident
+KV in that interval as regressors. The fit is robust least squares (soft L1 on relative errors, parameters
+>= 0) with a weak prior at the proportions of a typical GPU, which only matters where the data do not identify
+a parameter (at constant load, base and per-sequence time cannot be distinguished).
+
+The parameters are then adjusted until a replay of the same requests agrees best with the measured durations
+and wall clocks: unlike the linear fit, a replay accounts for queues, preemptions and the end of a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from stresstest.economics.replay import UNBOUNDED, clients, groups_of, replay, work_of
-from stresstest.economics.stepfit import PULL, equations, solved
-from stresstest.model.cost import Span
+from stresstest.economics.replay import (
+    UNBOUNDED_SEQUENCES,
+    count_clients,
+    group_by_batch,
+    replay_request,
+    replay_workload,
+)
+from stresstest.model.cost import RequestSpan
 from stresstest.simulation.engine import EngineSpec, StepTime
-from stresstest.simulation.engine.scenario import BLOCK
+from stresstest.simulation.engine.scenario.spec import KV_BLOCK_TOKENS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,27 +35,124 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FLOOR = 8
-"""Requests below which no engine is fitted."""
-_WALL = 0.5
-"""Weight of a wall clock, beside the relative errors of all its requests together."""
-_FAR = 2.0
-"""How far a parameter is moved from its first estimate, as a logarithm."""
-_ALIKE = 0.6
-"""Running sequences that the loneliest request met, over those that the most crowded one met."""
-_ENOUGH = 1_500
-"""Requests that are replayed while the parameters are moved."""
+
+_SEGMENTS = 16
+"""Approximate maximum number of equations per request, to which its marks are thinned."""
+_GRID = 4096
+"""Number of grid points at which the load of a busy period is computed."""
+PRIOR_WEIGHT = 0.02
+"""Weight of the prior proportions, relative to one relative error per request."""
+
+
+def step_equations(periods: Sequence[Sequence[RequestSpan]]) -> tuple[Floats, Floats]:
+    """Regressors and seconds, one row per segment.
+
+    The four columns are steps, and summed over the steps the sequences, 1k KV tokens and 1k prefilled tokens.
+    """
+    import numpy as np
+
+    rows: list[list[float]] = []
+    seconds: list[float] = []
+    for period in periods:
+        load = _LoadProfile(period)
+        for span in period:
+            marks = _moments(span)
+            for (first, begin), (last, end) in pairwise(marks):
+                if end > begin and last > first:
+                    rows.append(load.row(last - first, begin, end))
+                    seconds.append(end - begin)
+    return np.asarray(rows), np.asarray(seconds)
+
+
+def _moments(span: RequestSpan) -> list[tuple[int, float]]:
+    """(tokens so far, seconds), thinned; without marks, only the start and end of the request."""
+    if len(span.marks) > 1:
+        every = max(1, (len(span.marks) - 1) // _SEGMENTS)
+        return [*span.marks[:-1:every], span.marks[-1]]
+    began = span.submitted if span.start is None else span.start
+    end = (span.output_tokens, span.end)
+    return [(0, began), end] if span.first_token is None else [(1, span.first_token), end]
+
+
+class _LoadProfile:
+    """Running sequences and resident KV tokens over one busy period."""
+
+    def __init__(self, period: Sequence[RequestSpan]) -> None:
+        import numpy as np
+
+        begin = min(span.submitted for span in period)
+        end = max(span.end for span in period)
+        self._grid = np.linspace(begin, end, _GRID)
+        running, resident = np.zeros(_GRID), np.zeros(_GRID)
+        prefills = []
+        for span in period:
+            marks = _moments(span)
+            lo, hi = np.searchsorted(self._grid, (marks[0][1], marks[-1][1]), side="left")
+            inside = self._grid[lo:hi]
+            running[lo:hi] += 1.0
+            tokens = np.interp(inside, [at for _, at in marks], [float(n) for n, _ in marks])
+            resident[lo:hi] += tokens + (span.prompt_tokens or 0)
+            prefills.append((marks[0][1], float(span.prompt_tokens or 0)))
+        prefills.sort()
+        self._at = np.asarray([at for at, _ in prefills])
+        self._prefilled = np.concatenate([[0.0], np.cumsum([n for _, n in prefills])])
+        self._running, self._resident = _integral(running, self._grid), _integral(resident, self._grid)
+
+    def row(self, steps: int, begin: float, end: float) -> list[float]:
+        """The regressors of `steps` steps of a request between two times in seconds."""
+        import numpy as np
+
+        span = end - begin
+        running = float(np.diff(np.interp((begin, end), self._grid, self._running))[0]) / span
+        resident = float(np.diff(np.interp((begin, end), self._grid, self._resident))[0]) / span
+        lo, hi = np.searchsorted(self._at, (begin, end), side="left")
+        prefilled = float(self._prefilled[hi] - self._prefilled[lo])
+        return [float(steps), steps * max(running, 1.0), steps * resident / 1e3, prefilled / 1e3]
+
+
+def _integral(values: Floats, grid: Floats) -> Floats:
+    import numpy as np
+
+    width = grid[1] - grid[0]
+    return np.concatenate([[0.0], np.cumsum((values[1:] + values[:-1]) / 2.0 * width)])
+
+
+def solve_step_model(rows: Floats, seconds: Floats) -> StepTime:
+    """The step model in milliseconds. Without prefill in the data, its parameter stays at the prior."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    usual = StepTime()
+    prior = np.array([usual.base, usual.per_sequence, usual.per_1k_kv_tokens, usual.per_1k_prefill_tokens])
+    relative = rows / seconds[:, None] / 1e3  # of milliseconds
+    prior *= 1.0 / float(np.median(relative @ prior))
+    pull = PRIOR_WEIGHT * np.sqrt(len(seconds))
+
+    def errors(theta: Floats) -> Floats:
+        return np.concatenate([relative @ theta - 1.0, pull * (theta / prior - 1.0) / len(theta)])
+
+    found = least_squares(errors, prior, bounds=(0.0, np.inf), loss="soft_l1", f_scale=0.1, x_scale=prior)
+    base, sequence, kv, prefill = (float(each) for each in found.x)
+    return StepTime(base, sequence, kv, prefill)
+
+
+MIN_REQUESTS = 8
+"""Minimum number of requests to fit an engine."""
+_WALL_CLOCK_WEIGHT = 0.5
+"""Weight of a wall clock relative to the errors of all its requests together."""
+_MAX_LOG_SHIFT = 2.0
+"""Maximum change of a parameter from its first estimate, as a natural logarithm."""
+_MAX_REPLAYED = 1_500
+"""Maximum number of requests replayed during the fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """An engine that behaves like the measured server.
+class FittedEngine:
+    """A virtual engine fitted to a measured server.
 
-    spec: its step time and sizes; concurrency: clients of the measured workload, None where requests arrived
-    by themselves. error: median relative error of the replayed durations of the same requests, wall_error: of
-    their wall clock (signed, replayed over measured, minus 1). n: requests that it stands on. kv_known:
-    whether the size of the KV cache is the server's; else it is one that nothing fills. narrow: every request
-    met about the same number of others, so that what fewer or more of them take is a typical card's guess.
+    spec: its step time and sizes. concurrency: number of clients of the measured workload, None for an open
+    loop. n: requests used for the fit. error: median absolute relative error of the replayed durations;
+    wall_error: median relative error of the wall clocks (signed, replayed over measured, minus 1).
     """
 
     spec: EngineSpec
@@ -51,113 +160,102 @@ class Fitted:
     n: int
     error: float
     wall_error: float
-    kv_known: bool = False
-    narrow: bool = False
 
 
-def fit_engine(
-    spans: Sequence[Span], *, max_num_seqs: int | None = None, kv_cache_tokens: int | None = None
-) -> Fitted | None:
-    """Fit the engine to requests of one server; None when there are fewer than `FLOOR` usable ones.
+def fit_engine(spans: Sequence[RequestSpan], *, kv_cache_tokens: int | None = None) -> FittedEngine | None:
+    """Fit the engine to requests of one server; None with fewer than `MIN_REQUESTS` usable ones.
 
-    max_num_seqs, kv_cache_tokens: the server's sizes where they are known; else nothing is held back by them.
+    kv_cache_tokens: that of the server, if known; otherwise the KV cache is large enough for all requests.
     """
     usable = [s for s in spans if s.failure is None and s.output_tokens > 1 and s.end > s.submitted]
-    if len(usable) < FLOOR:
+    if len(usable) < MIN_REQUESTS:
         return None
-    periods = groups_of(usable)
+    periods = group_by_batch(usable)
     spec = EngineSpec(
-        kv_cache_tokens=kv_cache_tokens or _ample(periods),
-        max_num_seqs=max_num_seqs or UNBOUNDED,
+        kv_cache_tokens=kv_cache_tokens or _with_ample_cache(periods),
+        max_num_seqs=UNBOUNDED_SEQUENCES,
         max_num_batched_tokens=8_192,
         prefix_caching=False,
     )
-    replays = _Replays(spec, _first(periods, _ENOUGH))
-    spec = replays.polished(_starts(periods))
-    errors, walls = replays.compared(spec)
+    replays = _StepModelFit(spec, _first(periods, _MAX_REPLAYED))
+    spec = replays.optimize(_first_estimates(periods))
+    errors, walls = replays.replay_errors(spec)
     error, wall = _median([abs(each) for each in errors]), _median(walls)
-    known = kv_cache_tokens is not None
-    return Fitted(spec, replays.clients, len(usable), error, wall, known, _narrow(periods))
+    return FittedEngine(spec, replays.clients, len(usable), error, wall)
 
 
-def _starts(periods: Sequence[Sequence[Span]]) -> list[StepTime]:
-    """First estimates: from every moment that was seen, and from beginnings and ends alone.
+def _first_estimates(periods: Sequence[Sequence[RequestSpan]]) -> list[StepTime]:
+    """First estimates, from all token arrival times and from start and end times only.
 
-    A client or a proxy that is short of processor time gets tokens late and in heaps: then their moments tell
-    nothing, while the whole request still took as long as it took.
+    A client or proxy that is short of CPU receives tokens late and in bursts. Arrival times are then
+    unreliable, but the duration of the whole request is not.
     """
-    found = [equations(groups) for groups in (periods, _plain(periods))]
-    return [solved(rows, seconds) for rows, seconds in found if len(rows)]
+    without_marks = [[replace(s, marks=(), first_token=None) for s in period] for period in periods]
+    found = [step_equations(groups) for groups in (periods, without_marks)]
+    return [solve_step_model(rows, seconds) for rows, seconds in found if len(rows)]
 
 
-def _plain(periods: Sequence[Sequence[Span]]) -> list[list[Span]]:
-    """The requests with nothing but their beginnings and ends."""
-    return [[replace(span, marks=(), first_token=None) for span in period] for period in periods]
-
-
-def _narrow(periods: Sequence[Sequence[Span]]) -> bool:
-    rows, _ = equations(_plain(periods))
-    running = rows[:, 1] / rows[:, 0]
-    return bool(running.min() > _ALIKE * running.max())
-
-
-def _ample(periods: Sequence[Sequence[Span]]) -> int:
-    """A KV cache that nothing of this workload could fill."""
-    most = max(sum(work_of(s).prompt_tokens + work_of(s).output_tokens + BLOCK for s in p) for p in periods)
+def _with_ample_cache(periods: Sequence[Sequence[RequestSpan]]) -> int:
+    """Tokens of a KV cache that this workload cannot fill."""
+    most = max(
+        sum(replay_request(s).prompt_tokens + replay_request(s).output_tokens + KV_BLOCK_TOKENS for s in p)
+        for p in periods
+    )
     return max(most, 1 << 20)
 
 
-class _Replays:
-    """The measured requests, scheduled again with one step model after another."""
+class _StepModelFit:
+    """Replays the measured requests with different step models."""
 
-    def __init__(self, spec: EngineSpec, periods: Sequence[Sequence[Span]]) -> None:
-        self.clients = clients(max(periods, key=len))
+    def __init__(self, spec: EngineSpec, periods: Sequence[Sequence[RequestSpan]]) -> None:
+        self.clients = count_clients(max(periods, key=len))
         self._spec = spec
-        self._periods = [(period, [work_of(span) for span in period]) for period in periods]
+        self._periods = [(period, [replay_request(span) for span in period]) for period in periods]
 
-    def compared(self, spec: EngineSpec) -> tuple[list[float], list[float]]:
-        """(replayed over measured, minus 1) of every duration, and of the wall clock of every busy period."""
+    def replay_errors(self, spec: EngineSpec) -> tuple[list[float], list[float]]:
+        """Relative errors (replayed over measured, minus 1) of all durations, and of the wall clock of each
+        busy period."""
         errors, walls = [], []
         for period, work in self._periods:
-            again = replay(spec, work, self.clients)
+            again = replay_workload(spec, work, self.clients)
             wall = max(span.end for span in period) - period[0].submitted
             walls.append(again.seconds / wall - 1.0)
             for span, seconds in zip(period, again.durations, strict=True):
                 errors.append(0.0 if seconds is None else seconds / span.duration - 1.0)
         return errors, walls
 
-    def polished(self, starts: Sequence[StepTime]) -> EngineSpec:
-        """The step model whose replay agrees best, near the better one of the starts."""
+    def optimize(self, starts: Sequence[StepTime]) -> EngineSpec:
+        """The engine with the step model whose replay agrees best, searched from the best of `starts`."""
         import numpy as np
         from scipy.optimize import least_squares
 
-        given = min((self._to_scale(step) for step in starts), key=self._disagreement)
+        given = min((self._rescale(step) for step in starts), key=self._disagreement)
         start = np.array(
             [given.base, given.per_sequence, given.per_1k_kv_tokens, given.per_1k_prefill_tokens]
         )
         start = np.maximum(start, 1e-3 * start.max())
 
         def errors(logs: Floats) -> Floats:
-            each, walls = self.compared(self._with(start * np.exp(logs)))
-            weight = _WALL * np.sqrt(len(each) / len(walls))
+            each, walls = self.replay_errors(self._spec_with(start * np.exp(logs)))
+            weight = _WALL_CLOCK_WEIGHT * np.sqrt(len(each) / len(walls))
             return np.concatenate(
-                [np.log1p(each), weight * np.log1p(walls), PULL * np.sqrt(len(each)) * logs]
+                [np.log1p(each), weight * np.log1p(walls), PRIOR_WEIGHT * np.sqrt(len(each)) * logs]
             )
 
         found = least_squares(
             errors,
             np.zeros(4),
-            bounds=(-_FAR, _FAR),
+            bounds=(-_MAX_LOG_SHIFT, _MAX_LOG_SHIFT),
             loss="soft_l1",
             f_scale=0.1,
             diff_step=0.03,
             max_nfev=12,
         )
-        return self._with(start * np.exp(found.x))
+        return self._spec_with(start * np.exp(found.x))
 
-    def _to_scale(self, step: StepTime) -> StepTime:
-        """All four times as many, so that the replayed wall clocks are the measured ones."""
-        _, walls = self.compared(replace(self._spec, step_ms=step))
+    def _rescale(self, step: StepTime) -> StepTime:
+        """Scale all four parameters so that the replayed wall clocks match the measured ones."""
+        _, walls = self.replay_errors(replace(self._spec, step_ms=step))
         scale = 1.0 / (1.0 + _median(walls))
         return StepTime(
             step.base * scale,
@@ -167,16 +265,16 @@ class _Replays:
         )
 
     def _disagreement(self, step: StepTime) -> float:
-        errors, walls = self.compared(replace(self._spec, step_ms=step))
+        errors, walls = self.replay_errors(replace(self._spec, step_ms=step))
         return _median([abs(each) for each in errors]) + abs(_median(walls))
 
-    def _with(self, theta: Floats) -> EngineSpec:
+    def _spec_with(self, theta: Floats) -> EngineSpec:
         return replace(self._spec, step_ms=StepTime(*(float(each) for each in theta)))
 
 
-def _first(periods: Sequence[Sequence[Span]], most: int) -> list[Sequence[Span]]:
-    """The first busy periods, up to so many requests in all; the beginning of a longer one."""
-    found: list[Sequence[Span]] = []
+def _first(periods: Sequence[Sequence[RequestSpan]], most: int) -> list[Sequence[RequestSpan]]:
+    """The first busy periods with at most `most` requests in total; if the first is longer, its beginning."""
+    found: list[Sequence[RequestSpan]] = []
     if len(periods[0]) > most:
         return [periods[0][:most]]
     for period in periods:

@@ -1,8 +1,8 @@
-"""What one batch, or a log, can say: a computed counterfactual, and the naive comparison for contrast.
+"""Estimates from single batches or a log: a computed counterfactual, and a naive comparison for contrast.
 
-The first is the method of the source case: give each looping request an average healthy duration and lay the
-batch out anew. It takes the healthy durations as they were, so what loops did to them stays in: it
-understates the cost. No interval belongs to it.
+The counterfactual uses the method of the source case: replace the duration of each looping request by the
+average healthy duration and schedule the batch again. It keeps the healthy durations as measured, including
+the slowdown by loops, so it underestimates the cost. It has no confidence interval.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import heapq
 from collections.abc import Sequence
 from statistics import fmean
 
-from stresstest.economics.paired import tax
-from stresstest.economics.timeline import batches, loop_interval
-from stresstest.model.cost import Modelled, Naive, Span
+from stresstest.economics.paired import loop_tax
+from stresstest.economics.timeline import group_spans_by_batch, loop_interval
+from stresstest.model.cost import ModelledCost, NaiveComparison, RequestSpan
 
-METHOD = "each looping request replaced by one of average healthy duration (the source's method)"
-BIAS = (
+SUBSTITUTION_METHOD = "each looping request replaced by one of average healthy duration (the source's method)"
+IMMORTAL_TIME_BIAS = (
     "immortal-time bias: a long request meets a loop because it is long, and a loop lengthens the time in "
     "which it is met; what it costs cannot be read from this"
 )
 _AT_ONCE = 0.25
-"""A submission counts as an answer to an end this share of the mean duration before it."""
+"""A submission follows an end if it comes within this share of the mean duration per client after it."""
 
 
-def in_flight(spans: Sequence[Span]) -> int:
-    """The most requests that were under way at once."""
+def peak_in_flight(spans: Sequence[RequestSpan]) -> int:
+    """Maximum number of concurrent requests."""
     events = sorted([(s.submitted, 1) for s in spans] + [(s.end, -1) for s in spans])
     most = now = 0
     for _, change in events:
@@ -34,26 +34,26 @@ def in_flight(spans: Sequence[Span]) -> int:
     return most
 
 
-def closed_loop(spans: Sequence[Span]) -> bool:
-    """Whether clients seem to have waited for an answer before they sent the next request.
+def is_closed_loop(spans: Sequence[RequestSpan]) -> bool:
+    """Whether clients apparently waited for a response before sending the next request.
 
-    True when nearly every submission after the first wave follows an end at once. An open loop (arrivals of
-    their own) is told by its submissions that follow nothing.
+    True if nearly all submissions after the first wave immediately follow the end of a request. In an open
+    loop, where arrivals are independent of responses, they do not.
     """
-    places = in_flight(spans)
+    places = peak_in_flight(spans)
     submitted = sorted(s.submitted for s in spans)
     later = submitted[places:]
     if not later:
         return True
     ends = sorted(s.end for s in spans)
     patience = _AT_ONCE * fmean(s.duration for s in spans) / max(places, 1)
-    # The k-th submission after the first wave answers the k-th end.
+    # In a closed loop the k-th submission after the first wave follows the k-th end.
     answered = sum(0 <= at - end <= patience for at, end in zip(later, ends, strict=False))
     return answered >= 0.8 * len(later)
 
 
-def laid_out(durations: Sequence[float], places: int) -> float:
-    """Seconds until the last of the requests is over, taken in order by so many places."""
+def makespan(durations: Sequence[float], places: int) -> float:
+    """Seconds until the last request ends, if they are processed in order with `places` at a time."""
     free = [0.0] * max(1, places)
     last = 0.0
     for duration in durations:
@@ -63,10 +63,10 @@ def laid_out(durations: Sequence[float], places: int) -> float:
     return last
 
 
-def source_method(spans: Sequence[Span], *, places: int | None = None) -> Modelled | None:
-    """One batch with its loopers replaced by average healthy requests; None without any healthy one.
+def substitute_loops(spans: Sequence[RequestSpan]) -> ModelledCost | None:
+    """One batch with its loops replaced by requests of average healthy duration; None without a healthy one.
 
-    places: requests in flight at once; None: the most that were seen. An open loop keeps its arrivals.
+    A closed loop is scheduled at its peak concurrency; an open loop keeps its arrival times.
     """
     order = sorted((s for s in spans if s.failure is None), key=lambda s: s.submitted)
     lengths = [s.duration for s in order if s.healthy]
@@ -75,24 +75,24 @@ def source_method(spans: Sequence[Span], *, places: int | None = None) -> Modell
     average = fmean(lengths)
     durations = [s.duration for s in order]
     replaced = [average if s.loops or s.planted else s.duration for s in order]
-    if closed_loop(order):
-        size = places or in_flight(order)
-        wall, counterfactual = laid_out(durations, size), laid_out(replaced, size)
+    if is_closed_loop(order):
+        size = peak_in_flight(order)
+        wall, counterfactual = makespan(durations, size), makespan(replaced, size)
     else:
         first = order[0].submitted
         wall = max(s.end for s in order) - first
         counterfactual = max(s.submitted - first + d for s, d in zip(order, replaced, strict=True))
     if wall <= 0 or counterfactual <= 0:
         return None
-    share, inflation = tax(wall, counterfactual)
-    return Modelled(METHOD, wall, counterfactual, share, inflation)
+    share, inflation = loop_tax(wall, counterfactual)
+    return ModelledCost(SUBSTITUTION_METHOD, wall, counterfactual, share, inflation)
 
 
-def naive(spans: Sequence[Span]) -> Naive | None:
-    """Healthy requests that met a live loop against those that met none; None where one side is empty."""
+def naive_comparison(spans: Sequence[RequestSpan]) -> NaiveComparison | None:
+    """Healthy requests that overlapped a loop against those that did not; None if one side is empty."""
     inside: list[float] = []
     outside: list[float] = []
-    for batch in batches(spans).values():
+    for batch in group_spans_by_batch(spans).values():
         loops = [found for s in batch if (found := loop_interval(s)) is not None]
         for span in batch:
             if span.healthy:
@@ -101,4 +101,4 @@ def naive(spans: Sequence[Span]) -> Naive | None:
     if not inside or not outside or fmean(outside) <= 0:
         return None
     a, b = fmean(inside), fmean(outside)
-    return Naive(a, b, a / b, len(inside), len(outside), BIAS)
+    return NaiveComparison(a, b, a / b, len(inside), len(outside), IMMORTAL_TIME_BIAS)

@@ -1,13 +1,14 @@
-"""The cap that makes a useful answer cheapest: too low cuts healthy answers, too high lets loops burn.
+"""Finds the cap that minimises the tokens per useful answer.
 
-Every attempt writes min(its length, cap) tokens and is useful when it ends by itself, healthy, by then; what
-is not useful is asked again, each attempt like any other. A useful answer then costs, by renewal,
+A low cap cuts healthy answers; a high cap wastes tokens on loops. Each attempt generates min(its length, cap)
+tokens and is useful if it ends by itself, healthy, by then; otherwise it is repeated independently. A useful
+answer then costs, by renewal,
 
     E[min(length, cap)] / P(healthy end by cap)
 
-tokens. Both come from the survival of attempts: Kaplan-Meier for all ends together and Aalen-Johansen for the
-healthy ones, where an answer that a cap cut while healthy is censored there, and one that loops to its end
-never ends (a subdistribution: it stays at risk). The interval is of bootstrapped attempts.
+tokens. Both terms are estimated from the survival of attempts: Kaplan-Meier for all ends together and
+Aalen-Johansen for the healthy ones. An answer that a cap cut while healthy is censored there; one that loops
+to its cap never ends and stays at risk (a subdistribution). The interval is a bootstrap over attempts.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stresstest.model import Subject
-from stresstest.model.cost import Span
+from stresstest.model.cost import RequestSpan
 
-FLOOR = 20
-"""Healthy answers below which no optimum is told."""
-FLAT = 0.01
-"""The smallest cap within so much of the least cost is recommended: the curve is flat around its lowest."""
-RESAMPLES = 200
+MIN_HEALTHY_ANSWERS = 20
+"""Minimum number of healthy answers to report an optimum."""
+COST_TOLERANCE = 0.01
+"""The smallest cap within this share of the minimum cost is recommended: the curve is flat near it."""
+BOOTSTRAP_RESAMPLES = 200
 _POINTS = 60
-"""Points of the curve that are kept to be shown."""
+"""Approximate number of points of the curve that are kept for display."""
 
 
-class Ending(StrEnum):
-    """How an attempt ended: healthy by itself; degenerate, by itself; healthy, cut by a cap (its end is not
-    known); degenerate to the cap, so that only a cap ends it."""
+class AttemptOutcome(StrEnum):
+    """How an attempt ended.
+
+    USEFUL: by itself, healthy. USELESS: by itself, degenerate. CUT: by a cap, healthy (its length is
+    unknown). ENDLESS: by a cap, degenerate.
+    """
 
     USEFUL = "useful"
     USELESS = "useless"
@@ -40,16 +44,16 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """tokens: written, >= 1."""
+class CostAttempt:
+    """One attempt. tokens: generated, >= 1."""
 
     tokens: int
-    ending: Ending
+    ending: AttemptOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """At this cap: tokens per useful answer, and the share of attempts that are useful."""
+class CostPoint:
+    """Tokens per useful answer, and the share of useful attempts, at one cap."""
 
     cap: int
     tokens: float
@@ -57,136 +61,136 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimum:
-    """cap: the recommended one; lo, hi: 95 % of bootstrapped samples recommend one in between. best: the
-    curve there; uncapped: at the largest length seen. n, useful, endless: attempts that it stands on."""
+class CapOptimum:
+    """The recommended cap; lo, hi: its 95 % bootstrap interval.
+
+    best: the curve at `cap`; uncapped: at the largest observed length. n, useful, endless: number of
+    attempts, in total and by outcome.
+    """
 
     cap: int
     lo: int
     hi: int
-    best: Point
-    uncapped: Point
-    curve: tuple[Point, ...]
+    best: CostPoint
+    uncapped: CostPoint
+    curve: tuple[CostPoint, ...]
     n: int
     useful: int
     endless: int
 
     @property
     def saved(self) -> float:
-        """Share of the tokens per useful answer that the recommended cap saves against the largest."""
+        """Share of the tokens per useful answer that the recommended cap saves against the largest one."""
         return 1.0 - self.best.tokens / self.uncapped.tokens
 
     @property
     def lacking(self) -> str | None:
-        """Why no cap is recommended, in a sentence; None where one is."""
+        """Why no cap is recommended, as a sentence; None if one is."""
         if not self.endless:
             return (
                 "No cheapest max_tokens: no answer went wrong and ran on to its cap, so a lower one saves "
                 "nothing."
             )
-        if self.saved <= FLAT:
+        if self.saved <= COST_TOLERANCE:
             return (
-                f"No cheapest max_tokens: none saves more than {100 * FLAT:.0f} % of the tokens for a useful "
+                f"No cheapest max_tokens: none saves more than {100 * COST_TOLERANCE:.0f} % of the tokens "
+                "for a useful "
                 f"answer at the largest one seen, {self.uncapped.cap:,}."
             )
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Cheapest:
-    """The cheapest cap of a subject. document: id of the stored `cost` that it stands on. simulated: whether
-    that was a simulator's. safe: the subject's smallest certified safe max_tokens, None without any."""
+class CheapestCap:
+    """The cheapest cap of a subject. document: id of the stored `cost` it was computed from. simulated: that
+    cost was measured on a simulator. safe: the subject's smallest certified safe max_tokens, if any."""
 
     subject: Subject
-    optimum: Optimum
+    optimum: CapOptimum
     document: str
     simulated: bool
     safe: int | None = None
 
     @property
     def above_safe(self) -> bool:
-        """Whether the cheapest cap is above what is certified."""
+        """Whether the cheapest cap is above the certified safe max_tokens."""
         return self.optimum.lacking is None and self.safe is not None and self.optimum.cap > self.safe
 
 
-def attempts_of(spans: Sequence[Span]) -> list[Attempt]:
-    """Judged requests as attempts; failures and requests that nobody could judge are left out."""
+def attempts_from_spans(spans: Sequence[RequestSpan]) -> list[CostAttempt]:
+    """The judged requests as attempts, without service failures."""
     return [
-        Attempt(span.output_tokens, ending_of(degenerate=not span.healthy, capped=span.capped))
+        CostAttempt(span.output_tokens, attempt_outcome(degenerate=not span.healthy, capped=span.capped))
         for span in spans
         if span.failure is None and span.degenerate is not None and span.output_tokens
     ]
 
 
-def ending_of(*, degenerate: bool, capped: bool) -> Ending:
-    """An attempt's ending, from what was wrong with it and whether its cap ended it."""
+def attempt_outcome(*, degenerate: bool, capped: bool) -> AttemptOutcome:
+    """The outcome of an attempt that was degenerate or not, and ended by its cap or not."""
     if degenerate:
-        return Ending.ENDLESS if capped else Ending.USELESS
-    return Ending.CUT if capped else Ending.USEFUL
+        return AttemptOutcome.ENDLESS if capped else AttemptOutcome.USELESS
+    return AttemptOutcome.CUT if capped else AttemptOutcome.USEFUL
 
 
-def optimum(attempts: Sequence[Attempt], *, seed: int = 0) -> Optimum | None:
-    """The cheapest cap, up to the largest length seen; None with fewer than `FLOOR` healthy answers."""
-    useful = sum(each.ending is Ending.USEFUL for each in attempts)
-    if useful < FLOOR:
+def find_cheapest_cap(attempts: Sequence[CostAttempt], *, seed: int = 0) -> CapOptimum | None:
+    """The cheapest cap up to the largest observed length; None below `MIN_HEALTHY_ANSWERS` useful answers."""
+    useful = sum(each.ending is AttemptOutcome.USEFUL for each in attempts)
+    if useful < MIN_HEALTHY_ANSWERS:
         return None
     curve = cost_curve(attempts)
-    best = _lowest(curve)
+    best = _smallest_cheapest(curve)
     rng = random.Random(seed)
     caps = []
-    for _ in range(RESAMPLES):
+    for _ in range(BOOTSTRAP_RESAMPLES):
         sample = rng.choices(attempts, k=len(attempts))
-        if any(each.ending is Ending.USEFUL for each in sample):
-            caps.append(_lowest(cost_curve(sample)).cap)
+        if any(each.ending is AttemptOutcome.USEFUL for each in sample):
+            caps.append(_smallest_cheapest(cost_curve(sample)).cap)
     caps.sort()
-    return Optimum(
+    every = max(1, len(curve) // _POINTS)
+    return CapOptimum(
         cap=best.cap,
         lo=caps[int(0.025 * len(caps))],
         hi=caps[int(0.975 * (len(caps) - 1) + 0.5)],
         best=best,
         uncapped=curve[-1],
-        curve=_thinned(curve),
+        curve=(*curve[:-1:every], curve[-1]),
         n=len(attempts),
         useful=useful,
-        endless=sum(each.ending is Ending.ENDLESS for each in attempts),
+        endless=sum(each.ending is AttemptOutcome.ENDLESS for each in attempts),
     )
 
 
-def cost_curve(attempts: Sequence[Attempt]) -> list[Point]:
-    """Tokens per useful answer at every cap at which an answer ended; the last point is the largest length.
+def cost_curve(attempts: Sequence[CostAttempt]) -> list[CostPoint]:
+    """Tokens per useful answer at each length at which a useful answer ended, and at the largest length.
 
-    Between two such caps the cost only rises. ValueError without a useful attempt.
+    Between two such caps the cost only increases. Raises ValueError without a useful attempt.
     """
     lengths = sorted({each.tokens for each in attempts})
-    by_length: dict[int, list[Ending]] = {length: [] for length in lengths}
+    by_length: dict[int, list[AttemptOutcome]] = {length: [] for length in lengths}
     for each in attempts:
         by_length[each.tokens].append(each.ending)
     at_risk = len(attempts)
     alive, useful, spent, before = 1.0, 0.0, 0.0, 0
-    points: list[Point] = []
+    points: list[CostPoint] = []
     for length in lengths:
         endings = by_length[length]
-        goods = endings.count(Ending.USEFUL)
-        ends = goods + endings.count(Ending.USELESS)
+        goods = endings.count(AttemptOutcome.USEFUL)
+        ends = goods + endings.count(AttemptOutcome.USELESS)
         spent += alive * (length - before)
         if ends:
             useful += alive * goods / at_risk
             alive *= 1.0 - ends / at_risk
-        at_risk -= len(endings) - endings.count(Ending.ENDLESS)
+        at_risk -= len(endings) - endings.count(AttemptOutcome.ENDLESS)
         before = length
         if useful > 0.0 and (goods or length == lengths[-1]):
-            points.append(Point(length, spent / useful, useful))
+            points.append(CostPoint(length, spent / useful, useful))
     if not points:
         raise ValueError("no attempt was useful")
     return points
 
 
-def _lowest(curve: Sequence[Point]) -> Point:
-    """The smallest cap that is as cheap as any, but for `FLAT`."""
+def _smallest_cheapest(curve: Sequence[CostPoint]) -> CostPoint:
+    """The smallest cap whose cost is within `COST_TOLERANCE` of the minimum."""
     least = min(point.tokens for point in curve)
-    return next(point for point in curve if point.tokens <= least * (1.0 + FLAT))
-
-
-def _thinned(curve: Sequence[Point]) -> tuple[Point, ...]:
-    every = max(1, len(curve) // _POINTS)
-    return (*curve[:-1:every], curve[-1])
+    return next(point for point in curve if point.tokens <= least * (1.0 + COST_TOLERANCE))

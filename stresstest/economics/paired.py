@@ -1,7 +1,7 @@
-"""The causal number: pairs of batches with the same requests, loops uncapped and capped.
+"""The causal effect of loops, from pairs of batches with the same requests, loops uncapped and capped.
 
 Each pair gives one mean log ratio; the interval is Student's t over pairs. Pairs, not requests, are the
-independent units: requests of one batch share its engine, and so its loops.
+independent units, because the requests of one batch share the engine and its loops.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from stresstest.economics.timeline import wall_clock
-from stresstest.model.cost import CostArm, Ratio, Span
+from stresstest.model.cost import CostArm, CostRatio, RequestSpan
 
 CONFIDENCE = 0.95
-FEWEST_PAIRS = 3
-"""Below it no interval is given: Student's t on one degree of freedom says nothing."""
+MIN_PAIRS = 3
+"""Minimum for an interval: Student's t with one degree of freedom is too wide to be useful."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BatchPair:
     """The same requests twice: loops uncapped, loops capped at a matched healthy length."""
 
-    loops: tuple[Span, ...]
-    capped: tuple[Span, ...]
+    loops: tuple[RequestSpan, ...]
+    capped: tuple[RequestSpan, ...]
 
     @property
-    def healthy(self) -> tuple[tuple[Span, Span], ...]:
+    def healthy(self) -> tuple[tuple[RequestSpan, RequestSpan], ...]:
         """Requests that were healthy in both arms, matched by id."""
         other = {s.id: s for s in self.capped}
         both = ((s, other[s.id]) for s in self.loops if s.id in other)
         return tuple((a, b) for a, b in both if a.healthy and b.healthy)
 
     @property
-    def quiet(self) -> bool:
-        """Whether neither arm has a loop or a stand-in for one: it tells nothing of what loops cost."""
+    def is_loop_free(self) -> bool:
+        """Whether neither arm has a loop or a stand-in for one; such a pair cannot show what loops cost."""
         return not any(s.loops or s.planted for s in (*self.loops, *self.capped))
 
 
-def pairs(spans: Iterable[Span]) -> list[Pair]:
-    """The complete pairs of batches, in order of their numbers. Scouts belong to none.
+def complete_pairs(spans: Iterable[RequestSpan]) -> list[BatchPair]:
+    """The complete pairs of batches, in order of their numbers; scout batches belong to none.
 
-    A batch without any loop is its own counterfactual: nothing would be capped, so nothing is sent again.
+    A batch without loops is its own counterfactual: nothing would be capped, so it is not sent again.
     """
-    found: dict[int, dict[str, list[Span]]] = {}
+    found: dict[int, dict[str, list[RequestSpan]]] = {}
     for span in spans:
         if span.pair is not None and span.arm in (CostArm.LOOPS, CostArm.CAPPED):
             found.setdefault(span.pair, {}).setdefault(span.arm, []).append(span)
@@ -55,15 +55,15 @@ def pairs(spans: Iterable[Span]) -> list[Pair]:
         if loops and not capped and not any(s.loops or s.planted for s in loops):
             capped = loops
         if loops and capped:
-            result.append(Pair(loops, capped))
+            result.append(BatchPair(loops, capped))
     return result
 
 
-def healthy_slowdown(found: Sequence[Pair]) -> Ratio | None:
-    """What loops cost healthy requests: geometric mean of their durations, over the same ones without loops.
+def healthy_slowdown(found: Sequence[BatchPair]) -> CostRatio | None:
+    """Geometric mean of the durations of healthy requests with loops over the same requests without.
 
-    Nothing is matched but the requests themselves: waiting for a place that a loop holds is part of the
-    effect. None without a pair that has a healthy request.
+    Only the requests are matched: waiting while a loop occupies a place is part of the effect. None if no
+    pair has a request that is healthy in both batches.
     """
     logs = []
     for pair in found:
@@ -74,14 +74,14 @@ def healthy_slowdown(found: Sequence[Pair]) -> Ratio | None:
     return log_interval(logs, "mean log ratio of healthy durations, paired batches, Student's t")
 
 
-def wall_clock_ratio(found: Sequence[Pair]) -> Ratio | None:
-    """What loops cost the batch: its wall clock over the same batch's with loops capped."""
+def wall_clock_ratio(found: Sequence[BatchPair]) -> CostRatio | None:
+    """The wall clock of a batch over that of the same batch with loops capped; None without pairs."""
     logs = [_log_ratio(wall_clock(p.loops), wall_clock(p.capped)) for p in found]
     return log_interval([r for r in logs if r is not None], "log ratio of wall clock, paired, Student's t")
 
 
-def wall_clocks(found: Sequence[Pair]) -> tuple[float, float] | None:
-    """Geometric means of the wall clock, seconds: with loops, and with loops capped. None without pairs."""
+def wall_clocks(found: Sequence[BatchPair]) -> tuple[float, float] | None:
+    """Geometric means of the wall clock in seconds, (with loops, with loops capped); None without pairs."""
     times = [(wall_clock(p.loops), wall_clock(p.capped)) for p in found]
     if not times or any(min(pair) <= 0 for pair in times):
         return None
@@ -89,23 +89,24 @@ def wall_clocks(found: Sequence[Pair]) -> tuple[float, float] | None:
     return with_loops, math.exp(fmean(math.log(b) for _, b in times))
 
 
-def log_interval(logs: Sequence[float], method: str) -> Ratio | None:
-    """exp of the mean of logs with its 95 % t interval; no interval below three."""
+def log_interval(logs: Sequence[float], method: str) -> CostRatio | None:
+    """exp of the mean of `logs` with its 95 % t interval, given from `MIN_PAIRS` on; None without logs."""
     if not logs:
         return None
     middle, n = fmean(logs), len(logs)
-    if n < FEWEST_PAIRS:
-        return Ratio(math.exp(middle), None, None, n, method)
+    if n < MIN_PAIRS:
+        return CostRatio(math.exp(middle), None, None, n, method)
     from scipy.special import stdtrit
 
     half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * stdev(logs) / math.sqrt(n)
-    return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half), n, method)
+    return CostRatio(math.exp(middle), math.exp(middle - half), math.exp(middle + half), n, method)
 
 
-def tax(wall: float, counterfactual: float) -> tuple[float, float]:
-    """(share of the observed time that is lost, how much longer than without loops): two numbers, never one.
+def loop_tax(wall: float, counterfactual: float) -> tuple[float, float]:
+    """(share of the observed time that is lost, relative increase over the time without loops).
 
-    The source's 7.3 minutes against 4.2 are a share of 42.5 % and an inflation of 73.8 %.
+    The source's 7.3 minutes against 4.2 are a share of 42.5 % and an inflation of 73.8 %. Raises ValueError
+    unless both times (seconds) are positive.
     """
     if wall <= 0 or counterfactual <= 0:
         raise ValueError("times are above zero")
@@ -115,10 +116,10 @@ def tax(wall: float, counterfactual: float) -> tuple[float, float]:
 def matched_lengths(
     loopers: Sequence[str], healthy: Mapping[str, int], *, seed: int, fallback: int
 ) -> dict[str, int]:
-    """A healthy length for each looper, drawn from the healthy requests of the same batch.
+    """A random healthy length for each looping request, from the healthy requests of the same batch.
 
-    A draw, not the mean, so that the capped batch has the spread of a healthy one. healthy: id → output
-    tokens. fallback: where nothing was healthy.
+    Random lengths instead of the mean give the capped batch the spread of a healthy one. healthy: id → output
+    tokens. fallback: length to use if there was no healthy request.
     """
     from random import Random
 

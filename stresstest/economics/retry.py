@@ -1,8 +1,8 @@
-"""Mitigation is a tax: tokens for every answer that is delivered, with loops let be, stopped, asked again.
+"""Cost of mitigation policies, in generated tokens per delivered answer.
 
-An attempt costs what it wrote until something stopped it. What is not healthy and whole is asked again, each
-attempt like any other (a prompt that always loops never gets there: then the tax is higher), or given to
-another model. Intervals are 95 % of bootstrapped streams.
+An attempt costs the tokens generated until it ended or was stopped. An answer that is not healthy and
+complete is requested again, with independent attempts (for a prompt that always loops the true cost is
+higher), or sent to another model. Intervals are 95 %, from a bootstrap over streams.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stresstest.economics.mitigation import Chosen, Setting, Stream
-from stresstest.model.cost import CostArm, Span
+from stresstest.economics.mitigation import ChosenSetting, RepetitionSetting, TokenStream
+from stresstest.model.cost import CostArm, RequestSpan
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-RESAMPLES = 1_000
-LET_RUN = "nothing stops a loop; ask again"
-ABORTED = "abort at the alarm; ask again"
+BOOTSTRAP_RESAMPLES = 1_000
+LET_RUN_POLICY = "nothing stops a loop; ask again"
+ABORT_POLICY = "abort at the alarm; ask again"
 IDS, PIECES, WORDS = "token ids", "token texts", "words"
-"""What stands for a token in a replay."""
+"""The units that a replay uses as tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """tokens: for every answer delivered, lo and hi its interval. attempts: for every answer delivered."""
+class DeliveryCost:
+    """Cost of a policy per delivered answer. tokens, with the interval lo to hi; attempts: requests."""
 
     policy: str
     tokens: float
@@ -37,17 +37,18 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResult:
     """An audit of stored outputs.
 
-    scale: what stands for a token: "token ids" (exact), "token texts" (exact but for tokens that are spelled
-    alike), "words" (patterns are of words: an estimate, and no setting for a server). masked: outputs that a
-    server's own repetition detection had stopped already; aborted: degenerate ones that we stopped, whose
-    savings are a lower bound. loops and other degenerate ones together are `degenerate`.
+    scale: unit used as a token: "token ids" (exact), "token texts" (exact except for different tokens with
+    the same text) or "words" (an estimate, not usable as a server setting). streams: outputs audited;
+    degenerate: how many of them, of which `loops` are loops. masked: outputs already stopped by the server's
+    own repetition detection. aborted: degenerate outputs stopped by the client, whose savings are a lower
+    bound.
     """
 
-    chosen: Chosen
-    taxes: tuple[Delivery, ...]
+    chosen: ChosenSetting
+    taxes: tuple[DeliveryCost, ...]
     streams: int
     loops: int
     degenerate: int
@@ -56,22 +57,22 @@ class Audited:
     aborted: int
 
     @property
-    def usable(self) -> Setting | None:
-        """The chosen setting where it can be sent to a server, which counts tokens and never words."""
+    def usable(self) -> RepetitionSetting | None:
+        """The chosen setting if a server can use it; None if it is in words, because servers count tokens."""
         return None if self.scale == WORDS else self.chosen.setting
 
 
-def deliveries(
-    streams: Sequence[Stream],
+def delivery_costs(
+    streams: Sequence[TokenStream],
     stops: Sequence[int | None] | None = None,
     *,
     fallback: float = 1.0,
     seed: int = 0,
-) -> tuple[Delivery, ...]:
-    """What each policy costs. stops: of a `repetition_detection` setting, one a stream.
+) -> tuple[DeliveryCost, ...]:
+    """The cost of each policy. stops: positions at which a `repetition_detection` setting stops each stream.
 
-    fallback: what a token of the other model costs, in tokens of this one; it answers in the mean healthy
-    length. ValueError without a healthy stream.
+    fallback: price of a token of the other model relative to this one; its answers have the mean healthy
+    length. Raises ValueError without a healthy stream.
     """
     import numpy as np
 
@@ -81,65 +82,67 @@ def deliveries(
         raise ValueError("no healthy answer was delivered at all")
     alarm = np.array([s.length if s.alarm is None else min(s.alarm, s.length) for s in streams], dtype=float)
     rng = np.random.default_rng(seed)
-    draws = rng.integers(0, len(streams), (RESAMPLES, len(streams)))
+    draws = rng.integers(0, len(streams), (BOOTSTRAP_RESAMPLES, len(streams)))
     found = [
-        _again(LET_RUN, whole, healthy, draws),
-        _again(ABORTED, alarm, healthy, draws),
-        _fallen("abort at the alarm; another model answers", alarm, healthy, whole, draws, fallback),
+        _retry_cost(LET_RUN_POLICY, whole, healthy, draws),
+        _retry_cost(ABORT_POLICY, alarm, healthy, draws),
+        _fallback_cost("abort at the alarm; another model answers", alarm, healthy, whole, draws, fallback),
     ]
     if stops is not None:
         cut = np.array([s.length if at is None else at for s, at in zip(streams, stops, strict=True)], float)
         kept = healthy & np.array([at is None for at in stops])
         if kept.any():
-            found.append(_again("repetition_detection; ask again", cut, kept, draws))
+            found.append(_retry_cost("repetition_detection; ask again", cut, kept, draws))
     return tuple(found)
 
 
-def measured_deliveries(spans: Sequence[Span], *, seed: int = 0) -> tuple[Delivery, ...]:
-    """The same requests in both arms of measured pairs: loops let run, and loops aborted at their alarm.
+def measured_delivery_costs(spans: Sequence[RequestSpan], *, seed: int = 0) -> tuple[DeliveryCost, ...]:
+    """The costs of the two arms of measured pairs: loops left running, and loops aborted at their alarm.
 
-    () where an arm delivered nothing. What is not healthy and whole is asked again, each attempt alike.
+    Requests that are not healthy and complete are sent again. Empty if an arm delivered no answer.
     """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     found = []
-    for arm, policy in ((CostArm.LOOPS, LET_RUN), (CostArm.CAPPED, ABORTED)):
+    for arm, policy in ((CostArm.LOOPS, LET_RUN_POLICY), (CostArm.CAPPED, ABORT_POLICY)):
         own = [span for span in spans if span.arm == arm and span.failure is None]
         cost = np.array([span.output_tokens for span in own], dtype=float)
         useful = np.array([span.healthy and not span.capped for span in own], dtype=bool)
         if not useful.any():
             return ()
-        found.append(_again(policy, cost, useful, rng.integers(0, len(own), (RESAMPLES, len(own)))))
+        found.append(
+            _retry_cost(policy, cost, useful, rng.integers(0, len(own), (BOOTSTRAP_RESAMPLES, len(own))))
+        )
     return tuple(found)
 
 
-def _again(
+def _retry_cost(
     policy: str, cost: NDArray[np.float64], useful: NDArray[np.bool_], draws: NDArray[np.int_]
-) -> Delivery:
-    """Ask until it comes: by renewal, the mean cost of an attempt over the share that is useful."""
+) -> DeliveryCost:
+    """Repeat until useful: by renewal, the mean cost of an attempt over the share of useful attempts."""
     hits = useful[draws].sum(axis=1)
     some = hits > 0
     spread = cost[draws].sum(axis=1)[some] / hits[some]
     return _delivery(policy, float(cost.sum() / useful.sum()), spread, len(useful) / float(useful.sum()))
 
 
-def _fallen(
+def _fallback_cost(
     policy: str,
     cost: NDArray[np.float64],
     useful: NDArray[np.bool_],
     whole: NDArray[np.float64],
     draws: NDArray[np.int_],
     fallback: float,
-) -> Delivery:
-    """Ask once, and another model for what went wrong: it is taken to succeed."""
+) -> DeliveryCost:
+    """Try once, then use another model, which is assumed to succeed."""
     length = float(whole[useful].mean())
     each = cost + ~useful * length * fallback
     return _delivery(policy, float(each.mean()), each[draws].mean(axis=1), 2.0 - float(useful.mean()))
 
 
-def _delivery(policy: str, tokens: float, spread: NDArray[np.float64], attempts: float) -> Delivery:
+def _delivery(policy: str, tokens: float, spread: NDArray[np.float64], attempts: float) -> DeliveryCost:
     import numpy as np
 
     lo, hi = (float(each) for each in np.quantile(spread, (0.025, 0.975)))
-    return Delivery(policy, tokens, lo, hi, attempts)
+    return DeliveryCost(policy, tokens, lo, hi, attempts)

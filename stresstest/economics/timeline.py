@@ -1,4 +1,4 @@
-"""A batch cut into moments: who was running, what they held, what they wrote."""
+"""Divides a batch into intervals with constant running requests, and interpolates tokens in time."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from stresstest.model.cost import Span
+from stresstest.detectors.registry import is_repetition
+from stresstest.model import Generation
+from stresstest.model.cost import CostArm, RequestSpan
 
-CUTS = 200
-"""A batch is cut where something begins or ends, and into at least so many parts."""
+MIN_CUTS = 200
+"""Minimum number of intervals; a batch is also divided wherever a request starts or ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """One stretch of a batch during which nothing begins and nothing ends.
+class BatchInterval:
+    """An interval of a batch (seconds) during which no request starts or ends.
 
-    running: spans in the engine, as far as is known; looping: those of them past their onset. arriving: some
-    request still waits for its first token, so that the engine may be reading prompts.
+    running: spans in the engine, as far as known; looping: those of them past the onset of a loop. arriving:
+    some request still waits for its first token, so the engine may be prefilling.
     """
 
     start: float
     end: float
-    running: tuple[Span, ...]
-    looping: tuple[Span, ...]
+    running: tuple[RequestSpan, ...]
+    looping: tuple[RequestSpan, ...]
     arriving: bool = False
 
     @property
@@ -36,37 +38,37 @@ class Moment:
         return (self.start + self.end) / 2
 
 
-def batches(spans: Iterable[Span]) -> dict[str, list[Span]]:
-    """Spans by batch, in the order in which the batches come."""
-    found: dict[str, list[Span]] = {}
+def group_spans_by_batch(spans: Iterable[RequestSpan]) -> dict[str, list[RequestSpan]]:
+    """Spans by batch label, in order of first appearance."""
+    found: dict[str, list[RequestSpan]] = {}
     for span in spans:
         found.setdefault(span.batch, []).append(span)
     return found
 
 
-def wall_clock(spans: Sequence[Span]) -> float:
-    """Seconds from the first submission to the last end. ValueError without spans."""
+def wall_clock(spans: Sequence[RequestSpan]) -> float:
+    """Seconds from the first submission to the last end. Raises ValueError without spans."""
     if not spans:
         raise ValueError("a batch without requests has no wall clock")
     return max(s.end for s in spans) - min(s.submitted for s in spans)
 
 
-def began(span: Span) -> float:
-    """When the engine took a request up, as near as is known: its start, else its first token."""
+def start_time(span: RequestSpan) -> float:
+    """When the engine scheduled a request: its start if known, else its first token, else its submission."""
     if span.start is not None:
         return span.start
     return span.submitted if span.first_token is None else span.first_token
 
 
-def loop_interval(span: Span) -> tuple[float, float] | None:
-    """From the onset of a loop to the request's end; None for what is no loop, or has no time."""
+def loop_interval(span: RequestSpan) -> tuple[float, float] | None:
+    """(onset, end) of a loop in seconds; None without a loop or without a known time of its onset."""
     if not (span.loops or span.planted) or span.onset_at is None or span.onset_at >= span.end:
         return None
     return span.onset_at, span.end
 
 
-def moments(spans: Sequence[Span]) -> list[Moment]:
-    """One batch, in order; stretches without a running request are left out."""
+def batch_intervals(spans: Sequence[RequestSpan]) -> list[BatchInterval]:
+    """The intervals of one batch in order, without those in which no request is running."""
     if not spans:
         return []
     first, last = min(s.submitted for s in spans), max(s.end for s in spans)
@@ -74,36 +76,32 @@ def moments(spans: Sequence[Span]) -> list[Moment]:
     loops = {id(s): loop_interval(s) for s in spans}
     gaps = sorted((s.submitted, s.first_token) for s in spans if s.first_token is not None)
     for span in spans:
-        cuts |= {began(span), span.end, span.submitted}
+        cuts |= {start_time(span), span.end, span.submitted}
         interval = loops[id(span)]
         if interval is not None:
             cuts.add(interval[0])
-    step = (last - first) / CUTS
-    cuts |= {first + i * step for i in range(1, CUTS)}
+    step = (last - first) / MIN_CUTS
+    cuts |= {first + i * step for i in range(1, MIN_CUTS)}
     edges = sorted(cuts)
-    waiting = sorted(spans, key=began, reverse=True)
-    running: list[Span] = []
-    found: list[Moment] = []
+    waiting = sorted(spans, key=start_time, reverse=True)
+    running: list[RequestSpan] = []
+    found: list[BatchInterval] = []
     for start, end in pairwise(edges):
-        while waiting and began(waiting[-1]) <= start:
+        while waiting and start_time(waiting[-1]) <= start:
             running.append(waiting.pop())
         running = [s for s in running if s.end > start]
         if running and end > start:
-            looping = tuple(s for s in running if _past(loops[id(s)], start))
+            looping = tuple(s for s in running if (loop := loops[id(s)]) is not None and loop[0] <= start)
             arriving = any(sent <= start < first for sent, first in gaps)
-            found.append(Moment(start, end, tuple(running), looping, arriving))
+            found.append(BatchInterval(start, end, tuple(running), looping, arriving))
     return found
 
 
-def _past(interval: tuple[float, float] | None, at: float) -> bool:
-    return interval is not None and interval[0] <= at
-
-
-def written(span: Span, at: float) -> float:
-    """Output tokens by a time, in proportion between two marks; without marks, from first token to end."""
+def output_tokens_at(span: RequestSpan, at: float) -> float:
+    """Output tokens generated until a time, interpolated between marks, or between start and end."""
     marks = span.marks
     if not marks:
-        begin = began(span)
+        begin = start_time(span)
         if at <= begin:
             return 0.0
         whole = span.end - begin
@@ -118,34 +116,93 @@ def written(span: Span, at: float) -> float:
     return tokens + (further - tokens) * (at - when) / (later - when)
 
 
-def held(span: Span, at: float) -> float:
-    """Tokens whose keys and values the engine holds for a request: its prompt and what it has written."""
-    return (span.prompt_tokens or 0) + written(span, at)
+def kv_tokens_at(span: RequestSpan, at: float) -> float:
+    """Tokens that a request holds in the KV cache: its prompt and its output so far."""
+    return (span.prompt_tokens or 0) + output_tokens_at(span, at)
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """A batch in equal slices of time: mean number of requests running, and of those the ones in a loop."""
+class BatchProfile:
+    """A batch in equal time slices: mean number of running requests, and of those in a loop."""
 
     seconds: float
     running: tuple[float, ...]
     looping: tuple[float, ...]
 
 
-def outline(spans: Sequence[Span], slices: int, seconds: float | None = None) -> Outline:
-    """The batch's outline. seconds: the time that the slices cover, so that two batches can be compared."""
+def batch_profile(spans: Sequence[RequestSpan], slices: int, seconds: float | None = None) -> BatchProfile:
+    """The profile of a batch. seconds: time covered by the slices; None: the batch's wall clock."""
     if not spans:
-        return Outline(0.0, (), ())
+        return BatchProfile(0.0, (), ())
     first = min(s.submitted for s in spans)
     whole = seconds or wall_clock(spans)
     if whole <= 0:
-        return Outline(0.0, (), ())
+        return BatchProfile(0.0, (), ())
     width = whole / slices
     running, looping = [0.0] * slices, [0.0] * slices
-    for moment in moments(spans):
+    for moment in batch_intervals(spans):
         begin, end = moment.start - first, moment.end - first
         for index in range(int(begin / width), min(slices - 1, int(end / width)) + 1):
             part = max(0.0, min(end, (index + 1) * width) - max(begin, index * width)) / width
             running[index] += part * len(moment.running)
             looping[index] += part * len(moment.looping)
-    return Outline(whole, tuple(running), tuple(looping))
+    return BatchProfile(whole, tuple(running), tuple(looping))
+
+
+MARK_INTERVAL = 8
+"""One mark is kept per this many tokens."""
+TAIL, COPIES = 15, 4
+
+
+def generation_span(
+    generation: Generation, *, batch: str, arm: CostArm, pair: int, planted_at: int | None = None
+) -> RequestSpan:
+    """The span of one generation of a measured batch.
+
+    planted_at: the healthy length beyond which a stand-in for a loop continues; None for a natural request.
+    The onset of a stand-in is the first token after that length, or an earlier detected onset.
+    """
+    verdict = generation.verdict
+    tokens = generation.tokens
+    onset = verdict.onset
+    if planted_at is not None and generation.output_tokens > planted_at:
+        onset = min(planted_at + 1, onset or planted_at + 1)
+    capped = generation.finish_reason == "length"
+    failure = generation.failure
+    return RequestSpan(
+        id=f"{generation.job.index}",
+        submitted=generation.started,
+        first_token=generation.first_token,
+        end=generation.ended,
+        output_tokens=generation.output_tokens,
+        prompt_tokens=generation.prompt_tokens,
+        max_tokens=generation.job.max_tokens,
+        degenerate=None if failure is not None and onset is None else verdict.degenerate,
+        loops=is_repetition(verdict.symptom),
+        onset=onset,
+        onset_at=_at(generation, onset),
+        dharma=capped and has_repeated_tail(generation.text) if failure is None else None,
+        capped=capped,
+        planted=planted_at is not None,
+        failure=None if failure is None else failure.message,
+        batch=batch,
+        arm=arm,
+        pair=pair,
+        cluster=generation.prompt_id,
+        marks=tuple(
+            (i, token.arrived)
+            for i, token in enumerate(tokens, 1)
+            if i == 1 or i == len(tokens) or i % MARK_INTERVAL == 0
+        ),
+    )
+
+
+def has_repeated_tail(text: str) -> bool:
+    """The source's rule on text: its last fifteen characters occur four times or more."""
+    return len(text) >= TAIL and text.count(text[-TAIL:]) >= COPIES
+
+
+def _at(generation: Generation, token: int | None) -> float | None:
+    if token is None or not 1 <= token <= len(generation.tokens):
+        return None
+    return generation.tokens[token - 1].arrived

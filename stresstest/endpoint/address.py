@@ -1,15 +1,16 @@
-"""Where the server is, and what must never be shown of how we reach it.
+"""The server's address, and redaction of the credentials used to reach it.
 
-A base URL may carry a password, and a server may quote an API key back in its error text. Both are
-taken out here, once, so that no message further up can leak them.
+A base URL may contain a password, and a server may quote an API key in its error text. Both are
+removed here, so that no message can leak them.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
 
 PLACEHOLDER_KEY = "EMPTY"
@@ -17,11 +18,12 @@ _MAX_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """A server's address without credentials.
+class EndpointAddress:
+    """A server's address, separated from its credentials.
 
-    base_url: as shown and sent, no userinfo, query or trailing slash. root: the server's root, where
-    /version, /metrics and /tokenize live. authorization: Basic header from the URL's userinfo.
+    base_url: used for requests and messages; no userinfo, query or trailing slash. root: the server's
+    root, with /version, /metrics and /tokenize. authorization: Basic header from the URL's userinfo.
+    secrets: strings that `redact` removes, longest first.
     """
 
     base_url: str
@@ -30,14 +32,14 @@ class Address:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def parse(cls, base_url: str, api_key: str | None) -> Address:
-        """Read the user's URL and key. Raises UsageError for what cannot be a URL or a header."""
+    def parse(cls, base_url: str, api_key: str | None) -> EndpointAddress:
+        """Parse the user's URL. Raises UsageError for an invalid URL, or a key that no header can hold."""
         try:
             parts = urlsplit(base_url.strip())
             host, port = parts.hostname, parts.port
         except ValueError:
             parts, host, port = urlsplit(""), None, None
-        if parts.scheme not in ("http", "https") or not host:
+        if parts.scheme not in ("http", "https") or not host or not base_url.strip().isprintable():
             raise UsageError(
                 "The base URL is not an http:// or https:// address.",
                 hint="It looks like http://localhost:8000/v1",
@@ -50,17 +52,19 @@ class Address:
         root_path = path[: -len("/v1")] if path.endswith("/v1") else path
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         basic = base64.b64encode(f"{user}:{password}".encode()).decode() if user or password else None
-        given = [api_key or "", password, quote(password, safe=""), basic or "", user if basic else ""]
-        secrets = {s for s in given if s and s != PLACEHOLDER_KEY}
+        secrets = {s for s in (api_key, password, basic, user if basic else None) if s} - {PLACEHOLDER_KEY}
+        for secret in secrets:
+            remember(secret)
+        quoted = {spelling for secret in secrets for spelling in spellings(secret)}
         return cls(
             base_url=urlunsplit((parts.scheme, netloc, path, "", "")),
             root=urlunsplit((parts.scheme, netloc, root_path, "", "")),
             authorization=f"Basic {basic}" if basic and not api_key else None,
-            secrets=tuple(sorted(secrets, key=len, reverse=True)),
+            secrets=tuple(sorted(quoted, key=len, reverse=True)),
         )
 
-    def clean(self, text: str) -> str:
-        """Server text made fit to show: one line of at most 300 characters, no secrets, no controls."""
+    def redact(self, text: str) -> str:
+        """Server text for messages: one line, at most 300 characters, no secrets or control characters."""
         visible = "".join(c if c.isprintable() else " " for c in text)
         for secret in self.secrets:
             visible = visible.replace(secret, "***")

@@ -1,32 +1,43 @@
-"""From chunks to tokens.
+"""Assembles the chunks of a stream into tokens.
 
-A chunk is not a token: it may carry several, one, none (held-back text, usage only), or a half
-character. Counted are `token_ids`, else logprobs entries, else the growth of the running usage. The
-streamed text is the truth; the entries' own texts only say where to cut it, so the joined token texts
-always equal what was streamed.
+A chunk may carry several tokens, one, none (buffered text, usage only), or part of a character. Its
+tokens are counted by `token_ids`, else by logprobs entries, else by the increase of the running usage;
+ids of another number than the logprobs entries are not the tokens', and are dropped.
+The texts of logprobs entries only determine where the streamed text is split, so the joined token texts
+always equal the streamed text.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from math import inf
 
-from stresstest.endpoint.wire import Choice, Chunk, Entry, Logprobs, believable, decode_bytes, sane
-from stresstest.information import entropy_bound
+from stresstest.endpoint.wire import (
+    ChunkChoice,
+    ChunkLogprobs,
+    StreamChunk,
+    TokenLogprobs,
+    decode_bytes,
+    max_plausible_tokens,
+    sane_count,
+)
 from stresstest.model import Token
+from stresstest.model.tokens import entropy_bound
 
-# A shorter rest is the end of a token that has been counted.
+# Remaining text of at most this many characters is the end of a token already counted.
 _LONGEST_REST = 64
-_Stats = Iterator[tuple[float | None, float | None]]
+_LONGEST_SHARED = 32
+_LogprobStats = Iterator[tuple[float | None, float | None]]
 
 
-def cut(text: str, pieces: Sequence[str]) -> list[str]:
-    """Cut `text` into len(pieces) parts, at the pieces where they match; the parts joined are `text`.
+def split_at_pieces(text: str, pieces: Sequence[str]) -> list[str]:
+    """Split `text` into len(pieces) parts, one for each piece; the joined parts equal `text`.
 
-    A piece that is not there (a special token, a replacement character) gets the empty part; the last
-    part takes what is left.
+    A piece that does not occur (a special token, a replacement character) gets an empty part; the last
+    part holds the remaining text.
     """
     parts: list[str] = []
     position = 0
@@ -40,27 +51,42 @@ def cut(text: str, pieces: Sequence[str]) -> list[str]:
     return parts
 
 
-def cut_evenly(text: str, n: int) -> list[str]:
-    """n parts of about equal length, where nothing says where the tokens meet."""
+def split_evenly(text: str, n: int) -> list[str]:
+    """Split `text` into n parts of about equal length, for when the token boundaries are unknown."""
     marks = [len(text) * i // n for i in range(n + 1)]
     return [text[a:b] for a, b in pairwise(marks)]
 
 
 def _logprob(value: float | None) -> float | None:
-    """A logprob as it can be: finite and, but for rounding, not above 0; None for anything else."""
+    """The logprob if it is plausible (finite and, apart from rounding, at most 0), else None."""
     return value if value is not None and -inf < value < 0.01 else None
 
 
-class Assembler:
-    """Takes one stream's chunks in order and gives its tokens.
+def _token(text: str, number: int | None, at: float, reasoning: bool) -> Token:
+    """A token without logprobs. Without a time either, equal ones are one object, made once."""
+    if at or len(text) > _LONGEST_SHARED:
+        return Token(text, number, None, None, at, reasoning)
+    return _shared_token(text, number, reasoning)
 
-    finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint: the server's words so far.
-    produced: tokens given, of so many characters. uncounted: texts of those that no server count stands
-    behind (one a chunk).
-    has_ids, running_usage, top_seen: what this server turned out to send.
+
+@lru_cache(maxsize=8192)
+def _shared_token(text: str, number: int | None, reasoning: bool) -> Token:
+    return Token(text, number, reasoning=reasoning)
+
+
+class TokenAssembler:
+    """Converts the chunks of one stream, in order, into tokens.
+
+    index: of the choice whose tokens they are.
+    finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint: last values from the server.
+    produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
+    server did not count, one for each chunk.
+    has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
+    largest number of top logprobs seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
+        self._index = index
         self.finish_reason: str | None = None
         self.stop_reason: int | str | None = None
         self.prompt_tokens: int | None = None
@@ -68,7 +94,7 @@ class Assembler:
         self.fingerprint: str | None = None
         self.produced = 0
         self.characters = 0
-        self.uncounted: list[str] = []
+        self.uncounted_texts: list[str] = []
         self.has_ids = False
         self.running_usage = False
         self.top_seen = 0
@@ -79,16 +105,16 @@ class Assembler:
 
     @property
     def total(self) -> int | None:
-        """The server's last count, None when it has counted nothing or text has come since."""
+        """The server's last token count; None without one, or if more text has arrived since."""
         return None if self._outdated else self.completion_tokens
 
-    def take(self, chunk: Chunk, at: float) -> list[Token]:
-        """Tokens of one chunk, stamped with its arrival `at` (clock seconds)."""
+    def add_chunk(self, chunk: StreamChunk, at: float) -> list[Token]:
+        """The tokens of one chunk that arrived at clock second `at`."""
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
         grown = self._take_usage(chunk)
         for choice in chunk.choices:
-            if choice.index == 0:
+            if choice.index == self._index:
                 break
         else:
             return []
@@ -100,39 +126,52 @@ class Assembler:
         if delta is not None:
             thought = delta.reasoning or delta.reasoning_content or ""
             answer = delta.content or answer
-        logprobs = choice.logprobs
+            for call in delta.tool_calls or ():
+                answer += (call.function and call.function.arguments) or ""
+        logprobs, ids = choice.logprobs, choice.token_ids
+        if (
+            logprobs is None
+            and ids is not None
+            and len(ids) == 1
+            and not (self._carry or (thought and answer))
+        ):
+            self.has_ids = True  # almost every chunk of a server that was asked for ids alone
+            self.characters += len(thought) + len(answer)
+            self.produced += 1
+            return [_token(thought or answer, sane_count(ids[0]), at, bool(thought))]
         counted = self._count(choice, logprobs, grown)
         self.characters += len(thought) + len(answer)
-        if counted is None or counted > believable(len(self._carry) + len(thought) + len(answer)):
-            # A count that the text cannot hold (thoughts that are not shown, or plain nonsense) places none.
+        if counted is None or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer)):
+            # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
             unknown = counted is None
             counted = 1 if thought or answer or self._carry else 0
             if counted:
                 self._outdated = unknown
-                self.uncounted.append(self._carry + thought + answer)
-        tokens = self._tokens(counted, thought, answer, choice.token_ids, logprobs, at)
+                self.uncounted_texts.append(self._carry + thought + answer)
+        ids = ids if ids and len(ids) == counted else None
+        tokens = self._tokens(counted, thought, answer, ids, logprobs, at)
         self.produced += len(tokens)
         return tokens
 
     def flush(self, at: float) -> list[Token]:
-        """Text that no token claimed by the end of the stream; kept, because text is never lost."""
+        """The text still buffered at the end of the stream, as a last token, so that no text is lost."""
         if not self._carry:
             return []
         token = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
-        if self.uncounted or len(self._carry) > _LONGEST_REST:
-            self.uncounted.append(self._carry)
+        if self.uncounted_texts or len(self._carry) > _LONGEST_REST:
+            self.uncounted_texts.append(self._carry)
         self._carry = ""
         self.produced += 1
         return [token]
 
-    def _take_usage(self, chunk: Chunk) -> int | None:
+    def _take_usage(self, chunk: StreamChunk) -> int | None:
         usage = chunk.usage
         if usage is None:
             return None
-        prompt = sane(usage.prompt_tokens)
+        prompt = sane_count(usage.prompt_tokens)
         if prompt is not None:
             self.prompt_tokens = prompt
-        total = sane(usage.completion_tokens)
+        total = sane_count(usage.completion_tokens)
         if total is None:
             return None
         before = self.completion_tokens or 0
@@ -143,16 +182,12 @@ class Assembler:
         self.running_usage = True
         return max(0, total - before)
 
-    def _count(self, choice: Choice, logprobs: Logprobs | None, grown: int | None) -> int | None:
-        if choice.token_ids is not None:
+    def _count(self, choice: ChunkChoice, logprobs: ChunkLogprobs | None, grown: int | None) -> int | None:
+        entries = 0 if logprobs is None else len(logprobs.content or logprobs.tokens or ())
+        if choice.token_ids is not None and entries in (0, len(choice.token_ids)):
             self.has_ids = True
             return len(choice.token_ids)
-        if logprobs is not None:
-            if logprobs.content:
-                return len(logprobs.content)
-            if logprobs.tokens:
-                return len(logprobs.tokens)
-        return grown
+        return entries or grown
 
     def _tokens(
         self,
@@ -160,7 +195,7 @@ class Assembler:
         thought: str,
         answer: str,
         ids: list[int] | None,
-        logprobs: Logprobs | None,
+        logprobs: ChunkLogprobs | None,
         at: float,
     ) -> list[Token]:
         if self._carry:
@@ -172,7 +207,7 @@ class Assembler:
                 answer = self._carry + answer
             self._carry = ""
         if n == 0:
-            self._hold(thought + answer, bool(thought))
+            self._hold_back(thought + answer, bool(thought))
             return []
         entries = logprobs.content if logprobs is not None else None
         if n == 1:
@@ -180,12 +215,14 @@ class Assembler:
                 self._piece(entries[0])
             parts = [thought or answer]
             if thought:
-                self._hold(answer, False)
+                self._hold_back(answer, False)
         else:
             parts = self._cut(thought, answer, n, entries, logprobs)
-        if n == 1 and ids and entries:  # nearly every chunk of vLLM's
+        if n == 1 and logprobs is None:
+            return [_token(parts[0], sane_count(ids[0]) if ids else None, at, bool(thought))]
+        if n == 1 and ids and entries:
             logprob, entropy = self._chat_stats(entries[0])
-            return [Token(parts[0], sane(ids[0]), logprob, entropy, at, bool(thought))]
+            return [Token(parts[0], sane_count(ids[0]), logprob, entropy, at, bool(thought))]
         stats = self._stats(logprobs)
         numbers = chain(ids or (), repeat(None))
         tokens: list[Token] = []
@@ -193,26 +230,31 @@ class Assembler:
         for part, number, (logprob, entropy) in zip(
             parts, numbers, chain(stats, repeat((None, None))), strict=False
         ):
-            tokens.append(Token(part, sane(number), logprob, entropy, at, position < len(thought)))
+            tokens.append(Token(part, sane_count(number), logprob, entropy, at, position < len(thought)))
             position += len(part)
         return tokens
 
     def _cut(
-        self, thought: str, answer: str, n: int, entries: list[Entry] | None, logprobs: Logprobs | None
+        self,
+        thought: str,
+        answer: str,
+        n: int,
+        entries: list[TokenLogprobs] | None,
+        logprobs: ChunkLogprobs | None,
     ) -> list[str]:
         text = thought + answer
         if entries is not None and len(entries) == n:
-            parts = cut(text, [self._piece(entry) for entry in entries])
+            parts = split_at_pieces(text, [self._piece(entry) for entry in entries])
         elif logprobs is not None and logprobs.tokens is not None and len(logprobs.tokens) == n:
-            parts = cut(text, logprobs.tokens)
+            parts = split_at_pieces(text, logprobs.tokens)
         else:
-            parts = cut_evenly(text, n)
+            parts = split_evenly(text, n)
         if thought and answer:
-            parts = self._end_at(parts, len(thought))
+            parts = self._split_at_border(parts, len(thought))
         return parts
 
-    def _end_at(self, parts: list[str], border: int) -> list[str]:
-        """No token may be half thought, half answer: the answer's half waits for the next token."""
+    def _split_at_border(self, parts: list[str], border: int) -> list[str]:
+        """Move the answer's share of a token that spans reasoning and answer to the next token."""
         position = 0
         for i, part in enumerate(parts):
             inside = border - position
@@ -223,26 +265,26 @@ class Assembler:
                 if i + 1 < len(parts):
                     parts[i + 1] = rest + parts[i + 1]
                 else:
-                    self._hold(rest, False)
+                    self._hold_back(rest, False)
                 break
         return parts
 
-    def _hold(self, text: str, reasoning: bool) -> None:
+    def _hold_back(self, text: str, reasoning: bool) -> None:
         self._carry = text
         self._carry_reasoning = reasoning
 
-    def _piece(self, entry: Entry) -> str:
+    def _piece(self, entry: TokenLogprobs) -> str:
         raw = decode_bytes(entry.bytes)
         return entry.token if raw is None else self._utf8.decode(raw)
 
-    def _stats(self, logprobs: Logprobs | None) -> _Stats:
+    def _stats(self, logprobs: ChunkLogprobs | None) -> _LogprobStats:
         if logprobs is None:
             return iter(())
         if logprobs.content:
             return map(self._chat_stats, logprobs.content)
         return iter(self._completion_stats(logprobs))
 
-    def _chat_stats(self, entry: Entry) -> tuple[float | None, float | None]:
+    def _chat_stats(self, entry: TokenLogprobs) -> tuple[float | None, float | None]:
         tops = entry.top_logprobs
         if not tops:
             return _logprob(entry.logprob), None
@@ -250,7 +292,7 @@ class Assembler:
             self.top_seen = len(tops)
         return _logprob(entry.logprob), entropy_bound([top.logprob for top in tops])
 
-    def _completion_stats(self, logprobs: Logprobs) -> list[tuple[float | None, float | None]]:
+    def _completion_stats(self, logprobs: ChunkLogprobs) -> list[tuple[float | None, float | None]]:
         stats: list[tuple[float | None, float | None]] = []
         tops = chain(logprobs.top_logprobs or (), repeat(None))
         for logprob, top in zip(logprobs.token_logprobs or (), tops, strict=False):

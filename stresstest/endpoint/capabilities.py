@@ -1,70 +1,78 @@
-"""What the endpoint can do, asked once before anything is measured, and what its gaps cost."""
+"""Detects an endpoint's capabilities before a measurement, and what the missing ones prevent."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from stresstest.endpoint import failures
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.counting import count_text, count_tokens
-from stresstest.endpoint.outcome import Reply
-from stresstest.endpoint.probe import gaps, logprobs_mode, probe
-from stresstest.endpoint.wire import sane
+from stresstest.endpoint.counting import count_text
+from stresstest.endpoint.cpu_vllm import computes_on_cpu
+from stresstest.endpoint.outcome import HttpReply
+from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe_features
+from stresstest.endpoint.wire import sane_count
 from stresstest.errors import EndpointError
-from stresstest.model import EndpointProfile, FailureKind, Missing, ServiceFailure
+from stresstest.model import EndpointProfile, FailureKind, MissingCapability, ServiceFailure
 
-__all__ = ["count_tokens", "profile"]
+SIMULATOR_NAME = "stresstest-sim"
+_CACHE_LABEL = re.compile(r'(\w+)="([^"]{0,64})"')
+_LONGEST_NUMBER = 15
 
-SIMULATOR = "stresstest-sim"
-_CACHE_LABEL = re.compile(r'(\w+)="(\d{1,15})"')
 
-
-class _Card(msgspec.Struct):
+class _ModelCard(msgspec.Struct):
     id: str
     max_model_len: int | None = None
     root: str | None = None
     parent: str | None = None
 
 
-class _Listing(msgspec.Struct):
-    data: list[_Card]
+class _ModelList(msgspec.Struct):
+    data: list[_ModelCard]
 
 
-async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
-    """Ask the server what it is and can do; sets the endpoint's model and features accordingly.
+async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointProfile:
+    """Detect the server's version, model and features, and configure `endpoint` accordingly.
 
-    Sends at most a few requests of two tokens. Raises EndpointError when the server cannot be reached,
+    Sends only a few requests of two tokens. Raises EndpointError if the server cannot be reached,
     rejects the key, or does not serve the model.
     """
-    missing: list[Missing] = []
+    missing: list[MissingCapability] = []
     version = await _version(endpoint)
-    simulated = version is not None and SIMULATOR in version
-    cards = await _cards(endpoint, optional=model is not None)
-    card = _choose(endpoint, model, cards, any_name=simulated)
+    simulated = _names_simulator(version)
+    cards = await _fetch_cards(endpoint, optional=model is not None)
+    card = _choose_card(endpoint, model, cards, any_name=simulated)
     if card not in cards:
         missing.append(_unlisted(endpoint, card.id, cards))
     endpoint.model = card.id
-    card.max_model_len = sane(card.max_model_len) or None
+    card.max_model_len = sane_count(card.max_model_len) or None
     if card.max_model_len is None:
         missing.append(
-            Missing("the model's context length", "the horizon cannot be checked against it; set --horizon")
+            MissingCapability(
+                "the model's context length", "the horizon cannot be checked against it; set --horizon"
+            )
         )
-    metrics, kv_cache = await _metrics(endpoint)
+    cache = await _cache_labels(endpoint)
+    metrics = cache is not None
+    endpoint.on_cpu = computes_on_cpu(cache or {})
     if not metrics:
         missing.append(
-            Missing("vLLM's /metrics", "no KV-cache, queue or preemption evidence for the system plane")
+            MissingCapability(
+                "vLLM's /metrics", "no KV-cache, queue or preemption evidence for the system plane"
+            )
         )
     tokenize = await count_text(endpoint, "a b") is not None
     endpoint.can_tokenize = tokenize
     if not tokenize:
-        missing.append(Missing("/tokenize", "prompt lengths are known only after each request"))
-    probed = await probe(endpoint)
+        missing.append(MissingCapability("/tokenize", "prompt lengths are known only after each request"))
+    probed = await probe_features(endpoint)
     features = endpoint.features = probed.features
-    missing += await gaps(endpoint, probed)
-    fingerprint = probed.trial.made.fingerprint
+    missing += await missing_capabilities(endpoint, probed)
+    fingerprint = probed.trial.assembler.fingerprint
     return EndpointProfile(
         base_url=endpoint.base_url,
         model=card.id,
@@ -76,36 +84,56 @@ async def profile(endpoint: Endpoint, model: str | None) -> EndpointProfile:
         token_ids=features.token_ids,
         top_logprobs=features.top_logprobs,
         logprobs_mode=await logprobs_mode(endpoint, probed),
-        kv_cache_tokens=kv_cache,
+        kv_cache_tokens=_kv_cache_tokens(cache or {}),
+        on_cpu=endpoint.on_cpu,
         simulated=simulated,
         fingerprint=fingerprint,
         missing=tuple(missing),
     )
 
 
+async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
+    """The names of the served models, adapters left out, and whether the server is the simulator.
+
+    Raises EndpointError if the server cannot be reached, rejects the key, or has no list of models.
+    """
+    simulated = _names_simulator(await _version(endpoint))
+    return [card.id for card in _without_adapters(await _fetch_cards(endpoint, optional=False))], simulated
+
+
+def _without_adapters(cards: Sequence[_ModelCard]) -> list[_ModelCard]:
+    return [card for card in cards if card.parent is None]
+
+
+def _names_simulator(version: str | None) -> bool:
+    return version is not None and SIMULATOR_NAME in version
+
+
 async def _version(endpoint: Endpoint) -> str | None:
-    reply = await endpoint.ask("/version", at_root=True)
+    reply = await endpoint.query("/version", at_root=True)
     if isinstance(reply, ServiceFailure):
-        # Nothing else will work either if nobody is there; anything milder may be a plain server.
+        # Other failures only mean that this server has no /version.
         if reply.kind is FailureKind.REFUSED:
             raise failures.endpoint_error(reply)
         return None
     found = _json(reply)
     version = found.get("version") if isinstance(found, dict) else None
-    return endpoint.address.clean(version) if isinstance(version, str) else None
+    return endpoint.address.redact(version) if isinstance(version, str) else None
 
 
-async def _cards(endpoint: Endpoint, *, optional: bool) -> list[_Card]:
-    """The model list; empty when the server has none and the user named the model (optional)."""
-    reply = await endpoint.ask("/models")
+async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard]:
+    """The model list. optional: a server without one is acceptable, and the list is empty."""
+    reply = await endpoint.query("/models")
     if isinstance(reply, ServiceFailure):
         raise failures.endpoint_error(reply)
     if reply.status in (404, 405, 501) and optional:
         return []
     if reply.status >= 400:
-        raise failures.endpoint_error(failures.from_status(reply.status, reply.body, endpoint.address))
+        raise failures.endpoint_error(
+            failures.failure_from_status(reply.status, reply.body, endpoint.address)
+        )
     try:
-        return msgspec.json.decode(reply.body, type=_Listing).data
+        return msgspec.json.decode(reply.body, type=_ModelList).data
     except (ValueError, RecursionError):
         what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something else"
         raise EndpointError(
@@ -114,23 +142,26 @@ async def _cards(endpoint: Endpoint, *, optional: bool) -> list[_Card]:
         ) from None
 
 
-def _choose(endpoint: Endpoint, model: str | None, cards: Sequence[_Card], *, any_name: bool) -> _Card:
+def _choose_card(
+    endpoint: Endpoint, model: str | None, cards: Sequence[_ModelCard], *, any_name: bool
+) -> _ModelCard:
     names = [card.id for card in cards]
     if model is not None:
         found = next((card for card in cards if card.id == model), None)
         if found is not None:
             return found
         if any_name and cards:
-            return _renamed(cards[0], model)
+            return _ModelCard(model, cards[0].max_model_len, cards[0].root)  # accepts any model name
         if not cards:
-            return _Card(model)
+            return _ModelCard(model)
         raise EndpointError(
-            failures.unknown_model(endpoint.address, model, names), hint="Set --model to one of these."
+            failures.unknown_model_sentence(endpoint.address, model, names),
+            hint="Set --model to one of these.",
         )
-    bases = [card for card in cards if card.parent is None]
+    bases = _without_adapters(cards)
     if len(bases) == 1:
         return bases[0]
-    listed = ", ".join(endpoint.address.clean(name) for name in names[:10])
+    listed = ", ".join(endpoint.address.redact(name) for name in names[:10])
     if not names:
         raise EndpointError(
             f"The server at {endpoint.base_url} lists no model.", hint="Name it with --model."
@@ -140,41 +171,89 @@ def _choose(endpoint: Endpoint, model: str | None, cards: Sequence[_Card], *, an
     )
 
 
-def _renamed(card: _Card, name: str) -> _Card:
-    """The simulator answers to any name: its card under the one that was asked for."""
-    return _Card(name, card.max_model_len, card.root)
-
-
-def _unlisted(endpoint: Endpoint, model: str, cards: Sequence[_Card]) -> Missing:
-    """The answers may be another model's than the one that the numbers are stored under."""
-    name = endpoint.address.clean(model)
+def _unlisted(endpoint: Endpoint, model: str, cards: Sequence[_ModelCard]) -> MissingCapability:
+    """The model is not in the server's list, so a different model may answer under its name."""
+    name = endpoint.address.redact(model)
     if not cards:
-        return Missing("a list of the models", f"whether '{name}' is what answers cannot be checked")
-    listed = endpoint.address.clean(cards[0].id)
+        return MissingCapability(
+            "a list of the models", f"whether '{name}' is what answers cannot be checked"
+        )
+    listed = endpoint.address.redact(cards[0].id)
     cost = f"the server lists '{listed}' and answers to any name: that one is measured"
-    return Missing(f"a model named '{name}'", cost)
+    return MissingCapability(f"a model named '{name}'", cost)
 
 
-async def _metrics(endpoint: Endpoint) -> tuple[bool, int | None]:
-    """(vLLM's metrics are there, KV cache size in tokens)."""
-    reply = await endpoint.ask("/metrics", at_root=True)
+async def _cache_labels(endpoint: Endpoint) -> dict[str, str] | None:
+    """What vLLM's metrics say of its KV cache; None without its metrics."""
+    reply = await endpoint.query("/metrics", at_root=True)
     if isinstance(reply, ServiceFailure) or reply.status != 200:
-        return False, None
+        return None
     text = reply.body.decode("utf-8", "replace")
     if "vllm:" not in text:
-        return False, None
+        return None
     line = next((found for found in text.splitlines() if found.startswith("vllm:cache_config_info{")), "")
-    labels = {name: int(value) for name, value in _CACHE_LABEL.findall(line)}
-    size = labels.get("kv_cache_size_tokens")
-    if size is None and {"num_gpu_blocks", "block_size"} <= labels.keys():
-        size = labels["num_gpu_blocks"] * labels["block_size"]
-    return True, sane(size)
+    return dict(_CACHE_LABEL.findall(line))
 
 
-def _json(reply: Reply) -> object:
+def _kv_cache_tokens(cache: Mapping[str, str]) -> int | None:
+    """The size of the KV cache in tokens; None where it is not told."""
+
+    def number(name: str) -> int | None:
+        text = cache.get(name, "")
+        return int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
+
+    size, blocks, block = map(number, ("kv_cache_size_tokens", "num_gpu_blocks", "block_size"))
+    if size is None and blocks is not None and block is not None:
+        size = blocks * block
+    return sane_count(size)
+
+
+def _json(reply: HttpReply) -> object:
     if reply.status != 200:
         return None
     try:
         return msgspec.json.decode(reply.body)
     except (ValueError, RecursionError):
         return None
+
+
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_new_tokens",
+)
+_LARGEST = 1_000_000
+
+
+def read_generation_config(root: str | None) -> dict[str, Any] | None:
+    """The sampling defaults in the model's generation_config.json; None if they are unknown.
+
+    root: the model's root as the server reports it; only a local folder can be read. An empty dict means
+    that the folder sets no defaults. A server started with `--generation-config vllm` ignores the file,
+    which cannot be detected from outside.
+    """
+    if not root or not root.startswith("/"):
+        return None
+    folder = Path(root)
+    try:
+        if not (folder / "config.json").is_file():
+            return None
+        file = folder / "generation_config.json"
+        if not file.is_file():
+            return {}
+        if file.stat().st_size > _LARGEST:
+            return None
+        found = msgspec.json.decode(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    numbers = {key: found[key] for key in _SAMPLING if isinstance(found.get(key), int | float)}
+    if found.get("do_sample") is False:
+        numbers.setdefault("temperature", None)
+    return {key: value for key, value in numbers.items() if value is not None}

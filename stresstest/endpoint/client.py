@@ -1,7 +1,8 @@
-"""One endpoint, and one way to generate on it: streamed, counted in tokens, never raising for trouble.
+"""Client of one endpoint: streamed generations, counted in tokens; service failures are returned as data.
 
-Auth, base URL and status errors are the openai SDK's, connections aiohttp's; the stream is read raw, because
-the SDK's chunk objects would saturate a core and falsify every latency. There are no hidden retries.
+The openai SDK handles authentication, the base URL and status errors; aiohttp the connections. The stream
+is read raw, because the SDK's chunk objects would saturate a core and distort every latency. Nothing is
+retried here.
 """
 
 from __future__ import annotations
@@ -15,17 +16,25 @@ import msgspec
 
 from stresstest import clock
 from stresstest.endpoint import counting, failures
-from stresstest.endpoint.address import PLACEHOLDER_KEY, Address
-from stresstest.endpoint.assembly import Assembler
-from stresstest.endpoint.body import Features, build
-from stresstest.endpoint.outcome import Reply, Sink, StreamOutcome, Timeouts, Trial
-from stresstest.endpoint.stream import Stream
+from stresstest.endpoint.address import PLACEHOLDER_KEY, EndpointAddress
+from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.cpu_vllm import SEEDS_MAY_HAVE_KILLED
+from stresstest.endpoint.environment_key import EnvironmentKey
+from stresstest.endpoint.outcome import (
+    HttpReply,
+    StallLimit,
+    StreamOutcome,
+    Timeouts,
+    TokenSink,
+    TrialGeneration,
+)
+from stresstest.endpoint.stream import ResponseStream, StreamLimits
+from stresstest.endpoint.wire import RequestFeatures, build_body
+from stresstest.http_limits import refuse_foreign_redirect
 from stresstest.model import FailureKind, GenerationRequest, ServiceFailure, Token
 
 if TYPE_CHECKING:
     import openai
-
-__all__ = ["Endpoint", "Reply", "Sink", "StreamOutcome", "Timeouts"]
 
 _DEFAULT_TIMEOUTS = Timeouts()
 
@@ -33,10 +42,12 @@ _DEFAULT_TIMEOUTS = Timeouts()
 class Endpoint:
     """An OpenAI-compatible server. Use as an async context manager.
 
-    base_url: as the user gave it; credentials in it are used and never shown. api_key: sent as a bearer
-    token; None sends none of the user's. model: used when a request names none. `features`,
-    `can_tokenize` and `can_estimate` are what `profile` found. Raises UsageError for an impossible URL
-    or key.
+    base_url: as given by the user; credentials in it are used but never shown. api_key: sent as a bearer
+    token; None sends a placeholder; an EnvironmentKey only to a confirmed address. model: the default for
+    requests that name none. stall_timeout: the user's own limit of a stream's silence in seconds, in place of
+    one that follows the server. send_seed: False leaves out the seeds of requests. features, can_tokenize,
+    can_estimate, on_cpu: set by `profile_endpoint`. Raises UsageError for an invalid URL or key, and for an
+    address that the key may not be sent to.
     """
 
     def __init__(
@@ -46,14 +57,21 @@ class Endpoint:
         api_key: str | None = None,
         model: str | None = None,
         timeouts: Timeouts = _DEFAULT_TIMEOUTS,
+        stall_timeout: float | None = None,
+        send_seed: bool = True,
     ) -> None:
         key = api_key.strip() if api_key and api_key.strip() else None
-        self.address = Address.parse(base_url, key)
+        self.address = EndpointAddress.parse(base_url, key)
+        if isinstance(api_key, EnvironmentKey):
+            api_key.require_confirmed(base_url)
         self.model = model
-        self.features = Features()
+        self.features = RequestFeatures()
         self.can_tokenize: bool | None = None
         self.can_estimate: bool | None = None
-        self.timeouts = timeouts
+        self.on_cpu = False
+        self.timeouts = timeouts if stall_timeout is None else timeouts.with_stall(stall_timeout)
+        self.send_seed = send_seed
+        self._stall = StallLimit(self.timeouts)
         self._client: openai.AsyncOpenAI | None = None
         self._make = _ClientMaker(self.address, key, timeouts)
 
@@ -62,15 +80,20 @@ class Endpoint:
 
     @property
     def base_url(self) -> str:
-        """Without credentials."""
+        """The base URL without credentials."""
         return self.address.base_url
 
     @property
-    def counts_at_the_end(self) -> bool:
-        """Tokens are counted by the final usage alone: a stream that we close ourselves stays uncounted."""
+    def counts_only_at_end(self) -> bool:
+        """Whether only the final usage counts tokens, so that an aborted stream has no token count."""
         found = self.features
         while_streaming = found.token_ids or found.top_logprobs or found.running_usage
         return found.usage and not while_streaming and self.can_tokenize is False
+
+    @property
+    def likely_death(self) -> str:
+        """What has probably ended this server if it died: a sentence after a blank, or nothing."""
+        return f" {SEEDS_MAY_HAVE_KILLED}" if self.on_cpu and self.send_seed else ""
 
     async def __aenter__(self) -> Self:
         self._client = self._make()
@@ -83,17 +106,19 @@ class Endpoint:
         if client is not None:
             await client.close()
 
-    async def generate(self, request: GenerationRequest, sink: Sink) -> StreamOutcome:
-        """Stream one generation into `sink`, chunk by chunk; it returns True to have the stream closed.
+    async def generate(self, request: GenerationRequest, sink: TokenSink) -> StreamOutcome:
+        """Stream one generation into `sink`, chunk by chunk, until it ends or the sink returns True.
 
-        Service trouble ends up in `StreamOutcome.failure`; what had arrived has been given to the sink.
-        Cancellation closes the connection and passes through, as does whatever the sink raises.
+        A service failure is returned in `StreamOutcome.failure`; the sink has received what had arrived.
+        Cancellation and exceptions of the sink close the connection and propagate.
         """
         outcome, _ = await self._run(request, sink, self.features)
         return outcome
 
-    async def trial(self, request: GenerationRequest, features: Features) -> Trial:
-        """Generate once with these measuring fields, to see what the server makes of them."""
+    async def trial_generation(
+        self, request: GenerationRequest, features: RequestFeatures
+    ) -> TrialGeneration:
+        """Generate once with these optional request fields, to see which ones the server supports."""
         tokens: list[Token] = []
 
         def keep(arrived: list[Token]) -> bool:
@@ -101,37 +126,46 @@ class Endpoint:
             return False
 
         outcome, made = await self._run(request, keep, features)
-        return Trial(outcome, made, tuple(tokens))
+        return TrialGeneration(outcome, made, tuple(tokens))
 
     async def _run(
-        self, request: GenerationRequest, sink: Sink, features: Features
-    ) -> tuple[StreamOutcome, Assembler]:
+        self, request: GenerationRequest, sink: TokenSink, features: RequestFeatures
+    ) -> tuple[StreamOutcome, TokenAssembler]:
         import aiohttp
         import httpx2
         import openai
 
         started = clock.now()
         guard = asyncio.timeout(self.timeouts.first)
-        stream = Stream(self.address, sink, guard, self.timeouts.stall)
+        limits = StreamLimits.of(request.max_tokens)
+        stream = ResponseStream(self.address, sink, guard, self._stall, limits)
         try:
             async with guard, self._send(request, features) as response:
                 await stream.read(response.http_response)
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            stream.failure = failures.from_exception(
+            stream.failure = failures.failure_from_exception(
                 error, self.address, at_token=stream.produced, begun=stream.begun
             )
         except TimeoutError:
             if not guard.expired():
                 raise
-            limit = self.timeouts.stall if stream.produced else self.timeouts.first
-            stream.failure = failures.late(self.address, limit, at_token=stream.produced, begun=stream.begun)
+            if stream.produced:
+                stream.failure = failures.stall_failure(
+                    self.address, stream.allowed, self._stall.longest, at_token=stream.produced
+                )
+            else:
+                stream.failure = failures.timeout_failure(
+                    self.address, self.timeouts.first, begun=stream.begun
+                )
         stream.close()
-        return await self._outcome(request, stream, started), stream.made
+        return await self._outcome(request, stream, started), stream.assembler
 
-    async def ask(self, path: str, json: object = None, *, at_root: bool = False) -> Reply | ServiceFailure:
-        """GET `path`, or POST `json` to it, under the base URL or the server's root.
+    async def query(
+        self, path: str, json: object = None, *, at_root: bool = False
+    ) -> HttpReply | ServiceFailure:
+        """GET `path`, or POST `json` to it, below the base URL or the server's root.
 
-        A Reply of any HTTP status, or the failure to get one.
+        Returns the reply, whatever its HTTP status, or the failure if there was none.
         """
         import httpx2
         import openai
@@ -147,14 +181,14 @@ class Endpoint:
         except openai.APIStatusError as error:
             response = error.response
         except (openai.OpenAIError, httpx2.HTTPError) as error:
-            return failures.from_exception(error, self.address, at_token=0, begun=False)
+            return failures.failure_from_exception(error, self.address, at_token=0, begun=False)
         except TimeoutError:
-            return failures.late(self.address, self.timeouts.probe, at_token=0, begun=False)
-        return Reply(response.status_code, response.content, response.headers.get("content-type", ""))
+            return failures.timeout_failure(self.address, self.timeouts.probe, begun=False)
+        return HttpReply(response.status_code, response.content, response.headers.get("content-type", ""))
 
-    async def served(self) -> list[str]:
-        """Names the server lists; empty when it lists none or cannot be asked."""
-        reply = await self.ask("/models")
+    async def served_models(self) -> list[str]:
+        """The model names listed by the server; empty if the list is unavailable."""
+        reply = await self.query("/models")
         if isinstance(reply, ServiceFailure) or reply.status != 200:
             return []
         try:
@@ -167,10 +201,12 @@ class Endpoint:
             raise RuntimeError("Endpoint is used outside its `async with`")
         return self._client
 
-    def _send(self, request: GenerationRequest, features: Features) -> Any:
-        """The SDK's context manager of one streamed response; nothing is sent before it is entered."""
+    def _send(self, request: GenerationRequest, features: RequestFeatures) -> Any:
+        """The SDK's context manager of a streamed response; entering it sends the request."""
         client = self._opened()
-        body = build(request, request.model or self.model or "", features)
+        if not self.send_seed:
+            request = replace(request, seed=None)
+        body = build_body(request, request.model or self.model or "", features)
         model = body.pop("model")
         if request.messages is not None:
             return client.chat.completions.with_streaming_response.create(
@@ -180,13 +216,17 @@ class Endpoint:
             model=model, prompt=body.pop("prompt"), stream=True, extra_body=body
         )
 
-    async def _outcome(self, request: GenerationRequest, stream: Stream, started: float) -> StreamOutcome:
+    async def _outcome(
+        self, request: GenerationRequest, stream: ResponseStream, started: float
+    ) -> StreamOutcome:
         ended = clock.now()
-        made = stream.made
-        failure = stream.judge()
+        made = stream.assembler
+        failure = stream.determine_failure()
         if failure is not None and failure.kind is FailureKind.NOT_FOUND:
             failure = await self._name_served(request, failure)
-        count, source = await counting.settle(self, made, limit=request.max_tokens, alive=failure is None)
+        count, source = await counting.resolve_token_count(
+            self, made, limit=request.max_tokens, alive=failure is None
+        )
         return StreamOutcome(
             finish_reason=made.finish_reason,
             failure=failure,
@@ -201,16 +241,16 @@ class Endpoint:
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:
-        model, served = request.model or self.model or "", await self.served()
+        model, served = request.model or self.model or "", await self.served_models()
         if not served or model in served:
             return failure
-        return replace(failure, message=failures.unknown_model(self.address, model, served))
+        return replace(failure, message=failures.unknown_model_sentence(self.address, model, served))
 
 
 class _ClientMaker:
-    """Makes the SDK's client; the only holder of the key, and it has nothing to show."""
+    """Creates the SDK's client. The only holder of the API key, with a repr that does not show it."""
 
-    def __init__(self, address: Address, key: str | None, timeouts: Timeouts) -> None:
+    def __init__(self, address: EndpointAddress, key: str | None, timeouts: Timeouts) -> None:
         self._address = address
         self._key = key
         self._timeouts = timeouts
@@ -224,7 +264,7 @@ class _ClientMaker:
 
         from stresstest.endpoint.transport import DirectTransport
 
-        # The waits inside a stream are ours to limit: the library cannot tell a queue from a stall.
+        # No read timeout: the library cannot distinguish queueing from a stall, so `_run` sets the limits.
         timeout = httpx2.Timeout(None, connect=self._timeouts.connect)
         basic = self._address.authorization
         return openai.AsyncOpenAI(
@@ -233,5 +273,9 @@ class _ClientMaker:
             max_retries=0,
             timeout=timeout,
             default_headers={"Authorization": basic} if basic else None,
-            http_client=openai.DefaultAsyncHttpxClient(timeout=timeout, transport=DirectTransport()),
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=timeout,
+                transport=DirectTransport(),
+                event_hooks={"response": [refuse_foreign_redirect]},
+            ),
         )

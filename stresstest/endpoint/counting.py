@@ -1,55 +1,85 @@
-"""How many tokens a text has, by the best source there is: the stream, /tokenize, tiktoken, chunks."""
+"""Token counts from the best available source: the stream, /tokenize, tiktoken, or chunks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from stresstest.endpoint.wire import believable, sane
+from stresstest.endpoint.wire import PROMPT_FIELDS, max_plausible_tokens, sane_count
 from stresstest.model import Message, ServiceFailure
 
 if TYPE_CHECKING:
-    from stresstest.endpoint.assembly import Assembler
-    from stresstest.endpoint.client import Endpoint
+    from stresstest.endpoint.assembly import TokenAssembler
+    from stresstest.endpoint.outcome import HttpReply
 
 SERVER, TOKENIZE, TIKTOKEN, CHUNKS = "server", "tokenize", "tiktoken (estimate)", "chunks"
-TOTAL = "server (positions in chunks)"
+TOTAL_SOURCE = "server (positions in chunks)"
 _ENCODING = "o200k_base"
 _DOWNLOAD = 20.0
 
 
-async def count_tokens(endpoint: Endpoint, messages: Sequence[Message]) -> int | None:
-    """Prompt tokens of a conversation, chat template included, by /tokenize; None where it is not served."""
-    listed = [{"role": m.role, "content": m.content} for m in messages]
-    return await _tokenize(endpoint, {"messages": listed, "add_generation_prompt": True})
+class TokenizeClient(Protocol):
+    """The part of `Endpoint` that counting needs; a protocol, because `Endpoint` imports this module.
+
+    can_tokenize, can_estimate: None until known. model: the name to send.
+    """
+
+    model: str | None
+    can_tokenize: bool | None
+    can_estimate: bool | None
+
+    async def query(
+        self, path: str, json: object = None, *, at_root: bool = False
+    ) -> HttpReply | ServiceFailure: ...
 
 
-async def prompt_ids(endpoint: Endpoint, prompt: Sequence[Message] | str) -> tuple[int, ...] | None:
-    """Token ids of a prompt up to where the answer begins, special tokens included; None where /tokenize
-    does not give them. A conversation goes through the chat template."""
+async def count_tokens(
+    endpoint: TokenizeClient, messages: Sequence[Message], fields: Mapping[str, Any] | None = None
+) -> int | None:
+    """Prompt tokens of a conversation by /tokenize, including the chat template; None if not served.
+
+    fields: of the request's body; those that shape the prompt (tools, chat_template_kwargs) count.
+    """
+    return await _tokenize(endpoint, _conversation(messages, fields))
+
+
+def _conversation(messages: Sequence[Message], fields: Mapping[str, Any] | None) -> dict[str, Any]:
+    shaping = {name: value for name, value in (fields or {}).items() if name in PROMPT_FIELDS}
+    listed = [message.as_sent() for message in messages]
+    return {**shaping, "messages": listed, "add_generation_prompt": True}
+
+
+async def prompt_ids(
+    endpoint: TokenizeClient,
+    prompt: Sequence[Message] | str,
+    fields: Mapping[str, Any] | None = None,
+) -> tuple[int, ...] | None:
+    """Token ids of a prompt, special tokens included; the chat template is applied to a conversation.
+
+    fields: see `count_tokens`. None if /tokenize does not return them.
+    """
     if isinstance(prompt, str):
-        found = await _asked(endpoint, {"prompt": prompt, "add_special_tokens": True})
+        found = await _tokenize_reply(endpoint, {"prompt": prompt, "add_special_tokens": True})
     else:
-        listed = [{"role": m.role, "content": m.content} for m in prompt]
-        found = await _asked(endpoint, {"messages": listed, "add_generation_prompt": True})
+        found = await _tokenize_reply(endpoint, _conversation(prompt, fields))
     ids = found.get("tokens") if found is not None else None
     if not isinstance(ids, list) or not ids or not all(isinstance(i, int) and i >= 0 for i in ids):
         return None
     return tuple(ids)
 
 
-async def count_text(endpoint: Endpoint, text: str) -> int | None:
-    """Tokens of a bare text by /tokenize, no special tokens added; None where it is not served."""
+async def count_text(endpoint: TokenizeClient, text: str) -> int | None:
+    """Tokens of a text by /tokenize, without special tokens; None if it is not served."""
     return await _tokenize(endpoint, {"prompt": text, "add_special_tokens": False})
 
 
-async def estimate(text: str) -> tuple[int | None, str | None]:
-    """(tokens by tiktoken's o200k_base, None), or (None, why not) when its tables cannot be had offline."""
+async def estimate_tokens(text: str) -> tuple[int | None, str | None]:
+    """(tokens by tiktoken's o200k_base, None), or (None, reason) if its tables cannot be loaded."""
     try:
-        # In a thread and on a clock: at first use tiktoken downloads, with no time limit of its own.
+        # tiktoken downloads its tables at first use, blocking and without a timeout.
         return await asyncio.wait_for(asyncio.to_thread(_tiktoken, text), _DOWNLOAD), None
     except (OSError, ImportError, ValueError, TimeoutError) as error:
         return None, (
@@ -64,42 +94,45 @@ def _tiktoken(text: str) -> int:
     return len(tiktoken.get_encoding(_ENCODING).encode(text, disallowed_special=()))
 
 
-async def settle(endpoint: Endpoint, made: Assembler, *, limit: int, alive: bool) -> tuple[int, str]:
-    """(output tokens, source) of an ended stream. limit: the max_tokens sent. alive: it can still be asked.
+async def resolve_token_count(
+    endpoint: TokenizeClient, made: TokenAssembler, *, limit: int, alive: bool
+) -> tuple[int, str]:
+    """(output tokens, source) of an ended stream.
 
-    TOTAL: the server's total is exact, positions inside are chunks. CHUNKS: nothing is known.
+    limit: the max_tokens sent. alive: whether the server can still be queried. TOTAL_SOURCE: the total is
+    the server's, but positions are counted in chunks. CHUNKS: both are counted in chunks.
     """
     total = made.total
-    if total is not None and total > max(limit, believable(made.characters), made.produced):
+    if total is not None and total > max(limit, max_plausible_tokens(made.characters), made.produced):
         total = None
-    unsure = made.uncounted
+    unsure = made.uncounted_texts
     if not unsure:
         return max(made.produced, total or 0), SERVER
     if total:
-        # The final count is exact; positions inside are only so if every chunk was one token.
-        return total, SERVER if abs(total - made.produced) <= 1 else TOTAL
+        # The total is exact, but positions are exact only if every chunk was one token.
+        return total, SERVER if abs(total - made.produced) <= 1 else TOTAL_SOURCE
     text = "".join(unsure)
     certain = made.produced - len(unsure)
     if alive and endpoint.can_tokenize is not False:
         counted = await count_text(endpoint, text)
-        if counted and counted <= believable(len(text)):
+        if counted and counted <= max_plausible_tokens(len(text)):
             return certain + counted, TOKENIZE
     if endpoint.can_estimate is not False:
-        guess, _ = await estimate(text)
+        guess, _ = await estimate_tokens(text)
         endpoint.can_estimate = guess is not None
         if guess is not None:
             return certain + guess, TIKTOKEN
     return made.produced, CHUNKS
 
 
-async def _tokenize(endpoint: Endpoint, question: dict[str, Any]) -> int | None:
-    found = await _asked(endpoint, question)
+async def _tokenize(endpoint: TokenizeClient, question: dict[str, Any]) -> int | None:
+    found = await _tokenize_reply(endpoint, question)
     count = found.get("count") if found is not None else None
-    return sane(count) if isinstance(count, int) else None
+    return sane_count(count) if isinstance(count, int) else None
 
 
-async def _asked(endpoint: Endpoint, question: dict[str, Any]) -> dict[str, Any] | None:
-    reply = await endpoint.ask("/tokenize", {"model": endpoint.model, **question}, at_root=True)
+async def _tokenize_reply(endpoint: TokenizeClient, question: dict[str, Any]) -> dict[str, Any] | None:
+    reply = await endpoint.query("/tokenize", {"model": endpoint.model, **question}, at_root=True)
     if isinstance(reply, ServiceFailure) or reply.status != 200:
         return None
     try:

@@ -1,12 +1,11 @@
-"""What went wrong on the wire, as a fact and in a sentence that a user understands.
+"""Converts errors of the connection and the server into failures with a message for the user.
 
-Everything a library raises ends here: as a ServiceFailure (a stream that was lost; data) or an
-EndpointError (the campaign cannot go on). Neither ever holds a credential.
+Library exceptions become a ServiceFailure (data: the stream was lost) or an EndpointError (the campaign
+cannot continue). Neither ever contains a credential.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -16,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stresstest import clock
-from stresstest.endpoint.address import Address
+from stresstest.config.suggestions import closest_names
+from stresstest.endpoint.address import EndpointAddress
 from stresstest.errors import EndpointError
 from stresstest.model import FailureKind, ServiceFailure
 
 if TYPE_CHECKING:
-    from stresstest.endpoint.wire import Chunk
+    from stresstest.endpoint.wire import StreamChunk
 
-FATAL: frozenset[FailureKind] = frozenset(
+FATAL_FAILURES: frozenset[FailureKind] = frozenset(
     {FailureKind.UNAUTHORIZED, FailureKind.NOT_FOUND, FailureKind.BAD_REQUEST}
 )
-"""Kinds that asking again cannot mend."""
+"""Kinds for which a retry is pointless."""
 
 _HINTS: Mapping[FailureKind, str] = {
     FailureKind.REFUSED: "Start the server, or point --base-url at it.",
@@ -34,6 +34,9 @@ _HINTS: Mapping[FailureKind, str] = {
     FailureKind.NOT_FOUND: "Check --model and --base-url (it usually ends in /v1).",
     FailureKind.MALFORMED: "Check --base-url (it usually ends in /v1).",
 }
+_HTML_TAG = re.compile(r"<[^<>]{0,512}>")
+"""Bounded, so that a body of many `<` takes linear time."""
+_MAX_ERROR_BYTES = 65536
 _SOURCE_LINE = re.compile(r" ?\(_ssl\.c:\d+\)")
 _STATUS_KINDS: Mapping[int, FailureKind] = {
     401: FailureKind.UNAUTHORIZED,
@@ -46,35 +49,27 @@ _STATUS_KINDS: Mapping[int, FailureKind] = {
 
 
 def endpoint_error(failure: ServiceFailure) -> EndpointError:
-    """The same failure as the error that ends a command."""
+    """The failure as an exception that ends the command."""
     return EndpointError(failure.message, hint=_HINTS.get(failure.kind))
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """429 and 5xx may pass; the other 4xx say that the request itself will never do."""
+    """The kind of an HTTP error status. 429 and 5xx may be temporary; most other 4xx are permanent."""
     if status in _STATUS_KINDS:
         return _STATUS_KINDS[status]
     return FailureKind.BAD_REQUEST if 400 <= status < 500 else FailureKind.HTTP_ERROR
 
 
-def from_status(
-    status: int,
-    body: bytes,
-    address: Address,
-    *,
-    headers: Mapping[str, str] | None = None,
-    model: str | None = None,
-    served: Sequence[str] = (),
+def failure_from_status(
+    status: int, body: bytes, address: EndpointAddress, *, headers: Mapping[str, str] | None = None
 ) -> ServiceFailure:
-    """An HTTP answer that is an error. `served`: the models the server lists, for a 404."""
+    """The failure for an HTTP error response."""
     kind = kind_of_status(status)
-    said = _said(body, address)
+    said = _server_message(body, address)
     told = f": {said}" if said else "."
     where = address.base_url
     if kind is FailureKind.UNAUTHORIZED:
         message = f"The server at {where} rejected the API key ({status}). Set --api-key or OPENAI_API_KEY."
-    elif kind is FailureKind.NOT_FOUND and model is not None and served and model not in served:
-        message = unknown_model(address, model, served)
     elif kind is FailureKind.NOT_FOUND:
         message = f"The server at {where} does not know this address or model (404){told}"
     elif kind is FailureKind.RATE_LIMITED:
@@ -86,26 +81,30 @@ def from_status(
     return ServiceFailure(kind, message, status=status, retry_after=_retry_after(headers or {}))
 
 
-def unknown_model(address: Address, model: str, served: Sequence[str]) -> str:
-    """A sentence that names what is served, the closest name first if one is close."""
-    shown = ", ".join(address.clean(name) for name in served[:10]) or "nothing"
-    close = difflib.get_close_matches(model, served, n=1, cutoff=0.5)
-    meant = f" Did you mean '{address.clean(close[0])}'?" if close and len(served) > 1 else ""
-    wanted = address.clean(model)
+def unknown_model_sentence(address: EndpointAddress, model: str, served: Sequence[str]) -> str:
+    """A message that lists the served models and suggests a similar name."""
+    shown = ", ".join(address.redact(name) for name in served[:10]) or "nothing"
+    close = closest_names(model, served, cutoff=0.5)
+    meant = f" Did you mean '{address.redact(close[0])}'?" if close and len(served) > 1 else ""
+    wanted = address.redact(model)
     return f"The server at {address.base_url} does not serve '{wanted}'; it serves: {shown}.{meant}"
 
 
-def from_exception(error: BaseException, address: Address, *, at_token: int, begun: bool) -> ServiceFailure:
-    """What the SDK, its transport or a time limit raised.
+def failure_from_exception(
+    error: BaseException, address: EndpointAddress, *, at_token: int, begun: bool
+) -> ServiceFailure:
+    """The failure for an exception of the SDK or its transport.
 
-    begun: the response's headers had arrived, so the connection itself had been made.
+    at_token: output tokens received. begun: whether the response's headers had arrived.
     """
     import httpx2
     import openai
 
     where = address.base_url
     if isinstance(error, openai.APIStatusError):
-        return from_status(error.status_code, error.response.content, address, headers=error.response.headers)
+        return failure_from_status(
+            error.status_code, error.response.content, address, headers=error.response.headers
+        )
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) and error.__cause__ else error
     kind, message = FailureKind.CUT, f"The server at {where} closed the connection before it answered."
     if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
@@ -117,31 +116,66 @@ def from_exception(error: BaseException, address: Address, *, at_token: int, beg
         message = f"The proxy that the environment names for {where} cannot be used (http_proxy, no_proxy)."
     elif isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol):
         kind, message = FailureKind.REFUSED, _connect_sentence(cause, address)
+    elif isinstance(cause, httpx2.TooManyRedirects):
+        kind = FailureKind.MALFORMED
+        message = f"The server at {where} answered with a {address.redact(str(cause))}: it is not followed."
     elif isinstance(cause, httpx2.DecodingError):
         kind = FailureKind.MALFORMED
-        message = f"The server at {where} sent a body that cannot be decompressed."
-    elif isinstance(cause, httpx2.RemoteProtocolError) and not begun and not _hung_up(cause):
+        message = f"The server at {where} sent a body that cannot be decompressed or is too large."
+    elif isinstance(cause, httpx2.RemoteProtocolError) and not begun and not _is_disconnect(cause):
         kind, message = FailureKind.MALFORMED, f"What answers at {where} does not speak HTTP."
     elif begun:
         message = f"The connection to {where} was cut after {at_token} output tokens."
     return ServiceFailure(kind, message, at_token=at_token)
 
 
-def late(address: Address, seconds: float, *, at_token: int, begun: bool) -> ServiceFailure:
-    """A time limit of ours ran out: before the first output it is a timeout, after it a stall."""
-    where, limit = address.base_url, f"{seconds:g} s"
-    if at_token:
-        return ServiceFailure(
-            FailureKind.STALL,
-            f"The stream from {where} stood still for {limit} after {at_token} output tokens.",
-            at_token=at_token,
-        )
+def timeout_failure(address: EndpointAddress, seconds: float, *, begun: bool) -> ServiceFailure:
+    """The failure for an exceeded time limit before the first output token."""
     what = "accepted the request but sent no token" if begun else "did not answer"
-    return ServiceFailure(FailureKind.TIMEOUT, f"The server at {where} {what} within {limit}.")
+    message = f"The server at {address.base_url} {what} within {seconds:g} s."
+    return ServiceFailure(FailureKind.TIMEOUT, message)
 
 
-def from_stream_error(chunk: Chunk, address: Address, *, at_token: int) -> ServiceFailure:
-    """The error object that a server puts into a stream after it has already sent 200."""
+def stall_failure(
+    address: EndpointAddress, seconds: float, longest: float, *, at_token: int
+) -> ServiceFailure:
+    """The failure for a stream that was closed because it stood still for so many seconds.
+
+    longest: seconds of the longest silence that the server has ended by itself.
+    """
+    return ServiceFailure(
+        FailureKind.STALL,
+        f"The stream from {address.base_url} stood still for {seconds:.4g} s after {at_token} output tokens; "
+        f"the longest pause of this server before was {longest:.1f} s. If it is only slow, give it longer: "
+        "--stall-timeout SECONDS.",
+        at_token=at_token,
+    )
+
+
+def cap_ignored_failure(address: EndpointAddress, max_tokens: int, *, at_token: int) -> ServiceFailure:
+    """The failure for a stream that was closed because it continued beyond its `max_tokens`."""
+    return ServiceFailure(
+        FailureKind.CAP_IGNORED,
+        f"The server at {address.base_url} ignores max_tokens: it had sent {at_token} output tokens where "
+        f"{max_tokens} were the limit, and the stream was closed.",
+        at_token=at_token,
+    )
+
+
+def endless_stream_failure(address: EndpointAddress, what: str, *, at_token: int) -> ServiceFailure:
+    """The failure for a stream that was closed because its server did not end it. what: "bytes" or "time"."""
+    why = "sent far more bytes than its tokens need" if what == "bytes" else "did not end it in time"
+    return ServiceFailure(
+        FailureKind.CAP_IGNORED,
+        f"A stream from {address.base_url} was closed after {at_token} output tokens: the server {why}.",
+        at_token=at_token,
+    )
+
+
+def failure_from_stream_error(
+    chunk: StreamChunk, address: EndpointAddress, *, at_token: int
+) -> ServiceFailure:
+    """The failure for an error object inside a stream, sent after status 200."""
     found = chunk.error
     if found is None:
         found = {"message": chunk.message, "code": chunk.code}
@@ -150,40 +184,35 @@ def from_stream_error(chunk: Chunk, address: Address, *, at_token: int) -> Servi
         said = str(found.get("message") or found.get("type") or "no reason given")
         code = found.get("code")
         status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    # Only before the first token does a status inside the stream say that the request was refused.
+    # A status inside the stream means that the request was rejected only before the first token.
     kind = FailureKind.STREAM_ERROR
-    if status is not None and not at_token and kind_of_status(status) in FATAL:
+    if status is not None and not at_token and kind_of_status(status) in FATAL_FAILURES:
         kind = kind_of_status(status)
-    message = f"The server at {address.base_url} reported an error inside the stream: {address.clean(said)}"
+    message = f"The server at {address.base_url} reported an error inside the stream: {address.redact(said)}"
     return ServiceFailure(kind, message, status=status, at_token=at_token)
 
 
-def not_a_stream(address: Address, beginning: bytes, *, at_token: int) -> ServiceFailure:
-    """The answer is not the event stream that was asked for."""
+def not_a_stream_failure(address: EndpointAddress, beginning: bytes, *, at_token: int) -> ServiceFailure:
+    """The failure for a response that is no event stream. beginning: its first bytes."""
     text = beginning.decode("utf-8", "replace")
     page = "<html" in text.lower() or "<!doctype" in text.lower()
-    what = "a web page" if page else "something that is no event stream"
-    shown = "" if page or not text.strip() else f": {address.clean(text)}"
-    return ServiceFailure(
-        FailureKind.MALFORMED,
-        f"The server at {address.base_url} answered with {what}{shown}"
-        if shown
-        else f"The server at {address.base_url} answered with {what}. Is the base URL right?",
-        at_token=at_token,
-    )
+    what = "a web page" if page else "something that is not an event stream"
+    ending = ". Is the base URL right?" if page or not text.strip() else f": {address.redact(text)}"
+    message = f"The server at {address.base_url} answered with {what}{ending}"
+    return ServiceFailure(FailureKind.MALFORMED, message, at_token=at_token)
 
 
-def _hung_up(error: Exception) -> bool:
+def _is_disconnect(error: Exception) -> bool:
     return any(word in str(error) for word in ("closed", "disconnected"))
 
 
-def _connect_sentence(error: Exception, address: Address) -> str:
+def _connect_sentence(error: Exception, address: EndpointAddress) -> str:
     text = str(error).lower()
     where = address.base_url
     if any(word in text for word in ("name or service", "nodename", "getaddrinfo", "name resolution")):
         return f"The host of {where} is not known (name lookup failed)."
     if "certificate" in text or "ssl" in text or "tls" in text:
-        return f"No secure connection to {where}: {address.clean(_SOURCE_LINE.sub('', str(error)))}"
+        return f"No secure connection to {where}: {address.redact(_SOURCE_LINE.sub('', str(error)))}"
     if any(word in text for word in ("reset", "eof", "broken pipe")):
         tls = " Does it speak https?" if where.startswith("https:") else ""
         return f"The server at {where} closed the connection while it was being made.{tls}"
@@ -192,21 +221,23 @@ def _connect_sentence(error: Exception, address: Address) -> str:
     return f"The server at {where} refused the connection. Is vLLM running there?"
 
 
-def _said(body: bytes, address: Address) -> str:
-    """The server's own words: the message of a JSON error, else the text without its tags."""
-    text = body[:65536].decode("utf-8", "replace")
+def _server_message(body: bytes, address: EndpointAddress) -> str:
+    """The server's error message: from a JSON error, else the body without HTML tags."""
+    text = body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")
     try:
-        found: Any = msgspec.json.decode(body)
+        found: Any = msgspec.json.decode(body) if len(body) <= _MAX_ERROR_BYTES else None
     except (ValueError, RecursionError):
-        return address.clean(re.sub(r"<[^>]*>", " ", text))
+        found = None
+    if found is None:
+        return address.redact(_HTML_TAG.sub(" ", text))
     for key in ("error", "message", "detail"):
         if isinstance(found, dict) and found.get(key):
             found = found[key]
-    return address.clean(found if isinstance(found, str) else text)
+    return address.redact(found if isinstance(found, str) else text)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a Retry-After header, which holds a number or a date."""
+    """Seconds to wait according to a Retry-After header (a number or a date), else None."""
     value = headers.get("retry-after", "").strip()
     if not value:
         return None

@@ -1,37 +1,72 @@
-"""What comes back from the wire, and how long we wait for it."""
+"""Results of requests, and the time limits on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stresstest.endpoint.assembly import Assembler
+from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.model import ServiceFailure, Token
 
-Sink = Callable[[list[Token]], bool]
-"""Takes the tokens of one chunk; returns True to have the stream closed."""
+TokenSink = Callable[[list[Token]], bool]
+"""Receives the tokens of one chunk; returns True to abort the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. connect: TCP and TLS. first: until the first token, queueing included.
+    """Time limits in seconds. connect: TCP and TLS. first: until the first token, queueing included.
 
-    stall: between two events after it. probe: for a question that is no generation.
+    stall: between two events after the first token; longer on a server that has shown longer silences, unless
+    it is fixed (`StallLimit`). probe: for a request that is not a generation.
     """
 
     connect: float = 10.0
     first: float = 300.0
     stall: float = 60.0
     probe: float = 15.0
+    fixed: bool = False
+
+    def with_stall(self, seconds: float) -> Timeouts:
+        """The user's own stall limit, which does not follow the server. A first token may take as long."""
+        return replace(self, stall=seconds, first=max(self.first, seconds), fixed=True)
+
+
+class StallLimit:
+    """How long a stream may stand still: it follows the silences that its server has ended by itself.
+
+    A silence that was only long, not the last, is no stall; a starved server shows many such before one
+    exceeds `PATIENCE` times the longest. The limit is at least `Timeouts.stall` and at most
+    `Timeouts.first`, the patience for a first token.
+
+    longest: seconds of the longest silence before an event so far, the waits for first tokens included.
+    """
+
+    PATIENCE = 4.0
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self.longest = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The limit now."""
+        least = self._timeouts.stall
+        if self._timeouts.fixed:
+            return least
+        return max(least, min(self.PATIENCE * self.longest, self._timeouts.first))
+
+    def observe(self, silence: float) -> None:
+        """An event has arrived after so many seconds without one."""
+        self.longest = max(self.longest, silence)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
     """How one stream ended. Times are clock seconds.
 
-    finish_reason: the server's word, None when it gave none. failure: why it was lost, if it was.
-    aborted: the sink asked for the end. output_tokens: as counted by `token_source` ("server",
-    "tokenize", "tiktoken (estimate)", "chunks"); where that is not "server", token positions are chunks.
+    finish_reason, stop_reason: from the server, None if it sent none. failure: why the stream was lost.
+    aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
+    "tiktoken (estimate)", "chunks"); unless that is "server", token positions are counted in chunks.
     """
 
     finish_reason: str | None
@@ -47,17 +82,17 @@ class StreamOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A short generation made to see what a server sends. made: the assembler's record of it."""
+class TrialGeneration:
+    """A short generation that shows what a server sends. assembler: holds what it sent besides tokens."""
 
     outcome: StreamOutcome
-    made: Assembler
+    assembler: TokenAssembler
     tokens: tuple[Token, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer to a question that is no generation. The body may quote a key, so it is never shown."""
+class HttpReply:
+    """The reply to a request that is not a generation. The repr omits the body, which may quote a key."""
 
     status: int
     body: bytes = field(repr=False)

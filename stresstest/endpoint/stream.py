@@ -1,17 +1,18 @@
-"""Reading one stream to its end: bytes to events to tokens to the sink, and what stopped it."""
+"""Reads one stream to its end: bytes to events, events to tokens, tokens to the sink."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stresstest import clock
 from stresstest.endpoint import failures
-from stresstest.endpoint.address import Address
-from stresstest.endpoint.assembly import Assembler
-from stresstest.endpoint.outcome import Sink
+from stresstest.endpoint.address import EndpointAddress
+from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.outcome import StallLimit, TokenSink
 from stresstest.endpoint.wire import EventReader, LineTooLongError, decode_chunk
 from stresstest.model import FailureKind, ServiceFailure
 
@@ -19,15 +20,52 @@ if TYPE_CHECKING:
     import httpx2
 
 
-class Stream:
-    """One stream while it runs. `guard` is the caller's time limit; every progress moves it by `stall` s.
+_SLACK_TOKENS = 64
+_SLACK_BYTES = 16 * 1024 * 1024
+_BYTES_PER_TOKEN = 32 * 1024
+"""A chunk of one token with 20 logprobs has 2 to 4 kB."""
+_SECONDS_PER_TOKEN = 2.0
 
-    made: its tokens and the server's words. begun: headers arrived. done: [DONE] arrived. failure: what
-    stopped it. aborted: the sink did. first_token: clock seconds.
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Where a stream is closed, because its server does not end it. seconds: after the first token, beside
+    one silence of the stall limit."""
+
+    max_tokens: int
+    tokens: int
+    bytes: int
+    seconds: float
+
+    @classmethod
+    def of(cls, max_tokens: int) -> StreamLimits:
+        """The limits of a request with this cap."""
+        return cls(
+            max_tokens,
+            tokens=max_tokens + max(_SLACK_TOKENS, max_tokens // 4),
+            bytes=_SLACK_BYTES + max_tokens * _BYTES_PER_TOKEN,
+            seconds=max_tokens * _SECONDS_PER_TOKEN,
+        )
+
+
+class ResponseStream:
+    """A stream being read.
+
+    guard: the caller's time limit, postponed by the stall limit whenever events arrive, up to `limits`.
+    assembler: converts chunks into tokens. begun: headers have arrived. done: [DONE] has arrived. failure:
+    what ended the stream. aborted: the sink ended it. first_token: clock seconds. allowed: seconds that the
+    stream may stand still now.
     """
 
-    def __init__(self, address: Address, sink: Sink, guard: asyncio.Timeout, stall: float) -> None:
-        self.made = Assembler()
+    def __init__(
+        self,
+        address: EndpointAddress,
+        sink: TokenSink,
+        guard: asyncio.Timeout,
+        stall: StallLimit,
+        limits: StreamLimits,
+    ) -> None:
+        self.assembler = TokenAssembler()
         self.failure: ServiceFailure | None = None
         self.aborted = False
         self.begun = False
@@ -38,42 +76,47 @@ class Stream:
         self._reader = EventReader()
         self._guard = guard
         self._stall = stall
+        self._limits = limits
+        self._received = 0
         self._armed = 0.0
+        self._heard = clock.now()
+        self.allowed = stall.seconds
 
     @property
     def produced(self) -> int:
-        """Tokens so far."""
-        return self.made.produced
+        """Output tokens so far."""
+        return self.assembler.produced
 
     async def read(self, response: httpx2.Response) -> None:
-        """Feed the sink until the stream ends, fails or is aborted."""
-        from stresstest.endpoint.transport import BODY, DirectBody
+        """Pass tokens to the sink until the stream ends, fails or is aborted."""
+        from stresstest.endpoint.transport import BODY_EXTENSION, DirectBody
 
         self.begun = True
-        body = response.extensions.get(BODY)
-        if isinstance(body, DirectBody) and "content-encoding" not in response.headers:
+        body = response.extensions[BODY_EXTENSION]
+        assert isinstance(body, DirectBody)
+        if body.read is not None:
             while data := await body.read():
                 if self._take(data):
                     return
         else:
-            async with aclosing(response.aiter_bytes()) as incoming:
+            async with aclosing(body.pieces()) as incoming:
                 async for data in incoming:
                     if self._take(data):
                         return
         if self._deliver(self._reader.finish(), clock.now(), final=True):
             return
         if self._reader.foreign and not self.produced:
-            self.failure = self._foreign(response.headers.get("content-type", ""))
+            self.failure = self._not_an_event_stream(response.headers.get("content-type", ""))
 
     def close(self) -> None:
-        """Hand over the text that no token has claimed; text is never lost, but for what follows an abort."""
-        if not self.aborted and (left := self.made.flush(clock.now())):
+        """Pass the buffered text to the sink, unless the stream was aborted."""
+        if not self.aborted and (left := self.assembler.flush(clock.now())):
             self._sink(left)
 
-    def judge(self) -> ServiceFailure | None:
-        """Why this stream is lost, now that it has ended; None when it is whole or was aborted by us."""
+    def determine_failure(self) -> ServiceFailure | None:
+        """Why the ended stream was lost; None if it is complete or was aborted by the sink."""
         where = self._address.base_url
-        reason = self.made.finish_reason
+        reason = self.assembler.finish_reason
         if reason in ("abort", "error"):
             return ServiceFailure(
                 FailureKind.ABORTED_BY_SERVER,
@@ -81,7 +124,7 @@ class Stream:
                 at_token=self.produced,
             )
         if reason is not None or self.aborted:
-            return None  # whatever broke after the last token cost nothing
+            return None  # a failure after the last token does not matter
         if self.failure is not None:
             return self.failure
         how = "ended the stream without a finish reason" if self.done else "closed the stream"
@@ -92,28 +135,44 @@ class Stream:
         )
 
     def _take(self, data: bytes) -> bool:
-        """One read; True when nothing more is to be read."""
+        """Process the bytes of one read; True to stop reading."""
         at = clock.now()
+        self._received += len(data)
         try:
             payloads = self._reader.feed(data)
         except LineTooLongError:
-            self.failure = failures.not_a_stream(self._address, b"", at_token=self.produced)
+            self.failure = failures.not_a_stream_failure(self._address, b"", at_token=self.produced)
+            return True
+        if self._received > self._limits.bytes:
+            self.failure = failures.endless_stream_failure(self._address, "bytes", at_token=self.produced)
             return True
         if self._deliver(payloads, at):
             return True
-        # Comments are no progress, and before the first token the request may still queue.
-        # Moving the alarm costs; a tenth of its length is exact enough.
-        if payloads and self.first_token is not None and at - self._armed > self._stall / 10:
-            self._armed = at
-            self._guard.reschedule(asyncio.get_running_loop().time() + self._stall * 1.1)
+        # Comments are not progress.
+        return self._postpone(at) if payloads else False
+
+    def _postpone(self, at: float) -> bool:
+        """An event has arrived: the next may take the stall limit again. True to stop reading."""
+        self._stall.observe(at - self._heard)
+        self._heard = at
+        # Before the first token the request may still be queued. Rescheduling is expensive, so it happens at
+        # most once in a tenth of the limit.
+        if self.first_token is None or at - self._armed <= self.allowed / 10:
+            return False
+        self.allowed = self._stall.seconds
+        if at - self.first_token > self._limits.seconds + self.allowed:
+            self.failure = failures.endless_stream_failure(self._address, "time", at_token=self.produced)
+            return True
+        self._armed = at
+        self._guard.reschedule(asyncio.get_running_loop().time() + self.allowed * 1.1)
         return False
 
     def _deliver(self, payloads: Sequence[bytes], at: float, *, final: bool = False) -> bool:
-        """Decode events and hand their tokens over; True when nothing more is to be read.
+        """Decode events and pass their tokens to the sink; True to stop reading.
 
-        final: the connection has ended, so an event that does not decode was cut; `judge` tells that.
+        final: the connection has ended, so an event that cannot be decoded is incomplete, not malformed.
         """
-        made = self.made
+        made = self.assembler
         for payload in payloads:
             if payload == b"[DONE]":
                 self.done = True
@@ -125,10 +184,12 @@ class Stream:
                     self.failure = self._malformed(payload)
                 return True
             if chunk.error is not None or chunk.object == "error":
-                self.failure = failures.from_stream_error(chunk, self._address, at_token=made.produced)
+                self.failure = failures.failure_from_stream_error(
+                    chunk, self._address, at_token=made.produced
+                )
                 return True
             try:
-                tokens = made.take(chunk, at)
+                tokens = made.add_chunk(chunk, at)
             except (ValueError, ArithmeticError):
                 made.finish_reason = None
                 self.failure = self._malformed(payload)
@@ -139,25 +200,32 @@ class Stream:
                 if self._sink(tokens) and made.finish_reason is None:
                     self.aborted = True
                     return True
+                # Chunks without a count may be smaller than tokens: the byte limit holds for them.
+                counted = made.produced - len(made.uncounted_texts)
+                if counted > self._limits.tokens and made.finish_reason is None:
+                    self.failure = failures.cap_ignored_failure(
+                        self._address, self._limits.max_tokens, at_token=made.produced
+                    )
+                    return True
         return self.failure is not None
 
     def _malformed(self, payload: bytes) -> ServiceFailure:
-        # Redact before cutting: half a key would no longer be recognised.
-        shown = self._address.clean(payload[:4096].decode("utf-8", "replace"))[:120]
+        # Redact before truncating: a truncated key would not be recognised.
+        shown = self._address.redact(payload[:4096].decode("utf-8", "replace"))[:120]
         return ServiceFailure(
             FailureKind.MALFORMED,
-            f"The server at {self._address.base_url} sent an event that is no valid JSON chunk: {shown}",
+            f"The server at {self._address.base_url} sent an event that is not a valid JSON chunk: {shown}",
             at_token=self.produced,
         )
 
-    def _foreign(self, content_type: str) -> ServiceFailure:
-        """A 200 whose body is no event stream: a JSON error after all, or a web page."""
+    def _not_an_event_stream(self, content_type: str) -> ServiceFailure:
+        """The failure for a 200 response whose body is a JSON error, a web page or other text."""
         beginning = self._reader.foreign
         if "json" in content_type or beginning.lstrip().startswith(b"{"):
             try:
                 chunk = decode_chunk(beginning)
             except (ValueError, RecursionError):
-                return failures.not_a_stream(self._address, beginning, at_token=0)
+                return failures.not_a_stream_failure(self._address, beginning, at_token=0)
             if chunk.error is not None or chunk.object == "error":
-                return failures.from_stream_error(chunk, self._address, at_token=0)
-        return failures.not_a_stream(self._address, beginning, at_token=0)
+                return failures.failure_from_stream_error(chunk, self._address, at_token=0)
+        return failures.not_a_stream_failure(self._address, beginning, at_token=0)

@@ -1,32 +1,43 @@
-"""aiohttp under the SDK's client.
+"""An aiohttp transport for the SDK's httpx client.
 
-httpx2's own transport costs about 100 µs a streamed token, several times what everything else costs;
-aiohttp parses in C and hands a read over in one step. Every request has a connection of its own: none
-fails because an idle one had just been closed, and every wait for a first token includes the same work.
+httpx2's own transport costs about 100 µs per streamed token, several times the cost of everything else;
+aiohttp parses in C and returns a read in one step. Every request opens a new connection: none fails
+because an idle connection was just closed, and every time to first token includes the same work.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import aiohttp
 import httpx2
 from yarl import URL
 
-BODY = "stresstest.body"
-"""The response extension under which a DirectBody is found."""
+from stresstest.http_limits import (
+    ACCEPTED_ENCODING,
+    MAX_REPLY_BYTES,
+    BodyDecoder,
+    BodyDecodingError,
+    BodyTooLargeError,
+    limited_pieces,
+)
 
+BODY_EXTENSION = "stresstest.body"
+"""Key of the DirectBody in a response's extensions."""
+
+_OWN_HEADERS = ("connection", "accept-encoding")
 _READ_BUFFER = 4 * 1024 * 1024
 
 
 def _proxy_for(scheme: str, host: str) -> URL | None:
-    """The proxy of the environment for this address. Raises ValueError for an impossible one.
+    """The proxy that the environment sets for this address, if any. Raises ValueError for an invalid one.
 
-    aiohttp's own look-up knows no all_proxy, and would set ~/.netrc against the key.
+    aiohttp's own lookup ignores all_proxy, and would let ~/.netrc override the API key.
     """
     proxies = urllib.request.getproxies()
     found = proxies.get(scheme) or proxies.get("all")
@@ -40,7 +51,7 @@ def _proxy_for(scheme: str, host: str) -> URL | None:
 
 @contextmanager
 def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
-    """aiohttp's errors as the SDK knows them. Their texts leave out hosts and proxy credentials."""
+    """Convert aiohttp's errors to httpx2's, for the SDK. Messages omit hosts and proxy credentials."""
     try:
         yield
     except aiohttp.ServerTimeoutError as error:
@@ -54,7 +65,7 @@ def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
     except aiohttp.ClientConnectorCertificateError as error:
         raise httpx2.ConnectError(str(error.certificate_error), request=request) from error
     except aiohttp.ClientConnectorError as error:
-        # A handshake that was hung up on is an error without words.
+        # An aborted TLS handshake has an empty message.
         said = str(error.os_error) or type(error.os_error).__name__
         raise httpx2.ConnectError(said, request=request) from error
     except aiohttp.ServerDisconnectedError as error:
@@ -63,28 +74,43 @@ def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
         raise httpx2.RemoteProtocolError(str(error), request=request) from error
     except (aiohttp.ClientError, OSError) as error:
         raise httpx2.ReadError(str(error), request=request) from error
+    except (BodyDecodingError, BodyTooLargeError) as error:
+        raise httpx2.DecodingError(str(error), request=request) from error
 
 
 class DirectBody(httpx2.AsyncByteStream):
-    """A response's body; `read` is the short way, iteration the one that httpx2 knows."""
+    """A response body. Streams are read by `read` or `pieces`; iteration, as httpx2 does it, is limited.
+
+    read: returns all bytes available, at least one; empty at the end. Raises aiohttp's errors. None where the
+    body is compressed.
+    """
 
     def __init__(self, response: aiohttp.ClientResponse, request: httpx2.Request) -> None:
-        self.read = response.content.readany
-        """The next bytes, as many as there are; empty at the end. Raises aiohttp's errors."""
+        encoding = response.headers.get("content-encoding", "")
+        self.read = response.content.readany if encoding in ("", "identity") else None
+        self._encoding = encoding
         self._response = response
         self._request = request
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def pieces(self, limit: float = math.inf) -> AsyncGenerator[bytes, None]:
+        """The decompressed body, without a limit for a reader that has its own. Raises httpx2's errors."""
         with _as_httpx2(self._request):
-            while data := await self.read():
-                yield data
+            async for piece in limited_pieces(self._received(), BodyDecoder(self._encoding), limit):
+                yield piece
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.pieces(MAX_REPLY_BYTES)
+
+    async def _received(self) -> AsyncIterator[bytes]:
+        while data := await self._response.content.readany():
+            yield data
 
     async def aclose(self) -> None:
         self._response.close()
 
 
 class DirectTransport(httpx2.AsyncBaseTransport):
-    """An aiohttp session; made inside a running loop. Raises httpx2's errors."""
+    """An aiohttp session as a transport. Create it inside a running event loop. Raises httpx2's errors."""
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
@@ -95,7 +121,7 @@ class DirectTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send `request`; the response's body is read as it is asked for."""
+        """Send `request`; the response's body is read on demand."""
         url = request.url
         try:
             proxy = _proxy_for(url.scheme, url.netloc.decode("ascii"))
@@ -105,7 +131,10 @@ class DirectTransport(httpx2.AsyncBaseTransport):
             response = await self._session.request(
                 request.method,
                 URL(str(url), encoded=True),
-                headers=[(k, v) for k, v in request.headers.multi_items() if k != "connection"],
+                headers=[
+                    *((k, v) for k, v in request.headers.multi_items() if k not in _OWN_HEADERS),
+                    ("accept-encoding", ACCEPTED_ENCODING),
+                ],
                 data=await request.aread() or None,
                 allow_redirects=False,
                 proxy=proxy,
@@ -113,8 +142,10 @@ class DirectTransport(httpx2.AsyncBaseTransport):
                 timeout=aiohttp.ClientTimeout(connect=request.extensions.get("timeout", {}).get("connect")),
             )
         body = DirectBody(response, request)
+        # The body decompresses itself, within limits; httpx2 would decompress without any.
+        headers = [(k, v) for k, v in response.raw_headers if k.lower() != b"content-encoding"]
         return httpx2.Response(
-            response.status, headers=response.raw_headers, stream=body, extensions={BODY: body}
+            response.status, headers=headers, stream=body, extensions={BODY_EXTENSION: body}
         )
 
     async def aclose(self) -> None:

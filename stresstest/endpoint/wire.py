@@ -1,77 +1,92 @@
-"""The bytes of a stream: server-sent events, and the JSON chunks inside them.
+"""Encodes request bodies, and decodes a stream's bytes: server-sent events, and the JSON chunks in them.
 
-The SDK's own chunk objects cost several hundred microseconds a chunk with logprobs; typed msgspec
-structs that skip what we do not read cost a few.
+The SDK's chunk objects cost several hundred microseconds per chunk with logprobs; msgspec structs with
+only the fields we read cost a few.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-_MAX_LINE = 16 * 1024 * 1024
+from stresstest.model import GenerationRequest
+from stresstest.model.request import request_fields
+
+_MAX_EVENT = 16 * 1024 * 1024
 _MOST = 2**31 - 1
 
 
-def sane(number: int | None) -> int | None:
-    """A count or an id that can be one; None for what no server in its right mind sends."""
+def sane_count(number: int | None) -> int | None:
+    """The count or id if it is between 0 and 2**31 - 1, else None."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 
-def believable(characters: int) -> int:
-    """The most tokens that so much text can be: some bytes a character, and some without any text."""
+def max_plausible_tokens(characters: int) -> int:
+    """An upper bound on the tokens of a text: several bytes per character, plus tokens without text."""
     return max(64, 8 * characters)
 
 
-class Top(msgspec.Struct, gc=False):
+class TopLogprob(msgspec.Struct, gc=False):
     logprob: float
 
 
-class Entry(msgspec.Struct, gc=False):
+class TokenLogprobs(msgspec.Struct, gc=False):
     """One token's logprobs in a chat chunk; `bytes` stays undecoded until a chunk needs splitting."""
 
     token: str = ""
     logprob: float | None = None
     bytes: msgspec.Raw = msgspec.Raw(b"null")
-    top_logprobs: list[Top] | None = None
+    top_logprobs: list[TopLogprob] | None = None
 
 
-class Logprobs(msgspec.Struct, gc=False):
+class ChunkLogprobs(msgspec.Struct, gc=False):
     """`content` in chat chunks; the other three, parallel lists, in completion chunks."""
 
-    content: list[Entry] | None = None
+    content: list[TokenLogprobs] | None = None
     tokens: list[str] | None = None
     token_logprobs: list[float | None] | None = None
     top_logprobs: list[dict[str, float] | None] | None = None
 
 
-class Delta(msgspec.Struct, gc=False):
+class ToolFunction(msgspec.Struct, gc=False):
+    arguments: str | None = None
+
+
+class ToolCall(msgspec.Struct, gc=False):
+    function: ToolFunction | None = None
+
+
+class ChunkDelta(msgspec.Struct, gc=False):
+    """`tool_calls`: pieces of the arguments of calls; they are the answer where a model calls tools."""
+
     content: str | None = None
+    tool_calls: list[ToolCall] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
 
 
-class Choice(msgspec.Struct, gc=False):
+class ChunkChoice(msgspec.Struct, gc=False):
     index: int = 0
-    delta: Delta | None = None
+    delta: ChunkDelta | None = None
     text: str | None = None
-    logprobs: Logprobs | None = None
+    logprobs: ChunkLogprobs | None = None
     token_ids: list[int] | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
 
 
-class Usage(msgspec.Struct, gc=False):
+class ChunkUsage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
-class Chunk(msgspec.Struct, gc=False):
-    """One event of a stream. `error` is what a server sends when it fails after the headers."""
+class StreamChunk(msgspec.Struct, gc=False):
+    """One event of a stream. error: sent by a server that fails after the response headers."""
 
-    choices: list[Choice] = []
-    usage: Usage | None = None
+    choices: list[ChunkChoice] = []
+    usage: ChunkUsage | None = None
     system_fingerprint: str | None = None
     error: Any = None
     object: str | None = None
@@ -79,17 +94,17 @@ class Chunk(msgspec.Struct, gc=False):
     code: Any = None
 
 
-_decoder = msgspec.json.Decoder(Chunk)
+_decoder = msgspec.json.Decoder(StreamChunk)
 _ints = msgspec.json.Decoder(list[int] | None)
 
 
-def decode_chunk(payload: bytes) -> Chunk:
-    """Raises msgspec.DecodeError when the payload is not a chunk."""
+def decode_chunk(payload: bytes) -> StreamChunk:
+    """The decoded chunk. Raises msgspec.DecodeError if the payload is not a chunk."""
     return _decoder.decode(payload)
 
 
 def decode_bytes(raw: msgspec.Raw) -> bytes | None:
-    """The bytes of one token; None where the server gives none."""
+    """The bytes of one token; None if the server did not send them."""
     try:
         values = _ints.decode(raw)
         return None if values is None else bytes(values)
@@ -98,38 +113,46 @@ def decode_bytes(raw: msgspec.Raw) -> bytes | None:
 
 
 class LineTooLongError(Exception):
-    """A server sent megabytes without a line end: this is no event stream."""
+    """A line or an event exceeds 16 MiB, so the response is not an event stream."""
 
 
 class EventReader:
-    """Cuts a byte stream into the payloads of server-sent events, however TCP has cut it.
+    """Splits a byte stream, received in arbitrary pieces, into the payloads of server-sent events.
 
-    `foreign` keeps the beginning of what is no event stream at all (a web page, plain JSON).
+    foreign: the beginning of a response that is no event stream (a web page, plain JSON).
     """
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail: list[bytes] = []
+        self._tail_size = 0
         self._event: list[bytes] = []
+        self._event_size = 0
         self.foreign = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Payloads completed by these bytes. Raises LineTooLongError."""
-        whole = data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2 and data.endswith(b"\n\n")
-        if whole and not self._tail and not self._event:
-            return [data[6:-2]]  # as nearly every read is
-        lines = (self._tail + data if self._tail else data).split(b"\n")
-        self._tail = lines.pop()
-        if len(self._tail) > _MAX_LINE:
-            raise LineTooLongError
+        """The payloads that these bytes complete. Raises LineTooLongError."""
+        if not self._tail and not self._event and data.endswith(b"\n\n"):
+            events = data[:-2].split(b"\n\n")  # fast path: almost every read holds whole events
+            plain = data.count(b"\n") == 2 * len(events)
+            if plain and all(event.startswith(b"data: ") for event in events):
+                return [event[6:] for event in events]
         payloads: list[bytes] = []
-        for line in lines:
-            self._line(line, payloads)
+        self._tail.append(data)
+        self._tail_size += len(data)
+        if b"\n" in data:
+            *lines, rest = b"".join(self._tail).split(b"\n")
+            self._tail = [rest] if rest else []
+            self._tail_size = len(rest)
+            for line in lines:
+                self._line(line, payloads)
+        if self._tail_size + self._event_size > _MAX_EVENT:
+            raise LineTooLongError
         return payloads
 
     def finish(self) -> list[bytes]:
-        """Payloads that the end of the stream completes: a last event without its empty line."""
+        """The payload of a last event that lacks the terminating empty line, if any."""
         payloads: list[bytes] = []
-        tail, self._tail = self._tail, b""
+        tail, self._tail = b"".join(self._tail), []
         self._line(tail, payloads)
         self._line(b"", payloads)
         return payloads
@@ -139,9 +162,57 @@ class EventReader:
             line = line[:-1]
         if line.startswith(b"data:"):
             self._event.append(line[6:] if line[5:6] == b" " else line[5:])
+            self._event_size += len(line)
         elif not line:
             if self._event:
                 payloads.append(self._event[0] if len(self._event) == 1 else b"\n".join(self._event))
                 self._event.clear()
+                self._event_size = 0
         elif not line.startswith((b":", b"event:", b"id:", b"retry:")) and len(self.foreign) < 4096:
             self.foreign += line[:4096] + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFeatures:
+    """The optional request fields to send; some servers reject unknown fields with status 400."""
+
+    top_logprobs: int = 20
+    token_ids: bool = True
+    usage: bool = True
+    running_usage: bool = True
+
+
+PROMPT_FIELDS = ("tools", "chat_template", "chat_template_kwargs", "documents", "mm_processor_kwargs")
+"""Fields that shape the prompt which the chat template writes; /tokenize takes them too."""
+
+
+def build_body(request: GenerationRequest, model: str, features: RequestFeatures) -> dict[str, Any]:
+    """Body of /chat/completions (messages) or /completions (prompt: text or token ids).
+
+    Sampling parameters that were not given are omitted, so that the server's defaults apply. A continuation
+    from token ids leaves out the fields that shape a prompt, which is in the ids already.
+    """
+    body: dict[str, Any] = {"model": model, "max_tokens": request.max_tokens, "stream": True}
+    if request.messages is not None:
+        body["messages"] = [message.as_sent() for message in request.messages]
+        if features.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": features.top_logprobs}
+    else:
+        prompt = request.prompt
+        body["prompt"] = prompt if isinstance(prompt, str) else list(prompt or ())
+        if features.top_logprobs:
+            body["logprobs"] = features.top_logprobs
+    if features.usage:
+        body["stream_options"] = {"include_usage": True}
+        if features.running_usage:
+            body["stream_options"]["continuous_usage_stats"] = True
+    if features.token_ids:
+        body["return_token_ids"] = True
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.ignore_eos:
+        body["ignore_eos"] = True
+    extra = request.decoding.extra() | request_fields(request.body)
+    if isinstance(request.prompt, tuple):
+        extra = {name: value for name, value in extra.items() if name not in PROMPT_FIELDS}
+    return extra | body | request.decoding.sent()

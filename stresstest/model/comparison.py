@@ -1,22 +1,19 @@
-"""What `check` finds: whether a candidate degenerates more than its baseline, at the baseline's threshold."""
+"""Results of `check`: a candidate against its baseline, and a project's cells against their budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from stresstest.model.request import Decoding
+from stresstest.model.result import Threshold
 from stresstest.model.words import Plane, Subject
-
-_NONE: Mapping[str, int] = MappingProxyType({})
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class CheckVerdict(StrEnum):
-    """What a check says."""
+    """The result of a check."""
 
     PASS = "pass"
     REGRESSION = "regression"
@@ -24,21 +21,21 @@ class CheckVerdict(StrEnum):
 
 
 class Method(StrEnum):
-    """How the bounds were made: the candidate's risk alone, or the difference over matched prompts."""
+    """How the bounds were computed: from the candidate's risk alone, or from matched prompts."""
 
     CLOPPER_PEARSON = "clopper-pearson"
     TANGO = "tango"
 
 
 class Severity(StrEnum):
-    """Whether a finding beside the test is told, or fails the check."""
+    """Whether an additional finding is only reported, or fails the check."""
 
     WARN = "warn"
     ERROR = "error"
 
 
 class FindingKind(StrEnum):
-    """What may have changed beside the risk at T."""
+    """Changes that are reported in addition to the risk at T."""
 
     MAX_DROP = "max_drop"
     NEW_SYMPTOMS = "new_symptoms"
@@ -48,7 +45,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing beside the test that a reader must know; `severity` error fails the check."""
+    """A change reported in addition to the test; severity `error` fails the check."""
 
     kind: FindingKind
     sentence: str
@@ -56,10 +53,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """What else differs between the two sides. None: not known there.
+class ChangedSetting:
+    """Another difference between the two sides. None: not known on that side.
 
-    allowed: it makes the sides incomparable, and the user said that it may.
+    allowed: the difference makes the sides incomparable, but the user has explicitly allowed it.
     """
 
     name: str
@@ -69,13 +66,13 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """Baseline or candidate. None: not known, or never measured.
+class ComparisonSide:
+    """The baseline or the candidate. None: not known, or not measured.
 
-    label: as a person would name it. run_ids: empty for recorded outputs. files: those read. generations: in
-    the sample; onsets: degenerate ones of them. at_risk, failed: n and k for T in a *fresh* sample (one that
-    did not choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" | "words". decoding,
-    base_url: what a run was measured with, and where; None for recorded outputs.
+    label: display name. run_ids: empty for recorded outputs. files: the files that were read. generations:
+    sample size; onsets: how many of them are degenerate. at_risk, failed: n and k for T in a *fresh* sample
+    (one that was not used to choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" |
+    "words". decoding, base_url: the run's decoding and endpoint; None for recorded outputs.
     """
 
     label: str
@@ -88,7 +85,7 @@ class Side:
     failed: int | None = None
     threshold: int | None = None
     safe_max_tokens: int | None = None
-    symptoms: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    symptoms: Mapping[str, int] = field(default_factory=dict)
     plane: Plane | None = None
     unit: str = "tokens"
     simulated: bool = False
@@ -98,7 +95,7 @@ class Side:
 
     @property
     def rate(self) -> float | None:
-        """Observed share of degenerate ones among those at risk for T."""
+        """Observed share of degenerate generations among those at risk for T."""
         if self.failed is None or not self.at_risk:
             return None
         return self.failed / self.at_risk
@@ -108,15 +105,16 @@ class Side:
 class Comparison:
     """The outcome of one check. Shares are in [0, 1].
 
-    at_tokens: the baseline's T. alpha: tolerated risk at T. max_increase: Δ. confidence: one-sided, of each
-    bound of each look. interval: one-sided bounds (lo, hi) of the candidate's risk at T (Clopper-Pearson) or
-    of the difference, candidate minus baseline (Tango). tested: what the bounds alone say. pairs: prompts
-    that both answered and that are at risk on both sides (Tango). looks: declared; look: the one that
-    decided. lacking: what an inconclusive check needs. tokens_spent, seconds: for what was measured now.
+    at_tokens: the baseline's T. alpha: tolerated risk at T. max_increase: tolerated increase. confidence:
+    one-sided, of each bound at each look. interval: one-sided bounds (lo, hi) of the candidate's risk at T
+    (Clopper-Pearson) or of the difference, candidate minus baseline (Tango). tested: the verdict of the
+    bounds alone. pairs: prompts that are at risk on both sides (Tango). looks: number of looks declared;
+    look: the one that decided. lacking: what an inconclusive check still needs. tokens_spent, seconds: cost
+    of the measurements made for this check.
     """
 
-    baseline: Side
-    candidate: Side
+    baseline: ComparisonSide
+    candidate: ComparisonSide
     at_tokens: int | None
     alpha: float
     max_increase: float
@@ -132,15 +130,15 @@ class Comparison:
     look: int = 1
     lacking: str | None = None
     findings: tuple[Finding, ...] = ()
-    changed: tuple[Changed, ...] = ()
+    changed: tuple[ChangedSetting, ...] = ()
     notes: tuple[str, ...] = ()
-    evidence: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
     tokens_spent: int = 0
     seconds: float = 0.0
 
     @property
     def verdict(self) -> CheckVerdict:
-        """What the gate says: the test's word, or a regression where a finding counts as an error."""
+        """The final verdict: that of the test, or a regression if a finding has severity `error`."""
         if any(finding.severity is Severity.ERROR for finding in self.findings):
             return CheckVerdict.REGRESSION
         return self.tested
@@ -152,3 +150,152 @@ class Comparison:
     @property
     def run_ids(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.baseline.run_ids, *self.candidate.run_ids)))
+
+
+class BudgetName(StrEnum):
+    """The quantities that a project can limit.
+
+    max_degeneration: share of requests that degenerate by `at_tokens`. min_safe_tokens: the safe max_tokens.
+    max_drop: relative decrease of the safe max_tokens against the baseline. max_increase: additional risk at
+    the baseline's threshold (the test of `check`).
+    """
+
+    MAX_DEGENERATION = "max_degeneration"
+    MIN_SAFE_TOKENS = "min_safe_tokens"
+    MAX_DROP = "max_drop"
+    MAX_INCREASE = "max_increase"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One limit. level: whether a breach fails the check or is only a warning. at_tokens: for
+    max_degeneration only."""
+
+    name: BudgetName
+    limit: float
+    level: Severity = Severity.ERROR
+    at_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """One subject under one decoding, from the project file. base_url None: that of the command line."""
+
+    model: str
+    task: str
+    language: str
+    decoding_name: str
+    decoding: Decoding
+    budgets: tuple[Budget, ...] = ()
+    base_url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Display name; an empty model means the served one."""
+        return f"{self.model or 'served model'} · {self.task} · {self.language} · {self.decoding_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The [check] table of a project file: the cells and their baseline.
+
+    baseline: "previous" (the newest earlier certified run of the same cell, if any), a run id, or the name of
+    a model that has a stored run. reuse: maximum age in seconds at which a finished run of a cell, measured
+    at the same base URL, is used instead of a new one.
+    """
+
+    cells: tuple[CellPlan, ...]
+    baseline: str = "previous"
+    reuse: float = 0.0
+    allow_different: tuple[str, ...] = ()
+
+
+class GateOutcome(StrEnum):
+    """Outcome of a budget, a cell or the whole check, from best to worst.
+
+    untested: no baseline to compare with. missing: interrupted before it was measured. trouble: the endpoint
+    failed. breach: the budget is exceeded.
+    """
+
+    PASS = "pass"
+    UNTESTED = "untested"
+    WARNING = "warning"
+    INCONCLUSIVE = "inconclusive"
+    MISSING = "missing"
+    TROUBLE = "trouble"
+    BREACH = "breach"
+
+
+_ORDER = list(GateOutcome)
+PASSING_OUTCOMES = (GateOutcome.PASS, GateOutcome.UNTESTED, GateOutcome.WARNING)
+"""Outcomes with which a gate passes."""
+
+
+def worst_outcome(outcomes: list[GateOutcome]) -> GateOutcome:
+    """The worst outcome; `PASS` for an empty list."""
+    return max(outcomes, key=_ORDER.index, default=GateOutcome.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOutcome:
+    """Outcome of one budget of one cell. measured: in the budget's unit, None if not measured."""
+
+    budget: Budget
+    outcome: GateOutcome
+    sentence: str
+    measured: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """Outcome of one cell. key: identifies what is measured. run_id None: no run was started. trouble: the
+    endpoint's error."""
+
+    plan: CellPlan
+    subject: Subject
+    key: str = ""
+    run_id: str | None = None
+    threshold: Threshold | None = None
+    safe_max_tokens: int | None = None
+    baseline: str | None = None
+    baseline_safe: int | None = None
+    budgets: tuple[BudgetOutcome, ...] = ()
+    comparison: Comparison | None = None
+    trouble: str | None = None
+    simulated: bool = False
+    reused: bool = False
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> GateOutcome:
+        """The worst outcome of its budgets; a cell without budgets passes if its threshold is certified, and
+        has room for one unit."""
+        if self.trouble is not None:
+            return GateOutcome.TROUBLE
+        if self.threshold is None:
+            return GateOutcome.MISSING
+        if not self.budgets:
+            usable = self.threshold.certified and not self.threshold.unfit
+            return GateOutcome.PASS if usable else GateOutcome.INCONCLUSIVE
+        return worst_outcome([each.outcome for each in self.budgets])
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectGate:
+    """Outcome of a whole project. complete: no cell is missing."""
+
+    cells: tuple[CellOutcome, ...]
+    id: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not any(cell.outcome is GateOutcome.MISSING for cell in self.cells)
+
+    @property
+    def outcome(self) -> GateOutcome:
+        return worst_outcome([cell.outcome for cell in self.cells])
+
+    @property
+    def simulated(self) -> bool:
+        return any(cell.simulated for cell in self.cells)

@@ -1,6 +1,6 @@
-"""What a failure costs: requests in time, ratios, and the whole account. `stresstest cost`.
+"""Results of `stresstest cost`: request spans, ratios and the complete cost.
 
-Times are seconds on one clock of any origin (clock seconds when measured here, a log's own otherwise).
+Times are seconds on one clock of any origin (the process's clock when measured here, otherwise the log's).
 ``None`` means "not measured", never zero.
 """
 
@@ -9,42 +9,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
-from stresstest.model.words import Subject, SymptomKind
-
-LOOP_SYMPTOMS = (SymptomKind.LOOP, SymptomKind.NEAR_LOOP, SymptomKind.FLOODING)
-"""What runs on to the cap: these are capped in the counterfactual."""
-_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+from stresstest.model.words import Subject
 
 
 class CostArm(StrEnum):
-    """Which side of a pair a batch is. A scout only tells which requests loop; it is in no ratio."""
+    """The side of a pair that a batch measures. A scout batch only identifies the requests that loop; it
+    enters no ratio."""
 
     LOOPS = "loops"
     CAPPED = "capped"
     SCOUT = "scout"
 
 
-class Known(StrEnum):
-    """How a number is known."""
+class Provenance(StrEnum):
+    """Whether a number was measured or computed from a model."""
 
     MEASURED = "measured"
     MODELLED = "modelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """One request as the economics see it.
+class RequestSpan:
+    """One request in time.
 
-    id: the request; the same in both arms of a pair. submitted: sent by the client. start: taken up by the
-    engine, where the log says so (a client cannot know). first_token, end: as the client saw them.
-    degenerate: None where there is no text to judge. onset: 1-based output token; onset_at, alarm_at: when.
-    loops: the degeneration is one of `LOOP_SYMPTOMS`. dharma: the source's production
-    definition; None where it cannot be known. capped: ended by its cap (finish reason `length`).
-    planted: made to run to its cap by the request itself, as a stand-in for a loop.
-    marks: (output token, seconds) at some tokens, in order, first and last among them; () where not seen.
-    batch: label of the batch; pair: its number, from 0. cluster: the prompt. failure: why it was lost.
+    id: identifies the request; the same in both arms of a pair. submitted: when the client sent it. start:
+    when the engine scheduled it, if the log records this. first_token, end: as observed by the client.
+    degenerate: None without a text to judge. onset: 1-based output token; onset_at: its arrival. loops: the
+    symptom is repetition, which continues up to the cap. dharma: degenerate by DharmaOCR's production
+    definition; None if unknown. capped: ended by its cap (finish reason `length`). planted: a stand-in for a
+    loop, made to run to its cap with `ignore_eos`. marks: (output token, seconds) for some tokens in order,
+    including the first and the last; () if not observed. batch: label of the batch; pair: its number,
+    from 0. cluster: identifies the prompt. failure: why the request was lost.
     """
 
     id: str
@@ -59,7 +55,6 @@ class Span:
     loops: bool = False
     onset: int | None = None
     onset_at: float | None = None
-    alarm_at: float | None = None
     dharma: bool | None = None
     capped: bool = False
     planted: bool = False
@@ -72,19 +67,20 @@ class Span:
 
     @property
     def duration(self) -> float:
-        """Seconds from sending to the end."""
         return self.end - self.submitted
 
     @property
     def healthy(self) -> bool:
-        """Judged, and nothing was wrong with it."""
+        """Whether the request was judged and neither degenerated nor failed. False for stand-ins."""
         return self.degenerate is False and not self.planted and self.failure is None
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
-    """A number with its 95 % interval. lo, hi: None where no interval is claimed. n: what it stands on
-    (pairs of batches, requests, strata), method: how it was got, in words."""
+class CostRatio:
+    """A ratio or share with its 95 % interval; lo, hi are None where no interval is given.
+
+    n: sample size (pairs of batches, requests or strata). method: description of the method.
+    """
 
     value: float
     lo: float | None = None
@@ -94,11 +90,12 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Modelled:
-    """A counterfactual that was computed, not measured: no coverage is claimed.
+class ModelledCost:
+    """A counterfactual that was computed, not measured, and has no confidence interval.
 
-    wall_clock, counterfactual: seconds of a batch with the loops and without. share_of_time: of the observed
-    time, lost; inflation: over the counterfactual. healthy_slowdown: None where the method tells none.
+    wall_clock, counterfactual: seconds of a batch with and without the loops. share_of_time: share of the
+    observed time that is lost. inflation: increase relative to the counterfactual. healthy_slowdown: None if
+    the method does not estimate it.
     """
 
     method: str
@@ -110,10 +107,10 @@ class Modelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Naive:
-    """Healthy requests that met a live loop against those that met none: shown for contrast, never used.
+class NaiveComparison:
+    """Healthy requests that overlapped a loop against those that did not. Shown for contrast only: biased.
 
-    inside, outside: mean healthy seconds; n_inside, n_outside: requests. bias: what is wrong with it.
+    inside, outside: mean duration in seconds; n_inside, n_outside: requests. bias: describes the bias.
     """
 
     inside: float
@@ -126,19 +123,18 @@ class Naive:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The account of loops. Every number is None where it was not measured.
+    """The cost of loops. A number that was not measured is None.
 
-    requests, degenerate, wasted_tokens, gpu_seconds, energy_joules and money are over all requests counted
-    (each once, from the batch that let loops run); wall_clock and counterfactual are a batch's,
-    geometric means over the pairs. rate, dharma_rate: shares with exact intervals.
-    healthy_slowdown: what loops cost healthy requests (total_ratio, from pairs of batches), wall_clock_ratio:
-    what they cost the batch. step_ratio: the engine's part. share_of_time = inflation / (1 + inflation).
-    wasted_tokens: after the onset. gpu_seconds: extra GPU time that the loops cost; gpu_seconds_used: all of
-    it; gpu_seconds_after_onset: the loops' own share (each moment split among the requests running).
-    kv_share: of the resident tokens, held by loops after their onset, over time; kv_peak: its largest moment.
-    kv_cache_tokens: size of the cache, where the server tells it.
-    labels: JSON key → "measured" | "modelled". spans: the requests of all batches in the order in which
-    they were sent, those of capped batches too.
+    requests, degenerate, wasted_tokens, gpu_seconds, energy_joules and money cover all requests, each counted
+    once, in the batch with uncapped loops. wall_clock and counterfactual are seconds per batch, geometric
+    means over the pairs. rate, dharma_rate: shares with exact intervals. healthy_slowdown: duration of
+    healthy requests with loops over without; wall_clock_ratio: the same for the batch; step_ratio: for the
+    time per token, at equal load. share_of_time = inflation / (1 + inflation). wasted_tokens: from the onset
+    on. gpu_seconds: additional GPU time due to loops; gpu_seconds_used: all of it; gpu_seconds_after_onset:
+    the loops' share, with each moment divided evenly among the running requests. kv_share: time-weighted
+    share of the resident tokens that loops hold after their onset; kv_peak: its maximum. kv_cache_tokens:
+    size of the cache, if the server reports it. labels: JSON key → "measured" | "modelled". spans: the
+    requests of all batches, capped ones included, in submission order.
     """
 
     requests: int
@@ -147,15 +143,15 @@ class Cost:
     failed: int = 0
     batches: int = 1
     pairs: int = 0
-    rate: Ratio | None = None
-    dharma_rate: Ratio | None = None
+    rate: CostRatio | None = None
+    dharma_rate: CostRatio | None = None
     wall_clock: float | None = None
     counterfactual: float | None = None
     share_of_time: float | None = None
     inflation: float | None = None
-    wall_clock_ratio: Ratio | None = None
-    healthy_slowdown: Ratio | None = None
-    step_ratio: Ratio | None = None
+    wall_clock_ratio: CostRatio | None = None
+    healthy_slowdown: CostRatio | None = None
+    step_ratio: CostRatio | None = None
     output_tokens: int = 0
     wasted_tokens: int | None = None
     gpus: int = 1
@@ -168,12 +164,12 @@ class Cost:
     kv_share: float | None = None
     kv_peak: float | None = None
     kv_cache_tokens: int | None = None
-    modelled: tuple[Modelled, ...] = ()
-    naive: Naive | None = None
-    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    modelled: tuple[ModelledCost, ...] = ()
+    naive: NaiveComparison | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     subject: Subject | None = None
     source: str = ""
     simulated: bool = False
     complete: bool = True
-    spans: tuple[Span, ...] = ()
+    spans: tuple[RequestSpan, ...] = ()

@@ -1,24 +1,24 @@
-"""What `diagnose` finds: arms, links of the chain, why, side effects, remedy."""
+"""Results of `diagnose`: arms, causal chain, entropy before the onset, side effects, remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from stresstest.model.request import Decoding
 from stresstest.model.words import Basis, Plane, SymptomKind
 
-_NONE: Mapping[str, int] = MappingProxyType({})
+NEXT_FAILURE_RIGOR = "quick"
+"""The rigor at which `diagnose` measures the failure behind one that it cleared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One declared intervention on the failing forks.
 
-    plane: the one that it tests; None for the unchanged arm. alone: one request at a time on an idle server.
-    truncated: the prompt holds the instruction and the last few units only, not the whole answer.
-    changed: in words. decoding: in force, system prompt included.
+    plane: the plane under test; None for the unchanged arm. alone: one request at a time on an idle server.
+    truncated: the prompt contains only the instruction and the last few units, not the whole answer.
+    changed: describes the change. decoding: in force, system prompt included.
     """
 
     name: str
@@ -30,10 +30,10 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A paired comparison: the same forks before and under an arm. None: not measured.
+class PairedEffect:
+    """A paired comparison of text before the cut and under an arm. None: not measured.
 
-    before, after: medians over forks. p: two-sided Wilcoxon signed-rank.
+    before, after: medians over n forks. p: two-sided Wilcoxon signed-rank test.
     """
 
     what: str
@@ -45,12 +45,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ArmResult:
-    """An arm against the unchanged one, over the forks that both answered.
+    """An arm compared with the unchanged arm, over the n forks that both answered.
 
-    failed, unchanged_failed: of n, any symptom inside the window. p: exact one-sided McNemar. upper:
-    one-sided 95 % bound of the failure rate. decided_early: it could not clear any more and was stopped.
-    tokens: output tokens it took, dropped ones included. lost: forks without an answer (service failures).
-    short: answers that ended in good order before the place of the failure; they are not among the n.
+    failed, unchanged_failed: forks with any symptom inside the window. p: exact one-sided McNemar test.
+    upper: one-sided 95 % bound of the failure rate. decided_early: stopped because it could no longer clear.
+    tokens: output tokens, discarded answers included. lost: forks without an answer (service failures).
+    short: answers that ended normally before the position of the failure; not counted in n.
     """
 
     name: str
@@ -63,21 +63,22 @@ class ArmResult:
     upper: float
     clears: bool
     decided_early: bool = False
-    symptoms: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    symptoms: Mapping[str, int] = field(default_factory=dict)
     median_onset: float | None = None
     tokens: int = 0
     lost: int = 0
     short: int = 0
-    effects: tuple[Change, ...] = ()
+    effects: tuple[PairedEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EntropyShape:
-    """Entropy before the onset against the same positions of answers that were still healthy there.
+    """Entropy before the onset, compared with answers that were still healthy at the same positions.
 
-    verdict: "supported" (it falls before the onset), "not supported", "not measurable". difference: nats,
-    failing minus healthy, over the last tokens before the onset. lead: tokens before the onset since when
-    every window differs. p: two-sided, exchanging failing and healthy within matched positions.
+    verdict: "supported" (entropy falls before the onset) | "not supported" | "not measurable". failing,
+    healthy: answers compared. difference: failing minus healthy in nats, over the last tokens before the
+    onset. lead: how many tokens before the onset the difference begins. p: two-sided permutation test within
+    matched positions. profile: (position relative to the onset, difference in nats) per window.
     """
 
     verdict: str
@@ -92,11 +93,12 @@ class EntropyShape:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """The same topics asked for in another way, from scratch, up to 1.5 times the onset.
+    """Fresh answers to differently worded prompts on the same topics, observed up to 1.5 times the onset.
 
-    name: "open structure" | "twice the length". failed of n: degenerate by the end of the window, here;
-    run_failed of run_n: in the run, of those observed so far. p: two-sided Fisher. ratio: median onset here
-    over the run's, with its 90 % interval; independent: the interval lies inside 0.8-1.25.
+    name: "open structure" | "twice the length". failed of n: degenerate by the end of the window; run_failed
+    of run_n: the same in the run, among generations observed that far. p: two-sided Fisher's exact test.
+    ratio: median onset over the run's, lo, hi its 90 % interval; independent: the interval lies inside
+    0.8-1.25.
     """
 
     name: str
@@ -113,11 +115,12 @@ class Ablation:
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
-    """The recommended split, run over the whole task: `per_request` units a request, `carried` kept.
+class SplitRemedy:
+    """The recommended split, tested on the whole task: `per_request` units per request, the last `carried`
+    units passed on to the next one.
 
-    outputs: whole tasks written so; failed: degenerate ones; units: median units of the outputs. upper:
-    one-sided 95 % bound of the failure rate.
+    outputs: complete tasks generated this way; failed: degenerate ones; units: median number of units.
+    upper: one-sided 95 % bound of the failure rate.
     """
 
     per_request: int
@@ -131,12 +134,12 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One failure of the chain and the plane it lies on.
+class CauseLink:
+    """One failure in the chain and its plane.
 
-    plane, basis: None where it is inconclusive; `lacking` says what is missing then. n: forks. kinds: symptom
-    → failing generations. share: of the generations, that failed. cleared_by: the arm's words. run_id: where
-    the failures were seen. from_scratch: no token ids, so the prompts were asked anew.
+    run_id: the run with the failures. plane, basis: None if inconclusive; `lacking` then describes what is
+    missing. n: forks. kinds: symptom → failing generations. cleared_by: description of the arm that cleared
+    it. from_scratch: without token ids the prompts were sent again instead of continuing the answers.
     """
 
     run_id: str
@@ -149,11 +152,11 @@ class Link:
     cleared_by: str | None = None
     cleared_decoding: Decoding | None = None
     lacking: str | None = None
-    kinds: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    kinds: Mapping[str, int] = field(default_factory=dict)
     arms: tuple[ArmResult, ...] = ()
     why: EntropyShape | None = None
     ablations: tuple[Ablation, ...] = ()
-    remedy: Remedy | None = None
+    remedy: SplitRemedy | None = None
     position: float | None = None
     from_scratch: bool = False
     notes: tuple[str, ...] = ()
@@ -165,16 +168,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The chain of a run. complete: nothing is left to send.
+    """The causal chain of a run. complete: no request is left to send.
 
-    recommended: the decoding under which the last link was measured, None where none is better than the
-    run's own. concurrency: requests in flight to keep to, None without a system link. safe_max_tokens: under
-    it, certified by run `safe_run`. run_tokens: output tokens of the run; arm_tokens: of arms, ablations and
-    remedy; child_tokens: of what unmasked.
+    recommended: the decoding of the last link's run, None if none is better than the run's own. concurrency:
+    recommended limit of requests in flight, None without a system link. safe_max_tokens: certified under
+    `recommended` by run `safe_run`. run_tokens: output tokens of the run; arm_tokens: of arms, ablations and
+    remedy; child_tokens: of the follow-up runs that look for masked failures; added_tokens: of the
+    `added_answers` that were requested because too few prompts failed, at most about `added_budget`.
     """
 
     run_id: str
-    chain: tuple[Link, ...]
+    chain: tuple[CauseLink, ...]
     complete: bool = False
     recommended: Decoding | None = None
     concurrency: int | None = None
@@ -183,6 +187,9 @@ class Diagnosis:
     run_tokens: int = 0
     arm_tokens: int = 0
     child_tokens: int = 0
+    added_answers: int = 0
+    added_tokens: int = 0
+    added_budget: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -190,11 +197,16 @@ class Diagnosis:
         return all(link.conclusive for link in self.chain)
 
     @property
+    def spent_tokens(self) -> int:
+        """Output tokens beside the run's."""
+        return self.arm_tokens + self.child_tokens + self.added_tokens
+
+    @property
     def lacking(self) -> bool:
-        """Whether the last link lacks failing prompts, or anything else."""
+        """Whether the last link lacks data, such as failing prompts."""
         return bool(self.chain) and self.chain[-1].lacking is not None
 
     @property
     def sentence(self) -> str:
-        """The chain in one line."""
+        """The chain as one line."""
         return " → ".join(link.sentence for link in self.chain) or "Nothing fails, so nothing is diagnosed."

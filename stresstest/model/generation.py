@@ -1,47 +1,28 @@
-"""What came back: tokens, symptoms, verdicts, generations and the evidence found in them."""
+"""Responses of the endpoint: tokens, symptoms, verdicts, generations and evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from stresstest.model.request import Job
+from stresstest.model.tokens import Token, TokenSummary
 from stresstest.model.words import FailureKind, Plane, SymptomKind, ZoneKind
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One output token as it arrived.
-
-    text: its piece of the decoded text, possibly empty (a UTF-8 character may end in a later token).
-    entropy: nats, lower bound from the top-k logprobs and the residual mass; None without logprobs.
-    arrived: clock seconds. reasoning: from a reasoning delta, not from the answer.
-    """
-
-    text: str
-    id: int | None = None
-    logprob: float | None = None
-    entropy: float | None = None
-    arrived: float = 0.0
-    reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One thing that degenerated, as a detector saw it.
+    """One degeneration reported by a detector.
 
     onset: first degenerate token (for a loop: first token of the second copy).
     alarm: the token at which the detector could first know; >= onset.
     start: first token of the run's first copy (loops); None otherwise.
-    end: last token of the degenerate span; None while it stands at the end of the output.
+    end: last token of the degenerate span; None while the span reaches the end of the output.
     score: 0-1, monotone in evidence.
     confirmed: False for a warning that proves nothing alone (entropy, a single foreign word).
-    detail: detector's numbers, e.g. period, exponent, language, mean_before, mean_after.
-    summary: one sentence for a person.
+    detail: the detector's numbers, e.g. period, exponent, language, mean_before, mean_after.
+    summary: one sentence for the user.
     """
 
     kind: SymptomKind
@@ -51,7 +32,7 @@ class Symptom:
     end: int | None = None
     score: float = 1.0
     confirmed: bool = True
-    detail: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    detail: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
 
 
@@ -66,15 +47,15 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the panel says of one generation.
+    """The detector suite's verdict on one generation.
 
     tokens: output tokens seen. onset/alarm/symptom: of the first confirmed degeneration, or None.
-    observed: tokens known healthy when there is no onset: the generation counts as observed only up
-    to the start of its oldest open candidate (a run that might yet have become a loop, a unit or
-    sentence that could not yet be judged). With an onset: onset - 1.
-    units: complete units seen (None where the task has no pattern).
+    observed: tokens known healthy. Without an onset, up to the start of the oldest open candidate (a run
+    that might have become a loop, a unit or sentence that could not be judged yet); with one, onset - 1.
+    units: complete units seen (None where the task has no pattern). headings: units begun, likewise; None
+    also in a verdict of an earlier version.
     recovered: a loop that passed the bound and then ended by itself.
-    loops_to_end: a loop (exact or near) still stands at the last token.
+    loops_to_end: a loop (exact or near) is still open at the last token.
     """
 
     tokens: int
@@ -85,6 +66,7 @@ class Verdict:
     symptoms: tuple[Symptom, ...] = ()
     zones: tuple[Zone, ...] = ()
     units: int | None = None
+    headings: int | None = None
     recovered: bool = False
     loops_to_end: bool = False
     score: float = 0.0
@@ -93,10 +75,17 @@ class Verdict:
     def degenerate(self) -> bool:
         return self.onset is not None
 
+    @property
+    def copy_length(self) -> int:
+        """Tokens of one copy of what repeats; 0 where the first confirmed symptom is no repetition."""
+        first = next((s for s in self.symptoms if s.confirmed and s.kind is self.symptom), None)
+        return 0 if first is None or first.start is None else first.onset - first.start
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceFailure:
-    """Why a request was lost: kind, sentence, HTTP status and the output tokens that had arrived."""
+    """Why a request was lost. message: one sentence. status: HTTP. at_token: output tokens received until
+    then. retry_after: seconds, as requested by the server."""
 
     kind: FailureKind
     message: str
@@ -109,9 +98,9 @@ class ServiceFailure:
 class Evidence:
     """One observed fact, for or against a plane.
 
-    supports: True when it speaks for the plane, False against. source: where it was read
-    ("vllm /metrics", "stream", "detector:loop", "NVML", "request"). fact: a sentence with its number.
-    at: seconds since the generation's start; token: output token, where that makes sense.
+    supports: True for evidence for the plane, False against it. source: "vllm /metrics", "stream",
+    "detector:loop", "NVML", "request". fact: a sentence with the value. at: seconds since the generation's
+    start; token: output token, where applicable.
     """
 
     plane: Plane
@@ -124,23 +113,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """One streamed response, whole: tokens, finish reason, failure, verdict.
+class GenerationRecord:
+    """One streamed response without its tokens: what remains in memory when they are stored.
 
-    tokens: as they arrived. token_source: "server" | "server (positions in chunks)" | "tokenize" |
-    "tiktoken (estimate)" | "chunks".
-    finish_reason: the server's word; None when the stream did not end properly.
-    aborted: we closed it after a certain onset. output_tokens: as counted by `token_source`.
-    started/ended: clock seconds; first_token: clock seconds of the first output token.
-    loop_lag: our event loop's worst lag in seconds during the generation (spoils timings, never text).
-    attempts: tries used, 1 when the first one answered.
+    token_summary: of the tokens that it had. token_source: "server" | "server (positions in chunks)" |
+    "tokenize" | "tiktoken (estimate)" | "chunks". finish_reason: from the server; None if the stream did not
+    end properly. aborted: closed by the client after a certain onset. output_tokens: counted by
+    `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
+    loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
+    requests sent, retries included. invalid_from: first token of an invalidated window.
     """
 
     job: Job
     prompt_id: str
     prompt_text: str
-    tokens: tuple[Token, ...]
     verdict: Verdict
+    token_summary: TokenSummary
     finish_reason: str | None = None
     failure: ServiceFailure | None = None
     aborted: bool = False
@@ -160,7 +148,34 @@ class Generation:
     def key(self) -> str:
         return self.job.key
 
+    def with_tokens(self, tokens: Sequence[Token]) -> Generation:
+        """The whole generation. tokens: the ones that the record was made from."""
+        given = {name: getattr(self, name) for name in _RECORD_FIELDS if name != "token_summary"}
+        return Generation(**given, tokens=tokens)
+
+
+_RECORD_FIELDS = tuple(each.name for each in fields(GenerationRecord))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation(GenerationRecord):
+    """One complete streamed response. tokens: in order of arrival; columns once they come from the store."""
+
+    token_summary: TokenSummary = field(init=False)
+    tokens: Sequence[Token] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token_summary", TokenSummary.of(self.tokens))
+
     @property
     def text(self) -> str:
-        """The answer's text, reasoning left out."""
+        """The answer's text, without reasoning."""
         return "".join(t.text for t in self.tokens if not t.reasoning)
+
+    def to_record(self) -> GenerationRecord:
+        """The generation without its tokens, which are freed once nothing else refers to them."""
+        return GenerationRecord(**{name: getattr(self, name) for name in _RECORD_FIELDS})
+
+
+GenerationLoader = Callable[[GenerationRecord], Generation]
+"""Reads the tokens of a record from the store. Keep few of the results: each holds all of its tokens."""

@@ -1,15 +1,20 @@
-"""What is asked for: decoding, messages, requests, jobs, settings."""
+"""Requests and what they are built from: decoding, messages, jobs, run settings."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from stresstest.model.words import Phase, Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """The sampling parameters and system prompt in force. `None`: not sent."""
+    """The sampling parameters, system prompt and further request fields in force. `None`: not sent.
+
+    extra_body: the further fields as canonical JSON, equal where the content is equal.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -19,31 +24,63 @@ class Decoding:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     system_prompt: str | None = None
+    extra_body: str | None = None
 
-    def given(self) -> dict[str, float | int | str]:
-        """What is set, the system prompt included: as documents tell it."""
-        return {k: v for k, v in asdict(self).items() if v is not None}
+    def given(self) -> dict[str, Any]:
+        """Everything that is set, the system prompt and the further fields included."""
+        extra = {"extra_body": self.extra()} if self.extra_body is not None else {}
+        return {k: v for k, v in asdict(self).items() if v is not None} | extra
+
+    def options(self) -> dict[str, str]:
+        """Everything that is set, as the options of the same names take it."""
+        return {k: str(v) for k, v in asdict(self).items() if v is not None}
 
     def sent(self) -> dict[str, float | int]:
-        """The sampling parameters that go into the request body."""
-        return {k: v for k, v in asdict(self).items() if v is not None and k != "system_prompt"}
+        """The sampling parameters that are set."""
+        return {k: v for k, v in asdict(self).items() if v is not None and k in PARAMETERS}
+
+    def extra(self) -> dict[str, Any]:
+        """The further fields of the request body."""
+        return request_fields(self.extra_body)
+
+    def extra_words(self, limit: int = 60) -> list[str]:
+        """The further fields in words, one each: ``stop ["END"]``; long values are cut."""
+        words = [f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in self.extra().items()]
+        return [each if len(each) <= limit else f"{each[:limit].rstrip()}…" for each in words]
+
+
+def request_fields(document: str | None) -> dict[str, Any]:
+    """Fields of a request body from their JSON; none for None."""
+    return {} if document is None else dict(json.loads(document))
 
 
 SAMPLING = tuple(parameter.name for parameter in fields(Decoding))
-"""The names of what a decoding sets."""
+"""Names of the fields of a decoding."""
+PARAMETERS = tuple(name for name in SAMPLING if name not in ("system_prompt", "extra_body"))
+"""Names of its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """One turn. content: its text. wire: the whole message as JSON where it is more than role and text: image
+    parts, calls of tools."""
+
     role: str
     content: str
+    wire: str | None = None
+
+    def as_sent(self) -> dict[str, Any]:
+        """The message as it stands in a request body."""
+        return {"role": self.role, "content": self.content} if self.wire is None else json.loads(self.wire)
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One request as the wire needs it; either `messages` or `prompt` (text or token ids) is set.
+    """One request to the endpoint; either `messages` or `prompt` (text or token ids) is set.
 
-    ignore_eos: write on to `max_tokens` whatever the model says (vLLM); only for the stand-ins of `cost`.
+    body: further fields that the prompt itself brings, as JSON; those of the decoding apply beside them.
+    ignore_eos: generate up to `max_tokens` even if the model would end (vLLM); only for the stand-ins of
+    `cost`.
     """
 
     model: str
@@ -53,14 +90,15 @@ class GenerationRequest:
     prompt: str | tuple[int, ...] | None = None
     seed: int | None = None
     ignore_eos: bool = False
+    body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One generation that the ladder asks for. `key` is stable over resumes of the same run.
+    """One generation to be requested. `key` is stable across resumes of the same run.
 
-    arm: name of the intervention, of a diagnosis alone; rung and index are then those of the failing
-    generation that is asked again.
+    units: number of units requested. arm: name of the intervention, in a diagnosis only; rung and index are
+    then those of the failing generation.
     """
 
     phase: Phase
@@ -80,9 +118,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What was asked for; everything a resume needs. Holds no secret.
+    """The options of a run: everything needed to resume it, without secrets.
 
-    parent: the run whose diagnosis or sweep began this one.
+    send_seed: whether each request brings its own seed; without one nothing is reproducible. stall_timeout:
+    seconds that a stream may stand still; None: as long as the server's own pauses suggest.
+    parent: the run whose diagnosis or sweep started this one.
     """
 
     subject: Subject
@@ -101,4 +141,6 @@ class RunSettings:
     seed: int = 1
     gpus: str = "auto"
     gpu_exporter: str | None = None
+    send_seed: bool = True
+    stall_timeout: float | None = None
     parent: str | None = None

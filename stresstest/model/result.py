@@ -1,21 +1,21 @@
-"""What is concluded: rigor, observations, threshold, planes, runs."""
+"""Results of a run: rigor, observations, threshold, plane verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from stresstest.model.generation import Evidence, Generation
-from stresstest.model.gpu import GpuSummary
+from stresstest.model.generation import Evidence, Generation, GenerationRecord
 from stresstest.model.request import RunSettings
-from stresstest.model.server import EndpointProfile, ServerSample, ServerSummary
+from stresstest.model.server import EndpointProfile, GpuSummary, ServerSample, ServerSummary
 from stresstest.model.words import Basis, Phase, Plane, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Rigor:
-    """alpha: tolerated degeneration risk; confidence: one-sided; planned/floor: requests at risk."""
+    """Statistical settings of a run. alpha: tolerated degeneration risk; confidence: one-sided;
+    planned/floor: planned and minimum number of requests at risk."""
 
     name: str
     alpha: float
@@ -33,16 +33,20 @@ RIGORS: Mapping[str, Rigor] = MappingProxyType(
 )
 
 
+MOST_HEALTHY_CUT = 0.5
+"""A cap that would cut more of the healthy answers than this is not recommended: in `scan` always, in `run`
+where the answers end before the suspected onset."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the threshold needs of one generation.
+    """The part of one generation that the threshold is computed from.
 
-    onset: first degenerate token or None. observed: tokens known healthy. invalid_from: first token
-    of an invalidated window (censors whatever the outcome). cluster: prompt id; outputs of one
-    prompt are not independent. digest: hash of the output, so that identical outputs at
-    temperature 0 count once. ended: ended by itself in health (the competing event of the cumulative
-    incidence). unresolved: stopped by its cap with a candidate still open after `observed`, so nobody
-    knows whether it was failing there: certification takes the worst case.
+    onset: first degenerate token or None. observed: tokens known healthy. invalid_from: first token of an
+    invalidated window (censors whatever the outcome). cluster: prompt id; outputs of one prompt are not
+    independent. digest: hash of the output, so that identical outputs count once. ended: the model ended it
+    while healthy (the competing event of the cumulative incidence). unresolved: it stopped with a candidate
+    still open after `observed`, so it may have been failing there: certification takes the worst case.
     """
 
     onset: int | None
@@ -56,11 +60,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The certified largest T whose degeneration risk is <= alpha at the stated confidence.
+    """The largest T whose degeneration risk is certified to be <= alpha at the stated confidence.
 
-    tokens: T, or None when nothing is certified. n/onsets: at risk for T and degenerate by T (when
-    nothing is certified: at the smallest T looked at). upper: the bound on q(T). censored_at: C when
-    no onset was seen ("≥ C"), else None. lacking: what is missing, in words. looks: how many were declared.
+    tokens: T, or None if nothing is certified. n/onsets: at risk for T and degenerate by T (if nothing is
+    certified: at the smallest T examined). upper: bound of q(T). censored_at: C if no onset was seen
+    ("≥ C"), else None. lacking: describes what is missing. withheld: why no cap is recommended although T is
+    certified, else None. looks: number of looks declared. unit_tokens: length of one unit of the task; None
+    where it is not known. unfit: the limit has no room for one unit.
     """
 
     alpha: float
@@ -72,12 +78,15 @@ class Threshold:
     certified: bool = False
     censored_at: int | None = None
     lacking: str | None = None
+    withheld: str | None = None
     looks: int = 1
+    unit_tokens: int | None = None
+    unfit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneVerdict:
-    """Where the cause lies, as far as is known. plane/basis None when nothing fails or nothing is known."""
+    """The plane of a run's failures. plane, basis: None if nothing fails or the plane is unknown."""
 
     plane: Plane | None
     basis: Basis | None
@@ -88,7 +97,7 @@ class PlaneVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A campaign as stored. created/ended: clock seconds (Unix epoch)."""
+    """A stored campaign. created/ended: seconds since the Unix epoch."""
 
     id: str
     settings: RunSettings
@@ -103,15 +112,22 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run with everything that reports draw. `threshold` is over the certifying sample only."""
+    """A run with everything that reports show. `threshold` is over the certifying sample only.
+
+    generations: without their tokens, which stay in the store. short: how many ended in good order with fewer
+    units than asked. without_units: how many contain none of them; None where none were asked for, or looked
+    for. representative: the degenerate generation with the median onset, whole, because its text is shown;
+    None where nothing degenerated.
+    """
 
     run: Run
     threshold: Threshold
     safe_max_tokens: int | None
     verdict: PlaneVerdict
-    generations: tuple[Generation, ...]
+    generations: tuple[GenerationRecord, ...]
     samples: tuple[ServerSample, ...] = ()
     short: int = 0
+    without_units: int | None = None
     distinct_prompts: int = 0
     tokens_spent: int = 0
     seconds: float = 0.0
@@ -119,7 +135,19 @@ class RunResult:
     server: ServerSummary | None = None
     gpus: tuple[GpuSummary, ...] = ()
     notes: tuple[str, ...] = ()
+    representative: Generation | None = None
 
     @property
-    def certifying(self) -> tuple[Generation, ...]:
-        return tuple(g for g in self.generations if g.job.phase is Phase.CERTIFY)
+    def certifying(self) -> tuple[GenerationRecord, ...]:
+        return certifying_sample(self.generations)
+
+
+def certifying_sample(generations: Iterable[GenerationRecord]) -> tuple[GenerationRecord, ...]:
+    """The generations that a run's threshold is computed from: of the last length that was certified at.
+
+    A sample of another length before it did not get as far as the suspected onset: like the climb, it has
+    chosen the length, and is not part of the certificate.
+    """
+    found = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    last = max(found, key=lambda g: g.job.rung, default=None)
+    return tuple(g for g in found if last is not None and g.job.units == last.job.units)

@@ -1,22 +1,19 @@
-"""What `scan` finds: one judged answer, a group of them, and the whole."""
+"""Results of `scan`: the verdict on one answer, a group of answers, and all groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from stresstest.model.result import Threshold
+from stresstest.model.result import MOST_HEALTHY_CUT, Threshold
 from stresstest.model.words import SymptomKind
-
-_EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far an answer goes and where it fails, on one scale (tokens or words), 1-based.
+    """Length and onset of an answer on one scale (tokens or words), 1-based.
 
-    onset: first degenerate position, None when healthy. observed: positions known healthy.
+    onset: first degenerate position, None if healthy. observed: positions known healthy.
     """
 
     length: int
@@ -25,8 +22,8 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """An answer for a person to look at: the text before the onset and from it on, as the model wrote it."""
+class ScanExample:
+    """An example to display: the model's text before the onset and from the onset on."""
 
     id: str
     symptom: SymptomKind
@@ -38,17 +35,19 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdict on one recorded answer, with what the statistics of its group need.
+class ScanVerdict:
+    """The verdict on one recorded answer, with the data for the statistics of its group.
 
-    group: values of the keys to group by. words: positions in words, always known; tokens: in the model's
-    tokens, None where only words are. token_source: "record" | "tokenizer" | "estimate" | "empty" | None.
-    onset_char, alarm_char: 0-based characters of the answer's text. capped: whether its max_tokens ended it,
-    None where nobody knows. tail_repeats: DharmaOCR's text rule. ended/unresolved: as in `Observation`. lost:
-    the service gave it up (abort, error, content_filter) before it failed, or is empty with no end known.
-    cluster, digest: 64-bit names of prompt and output, 0 for none. length_class: the requested length.
-    language: the one it was judged against; language_source: "record" | "given" |
-    "group" | "prompt" | "other language than the group's" | "answer".
+    group: values of the group-by keys. words: positions in words, always known; tokens: in the model's
+    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None. onset_char,
+    alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats, 0 where
+    nothing does. capped: whether max_tokens ended it, None if unknown. tail_repeats: DharmaOCR's text rule.
+    ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter) before it
+    failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other ends too;
+    repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
+    output, 0 for none; place: of source and line. length_class: the requested length. language: the
+    expected language; language_source: "record" | "given" | "group" | "prompt" |
+    "other language than the group's" | "answer".
     """
 
     id: str
@@ -59,6 +58,7 @@ class Judged:
     symptom: SymptomKind | None = None
     onset_char: int | None = None
     alarm_char: int | None = None
+    copy_chars: int = 0
     recovered: bool = False
     loops_to_end: bool = False
     score: float = 0.0
@@ -67,12 +67,15 @@ class Judged:
     ended: bool = False
     unresolved: bool = False
     lost: bool = False
+    stop_unsure: bool = False
+    repetition: bool = False
     cluster: int = 0
     digest: int = 0
+    place: int = 0
     length_class: float | None = None
     language: str | None = None
     language_source: str | None = None
-    shown: Shown | None = None
+    shown: ScanExample | None = None
 
     @property
     def degenerate(self) -> bool:
@@ -81,9 +84,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class LengthEffect:
-    """Median onset of the longest requested class over that of the shortest, with a 90 % interval.
+    """Median onset of the longest requested length over that of the shortest, with a 90 % interval.
 
-    independent: the whole interval lies inside 0.8–1.25. lacking: why there is no ratio.
+    independent: the whole interval lies inside 0.8–1.25. lacking: why no ratio is given.
     """
 
     shortest: str
@@ -99,17 +102,20 @@ class LengthEffect:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group's rate and limit.
+    """Rate and threshold of one group.
 
     key: group-by key → value. rate_ci: two-sided 95 % (Clopper-Pearson; prompts with several outputs are
-    clusters). dharma_rate: over the `dharma_known` requests whose finish reason or cap is known, None when
-    there are none. unit: the scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words".
-    wasted/total: positions from the onset on, and all. healthy_cut: share of healthy requests longer than
-    the safe limit (than T where the unit is words). sampled: outputs that the threshold stands on, when
-    they are a random part. prompts: distinct ones, None where unknown. languages: language → requests;
-    language_sources: where from → requests. empty: answers without a word. uncounted: answers whose tokens
-    nobody counted. undecided: healthy ones that ended while a symptom may have been under way; T is chosen
-    as if each failed where that begins. clustered: whether a prompt has several outputs.
+    clusters). dharma_rate: over the `dharma_known` requests whose finish reason or cap is known, None without
+    any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words". wasted/total:
+    positions from the onset on, and all positions. healthy_cut: share of healthy requests longer than the
+    safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is None. sampled: size
+    of the random subsample used for the threshold, None if all outputs were used. prompts: distinct prompts,
+    None if unknown. languages: language → requests; language_sources: source of the language → requests.
+    empty: answers without a word. uncounted: answers without a token count. undecided: healthy answers that
+    ended with a possible symptom still open; T is chosen as if each had failed where that began. clustered:
+    some prompt has several outputs; effective_share: independent outputs over all, 1 where each has a prompt
+    of its own. unsure_stops: answers of logs that write `stop` for other ends too; repetitions: those of them
+    that end in copies, so that the server has probably stopped them.
     """
 
     key: Mapping[str, str | None]
@@ -121,7 +127,7 @@ class GroupResult:
     unit: str
     dharma_rate: float | None = None
     dharma_known: int = 0
-    symptoms: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
+    symptoms: Mapping[str, int] = field(default_factory=dict)
     safe_max_tokens: int | None = None
     healthy_cut: float | None = None
     wasted: int = 0
@@ -129,21 +135,29 @@ class GroupResult:
     recovered: int = 0
     prompts: int | None = None
     sampled: int | None = None
-    languages: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
-    language_sources: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
+    languages: Mapping[str, int] = field(default_factory=dict)
+    language_sources: Mapping[str, int] = field(default_factory=dict)
     by_length: LengthEffect | None = None
     empty: int = 0
     uncounted: int = 0
     undecided: int = 0
     clustered: bool = False
+    unsure_stops: int = 0
+    repetitions: int = 0
+    effective_share: float = 1.0
+
+    @property
+    def cap_withheld(self) -> bool:
+        """Whether T is certified, but no cap recommended, because it would cut most healthy answers."""
+        return self.healthy_cut is not None and self.healthy_cut > MOST_HEALTHY_CUT
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """Everything `scan` prints. damaged: lines without an answer; damaged_examples: the first few, named.
+    """Everything that `scan` prints. damaged: lines without a usable answer; damaged_examples: the first few.
 
-    textless: lines with an answer that needs no text, only tool calls; neither requests nor damage.
-    unwritten: why the file of verdicts is not whole; None where it is, or none was asked for.
+    textless: lines whose answer contains only tool calls; counted neither as requests nor as damaged.
+    unwritten: why the verdict file is incomplete; None if it is complete or none was requested.
     """
 
     requests: int
@@ -151,7 +165,7 @@ class ScanResult:
     groups: tuple[GroupResult, ...]
     group_by: tuple[str, ...] = ()
     damaged_examples: tuple[str, ...] = ()
-    worst: tuple[Shown, ...] = ()
+    worst: tuple[ScanExample, ...] = ()
     text_bytes: int = 0
     seconds: float = 0.0
     interrupted: bool = False

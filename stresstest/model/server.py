@@ -1,18 +1,34 @@
-"""What is known of the server: its profile, and its metrics over a run."""
+"""The server and its GPUs: capabilities, readings, summaries over a run, and the checks of `doctor`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+CLOCK_EVENTS: Mapping[int, str] = MappingProxyType(
+    {
+        0x001: "gpu_idle",
+        0x002: "applications_clocks_setting",
+        0x004: "sw_power_cap",
+        0x008: "hw_slowdown",
+        0x010: "sync_boost",
+        0x020: "sw_thermal_slowdown",
+        0x040: "hw_thermal_slowdown",
+        0x080: "hw_power_brake_slowdown",
+        0x100: "display_clock_setting",
+        0x200: "board_limit",
+        0x400: "reliability",
+    }
+)
+"""NVML's clocks-event ("throttle") reasons by bit, under nvidia-smi's names; DCGM uses the same bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSample:
-    """One reading of vLLM's /metrics. Counters are totals; use differences. None: not exposed.
+    """One reading of vLLM's /metrics. Counters are totals: use differences. None: not exposed.
 
     kv_usage: 0-1. finished: request_success_total by finished_reason. histograms: name ->
     (sum in seconds, count).
@@ -25,17 +41,16 @@ class ServerSample:
     preemptions: float | None = None
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
-    finished: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
-    histograms: Mapping[str, tuple[float, float]] = field(default_factory=lambda: _EMPTY)
+    finished: Mapping[str, float] = field(default_factory=dict)
+    histograms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
-    """What the server's own metrics say of a run. Peaks of gauges, differences of counters, means in seconds.
+    """The server's metrics over a run: peaks of gauges, differences of counters, means in seconds.
 
-    samples: readings. seconds: span that they cover, pauses between sessions left out. finished:
-    requests by reason. Other clients' requests are in these numbers too: the server does not know whose
-    they are.
+    samples: readings. seconds: time covered, pauses between sessions excluded. finished: requests by
+    reason. Requests of other clients are included, because the metrics do not distinguish clients.
     """
 
     samples: int
@@ -45,13 +60,13 @@ class ServerSummary:
     waiting_peak: float | None = None
     preemptions: float | None = None
     generated_tokens: float | None = None
-    means: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
-    finished: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
+    means: Mapping[str, float] = field(default_factory=dict)
+    finished: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A capability that is not there, in plain words: what, and what that costs."""
+class MissingCapability:
+    """A capability that the endpoint lacks, and the consequence, as sentences for the user."""
 
     what: str
     cost: str
@@ -59,10 +74,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class EndpointProfile:
-    """What the endpoint can do, asked once. `base_url` holds no credentials.
+    """Capabilities of the endpoint, determined once per run. `base_url` contains no credentials.
 
-    fingerprint: the server's `system_fingerprint`. defaults: the sampling defaults in force, where the
-    server reveals them.
+    on_cpu: vLLM that computes on the CPU, as far as its metrics show. fingerprint: the server's
+    `system_fingerprint`. defaults: the server's sampling defaults, where it reveals them.
     """
 
     base_url: str
@@ -76,7 +91,107 @@ class EndpointProfile:
     top_logprobs: int = 0
     logprobs_mode: str | None = None
     kv_cache_tokens: int | None = None
+    on_cpu: bool = False
     simulated: bool = False
     fingerprint: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
-    missing: tuple[Missing, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    missing: tuple[MissingCapability, ...] = ()
+
+
+class CheckState(StrEnum):
+    """degraded: works with limitations. failed: prevents any measurement. unknown: not determined."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    MISSING = "missing"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """One check. found: the finding. cost: consequence of what is missing. mend: how to fix it."""
+
+    name: str
+    state: CheckState
+    found: str
+    cost: str | None = None
+    mend: str | None = None
+
+
+def clock_events(mask: int) -> tuple[str, ...]:
+    """The reasons in a bit mask, lowest bit first; an unknown bit is returned as a hexadecimal number."""
+    bits = [1 << i for i in range(mask.bit_length()) if mask >> i & 1]
+    return tuple(CLOCK_EVENTS.get(bit, f"0x{bit:x}") for bit in bits)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDevice:
+    """Identity of a GPU, and the fields that cannot be read from it.
+
+    gpu: short name, "0" by index, "0:mig1" for a MIG instance. missing: field of `GpuSample` -> why it is
+    not measured.
+    """
+
+    gpu: str
+    uuid: str | None = None
+    name: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One reading of one GPU. Counters are totals: use differences. None: not measured.
+
+    at: clock seconds. source: "NVML", "DCGM" or "nvidia_gpu_exporter". utilisation: 0-1, share of time
+    with a kernel running. memory_used/memory_total: bytes. power/power_limit: watts. temperature: °C.
+    sm_clock/memory_clock: MHz. throttle: the active clocks-event reasons, () for none. ecc_uncorrected:
+    memory errors since the driver was loaded. pcie_replays: resent packets. xids: XID errors since the
+    previous reading. lost: why sampling ended, in the last reading. device: with the first reading and after
+    every change.
+    """
+
+    at: float
+    gpu: str
+    source: str
+    utilisation: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    power: float | None = None
+    power_limit: float | None = None
+    temperature: float | None = None
+    sm_clock: float | None = None
+    memory_clock: float | None = None
+    throttle: tuple[str, ...] | None = None
+    ecc_uncorrected: int | None = None
+    pcie_replays: int | None = None
+    xids: tuple[int, ...] | None = None
+    lost: str | None = None
+    device: GpuDevice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSummary:
+    """One GPU over a run. Means and extremes of gauges, differences of counters. None: not measured.
+
+    samples: readings; seconds: time covered, pauses between sessions excluded. memory_peak: 0-1 of the total.
+    throttled: seconds by reason, excluding idling and user settings.
+    """
+
+    gpu: str
+    source: str
+    name: str | None
+    samples: int
+    seconds: float
+    utilisation: float | None = None
+    memory_peak: float | None = None
+    power: float | None = None
+    power_limit: float | None = None
+    temperature_min: float | None = None
+    temperature_max: float | None = None
+    throttled: Mapping[str, float] | None = None
+    ecc_uncorrected: int | None = None
+    pcie_replays: int | None = None
+    xids: tuple[int, ...] | None = None
+    lost: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)

@@ -1,29 +1,26 @@
-"""What `sweep` finds: one campaign a cell, side by side."""
+"""Results of `sweep`: one campaign per cell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from stresstest.model.request import Decoding
 from stresstest.model.result import Threshold
 from stresstest.model.words import Subject
 
-_NONE: Mapping[str, int] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One combination of values. None: not measured.
+class SweepCell:
+    """One combination of parameter values. None: not measured.
 
-    values: parameter → value as given. generations: of the certifying sample; failed: degenerate ones; kinds:
-    symptom → generations. onset_unit: median number of the unit in which it begins. first_foreign: earliest
-    token of a foreign sentence, warnings included. completed: share that ended in health with all the units
-    asked for; finished: the same, in health or not (not measured where an answer was aborted). diversity:
-    median share of distinct words in 50; terms: median recurring terms per 100 words. onsets: of the sample.
-    quantile: 95 % interval of the length at which the risk reaches the threshold's alpha; None at an end that
-    the sample does not bound.
+    values: parameter → value as given. generations: size of the certifying sample; failed: degenerate ones;
+    kinds: symptom → generations. onset_unit: median number of the unit that contains the onset.
+    first_foreign: earliest token of a foreign sentence, warnings included. completed: share of healthy
+    answers with all requested units; finished: the same including degenerate answers (None if any answer was
+    aborted). diversity: median share of distinct words in windows of 50; terms: median of recurring terms per
+    100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
+    reaches the threshold's alpha; None at an end that the sample does not bound.
     """
 
     values: Mapping[str, str]
@@ -34,7 +31,7 @@ class Cell:
     safe_max_tokens: int | None
     generations: int
     failed: int
-    kinds: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    kinds: Mapping[str, int] = field(default_factory=dict)
     median_onset: float | None = None
     onset_unit: float | None = None
     first_foreign: int | None = None
@@ -48,12 +45,12 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
-    """How much later one subject fails than another. None: not measured, or not bounded.
+class ThresholdRatio:
+    """How much later subject `of` fails than subject `over`. None: not measured, or unbounded.
 
     ratio: of the certified thresholds; lo, hi: 90 % interval of the ratio of the lengths at which the risk
-    reaches alpha (exact, from each side's own interval). at_least: the later one never failed. onsets: ratio
-    of median onsets, onsets_lo, onsets_hi: its 90 % interval (bootstrap).
+    reaches alpha (exact, from the interval of each side). at_least: `of` never failed. onsets: ratio of
+    median onsets; onsets_lo, onsets_hi: its 90 % interval (bootstrap).
     """
 
     of: str
@@ -69,10 +66,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All cells, what they answer in sentences, and how far subjects lie apart. complete: none is missing."""
+    """All cells, conclusions as sentences, and ratios between subjects. complete: no cell is missing."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[SweepCell, ...]
     answers: tuple[str, ...] = ()
-    ratios: tuple[Ratio, ...] = ()
+    ratios: tuple[ThresholdRatio, ...] = ()
     complete: bool = True
     simulated: bool = False

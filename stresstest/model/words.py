@@ -1,13 +1,20 @@
-"""The vocabulary: symptoms, planes, zones, phases, failures, and the subject."""
+"""Enumerations of the vocabulary (symptoms, planes, zones, phases, failures), and the subject."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+_SYMPTOM_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
 
 class SymptomKind(StrEnum):
-    """What degenerated."""
+    """The symptoms of the built-in detectors, extensible by further detectors.
+
+    `SymptomKind("new_name")` returns a new kind, always the same object for one name. Raises ValueError for a
+    name that does not match `[a-z][a-z0-9_]{0,31}`: names are stored and serve as JSON keys.
+    """
 
     LOOP = "loop"
     NEAR_LOOP = "near_loop"
@@ -16,11 +23,22 @@ class SymptomKind(StrEnum):
     GIBBERISH = "gibberish"
     ENTROPY_SHIFT = "entropy_shift"
     STRUCTURE_BREAK = "structure_break"
+    PROMPT_ECHO = "prompt_echo"
     TRUNCATION = "truncation"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SymptomKind | None:
+        if not isinstance(value, str) or not _SYMPTOM_NAME.fullmatch(value):
+            return None
+        kind = str.__new__(cls, value)
+        kind._name_, kind._value_ = value.upper(), str(value)
+        known = cls._value2member_map_.setdefault(kind._value_, kind)
+        assert isinstance(known, cls)
+        return known
 
 
 class Plane(StrEnum):
-    """Where the cause lies."""
+    """Where the cause of a failure lies."""
 
     SYSTEM = "system"
     DECODING = "decoding"
@@ -28,7 +46,7 @@ class Plane(StrEnum):
 
 
 class Basis(StrEnum):
-    """How a plane is known: by evidence only, or by an intervention that cleared the failure."""
+    """How a plane was established: from evidence only, or by an intervention that cleared the failure."""
 
     OBSERVED = "observed"
     CONFIRMED = "confirmed"
@@ -41,10 +59,10 @@ class ZoneKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Which part of a campaign a generation belongs to; only `certify` certifies.
+    """The part of a campaign that a generation belongs to; only `certify` generations enter the threshold.
 
-    `diagnose` ones are interventions on a finished run: they are kept apart from what the run measured.
-    `cost` ones belong to no run.
+    `diagnose` generations are interventions on a finished run, kept apart from the run's measurements. `cost`
+    generations belong to no run.
     """
 
     CLIMB = "climb"
@@ -54,7 +72,7 @@ class Phase(StrEnum):
 
 
 class DocumentKind(StrEnum):
-    """What is kept beside runs: findings that stand on several of them, or on none."""
+    """Documents stored beside runs: results based on several runs, or on none."""
 
     SWEEP = "sweep"
     CHECK = "check"
@@ -70,7 +88,7 @@ class RunStatus(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Service failures: by definition the system plane."""
+    """Service failures: by definition on the system plane."""
 
     REFUSED = "refused"
     UNAUTHORIZED = "unauthorized"
@@ -84,11 +102,12 @@ class FailureKind(StrEnum):
     STREAM_ERROR = "stream_error"
     MALFORMED = "malformed"
     ABORTED_BY_SERVER = "aborted_by_server"
+    CAP_IGNORED = "cap_ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The triple that a threshold belongs to."""
+    """The model, task and language that a threshold applies to."""
 
     model: str
     task: str

@@ -1,24 +1,13 @@
 """Foreign logs to records: whatever somebody kept of a model's answers, read in bounded memory."""
 
-from stresstest.records.finish import ending
-from stresstest.records.mapping import TARGETS, Mapped, parse_fields
-from stresstest.records.record import Chunk, Damaged, Record, TextlessError, UnreadableError
-from stresstest.records.shapes import TEXT_KEYS, records
-from stresstest.records.source import check, chunks, size
-
-__all__ = [
-    "TARGETS",
-    "TEXT_KEYS",
-    "Chunk",
-    "Damaged",
-    "Mapped",
-    "Record",
-    "TextlessError",
-    "UnreadableError",
-    "check",
-    "chunks",
-    "ending",
-    "parse_fields",
-    "records",
-    "size",
-]
+from stresstest.records.formats.registry import parse_line as parse_line
+from stresstest.records.record import FIELD_TARGETS as FIELD_TARGETS
+from stresstest.records.record import DamagedLine as DamagedLine
+from stresstest.records.record import FieldMapping as FieldMapping
+from stresstest.records.record import Record as Record
+from stresstest.records.record import RecordChunk as RecordChunk
+from stresstest.records.record import UnreadableError as UnreadableError
+from stresstest.records.record import parse_fields as parse_fields
+from stresstest.records.source import check_files as check_files
+from stresstest.records.source import read_chunks as read_chunks
+from stresstest.records.source import total_size as total_size

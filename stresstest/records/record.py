@@ -1,15 +1,53 @@
-"""One recorded answer, whatever log it came from, and the line that could not be read."""
+"""One recorded answer, whatever log it came from: its fields, where the user maps them, and damaged lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from datetime import UTC, datetime
 from typing import Any
 
-from stresstest.model import Token
+from stresstest.config.suggestions import did_you_mean
+from stresstest.errors import UsageError
+from stresstest.model import Message, Token
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+LENGTH, STOP = "length", "stop"
+LOST_REASONS = frozenset({"abort", "error", "content_filter"})
+"""The service gave the answer up."""
+REPETITION_REASON = "repetition"
+"""The server stopped the answer because it repeated itself."""
+
+_WORDS = {
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete"), LENGTH
+    ),
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
+    **{word: word for word in (*LOST_REASONS, REPETITION_REASON)},
+}
+
+FIELD_TARGETS = (
+    "id",
+    "response",
+    "finish_reason",
+    "max_tokens",
+    "prompt_tokens",
+    "completion_tokens",
+    "start",
+    "end",
+    "first_token",
+    "model",
+    "task",
+    "language",
+    "prompt",
+    "prompt_id",
+)
+"""What a field can be mapped to. Any other name becomes a key to group by."""
+
+FieldPath = tuple[str | int, ...]
+_STEP = re.compile(r"\[(-?\d+)\]|([^.\[\]]+)")
+_INDEX = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +55,13 @@ class Record:
     """One answer that somebody recorded. Everything but id, source, line and text may be unknown (None).
 
     id: the record's own, else ``source:line``. source/line: the file and its 1-based line (row, element).
-    finish_reason: the server's word. max_tokens: the cap that was sent. start/end: seconds since the
-    epoch, or on whatever clock the log has; first_token: when the first token came, on that clock.
-    prompt_text: what was asked. prompt_key: what several answers of one prompt share. reasoning: thought
-    before the answer; it counts as tokens, not as answer. tokens: the model's own, reasoning first, when
-    logprobs were kept. has_text: False where the log kept no text (a span, a line of times): nothing is known
-    of degeneration then. extra: values of the keys to group by.
+    finish_reason: the server's word. max_tokens: the cap that was sent. start/end: seconds since the epoch,
+    or on whatever clock the log has; first_token: when the first token came, on that clock. prompt_text: the
+    prompt; messages: its turns, where the log kept who said what. prompt_key: what several answers of one
+    prompt share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the
+    model's own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends
+    too. has_text: False where the log kept no text (a span, a line of times): nothing is known of
+    degeneration then. extra: values of the keys to group by.
     """
 
     id: str
@@ -40,15 +79,17 @@ class Record:
     end: float | None = None
     first_token: float | None = None
     prompt_text: str = ""
+    messages: tuple[Message, ...] = ()
     prompt_key: str | None = None
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None
+    stop_unsure: bool = False
     has_text: bool = True
-    extra: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged:
+class DamagedLine:
     """A line (row, element) that holds no answer, and why, as a clause: "no text in it".
 
     textless: in good order all the same, an answer that needs no text: only tool calls.
@@ -63,12 +104,12 @@ class Damaged:
         return f"{self.source}:{self.line}: {self.reason}"
 
 
-Raw = bytes | dict[str, Any]
+RawRecord = bytes | dict[str, Any]
 """A line of JSON as read, or a row that is an object already."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class RecordChunk:
     """Some lines of one source in order: the unit of work.
 
     items: (1-based line, raw). damaged: what the reader itself could not read. done: bytes of the source
@@ -77,15 +118,137 @@ class Chunk:
     """
 
     source: str
-    items: tuple[tuple[int, Raw], ...]
-    damaged: tuple[Damaged, ...] = ()
+    items: tuple[tuple[int, RawRecord], ...]
+    damaged: tuple[DamagedLine, ...] = ()
     done: int = 0
     size: int = 0
 
 
 class UnreadableError(ValueError):
-    """This line holds no answer; ``str(error)`` is the reason for :class:`Damaged`."""
+    """This line holds no answer; ``str(error)`` is the reason for :class:`DamagedLine`."""
 
 
 class TextlessError(UnreadableError):
     """This line is an answer in good order that needs no text."""
+
+
+def normalize_finish_reason(reason: str | None) -> str | None:
+    """``"MAX_TOKENS"`` → ``"length"``. One of length, stop, abort, error, content_filter, repetition.
+
+    None where the word is absent or names no known end (timeout, tool_calls): such an answer is not
+    known to have ended by itself.
+    """
+    return None if reason is None else _WORDS.get(reason.strip().lower())
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMapping:
+    """fields: target → path of the user's own layout. keys: further values wanted, for grouping.
+    textless: take a line without text too, for its times and counts."""
+
+    fields: Mapping[str, FieldPath] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    textless: bool = False
+
+
+def parse_fields(given: Sequence[str], keys: Sequence[str] = ()) -> FieldMapping:
+    """``["response=a.b[0].text"]`` → a mapping. Raises UsageError for an invalid one."""
+    fields: dict[str, FieldPath] = {}
+    for each in given:
+        name, equals, path = each.partition("=")
+        name = name.strip()
+        if not equals or not name or not path.strip():
+            raise UsageError(f"--field {each!r} is not a mapping; write --field response=path.to.text")
+        if name not in FIELD_TARGETS and name not in keys:
+            meant = did_you_mean(name, FIELD_TARGETS, cutoff=0.7)
+            if meant:
+                raise UsageError(f"--field {name!r} is not known. {meant}")
+            raise UsageError(
+                f"--field {name!r} is not known.",
+                hint=f"Known are {', '.join(FIELD_TARGETS)}, and the keys to group by.",
+            )
+        fields[name] = parse_path(path)
+    return FieldMapping(fields, tuple(keys))
+
+
+def parse_path(path: str) -> FieldPath:
+    """``"choices[0].message.content"`` or ``"choices.0.message.content"`` → steps; digits are indexes too,
+    and ``messages.-1`` is the last."""
+    steps: list[str | int] = []
+    for match in _STEP.finditer(path.strip()):
+        index, name = match.groups()
+        steps.append(int(index) if index is not None else name)
+    if not steps:
+        raise UsageError(f"{path!r} is not a path; separate keys with dots, as in path.to.text")
+    return tuple(steps)
+
+
+def value_at(value: Any, path: FieldPath) -> Any:
+    """What lies at the path; None when a step leads nowhere. A key may itself hold dots."""
+    for n, step in enumerate(path):
+        if isinstance(value, dict):
+            if step not in value and str(step) not in value:
+                return value.get(".".join(map(str, path[n:])))
+            value = value[step] if step in value else value[str(step)]
+        elif isinstance(value, list):
+            if not _INDEX.fullmatch(str(step)) or not -len(value) <= int(step) < len(value):
+                return None
+            at = int(step)
+            value = value[at]
+        else:
+            return None
+    return value
+
+
+def as_text(value: Any) -> str | None:
+    """A short text value (model, task, id): strings, numbers and booleans as such, None otherwise."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else None
+
+
+def describe_type(value: Any) -> str:
+    """What a JSON value is, in words: "an object"."""
+    names = ((bool, "true or false"), (str, "a text"), (dict, "an object"), (list, "a list"))
+    numbers = ((int | float, "a number"), (type(None), "null"))
+    return next((name for of, name in (*names, *numbers) if isinstance(value, of)), "no JSON value")
+
+
+def as_token_count(value: Any) -> int | None:
+    """A count of tokens: a whole number ≥ 0; None when it is absent. UnreadableError for anything else."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value.strip())
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
+        raise UnreadableError(f"{_shown(value)} is not a token count")
+    return value
+
+
+def as_seconds(value: Any) -> float | None:
+    """A time: seconds or milliseconds as a number, ISO 8601 as text, a timestamp of Parquet."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            with contextlib.suppress(ValueError):
+                value = datetime.fromisoformat(value.strip())
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    found = float(value)
+    if not abs(found) < 1e20:
+        return None
+    while abs(found) > 1e11:  # milliseconds, microseconds, nanoseconds
+        found /= 1e3
+    return found
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:39]}…"

@@ -1,24 +1,28 @@
 """Files to chunks of lines: plain or gzip, JSONL, JSON arrays, Parquet, vLLM logs, stdin. Bounded memory.
 
-The format is told by the content, never by the name. Damage is counted and named, and reading goes on
-wherever that makes sense.
+The format is detected from the content, never from the name. Damage is counted and reported, and reading
+continues wherever that makes sense.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import importlib.util
 import io
+import json
+import re
+import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from stresstest.errors import UsageError
-from stresstest.records import parquet
-from stresstest.records.arrays import elements
-from stresstest.records.record import Chunk, Damaged, Raw, UnreadableError
-from stresstest.records.vllm_log import PREFIX, REQUEST_MARKS, RequestLog, is_json_log
+from stresstest.records.formats.adapter import TextLog
+from stresstest.records.formats.registry import TEXT_LOGS
+from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
 CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
@@ -28,11 +32,15 @@ MAX_LINE = 64 << 20
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
-_LOG_MARKS = (*REQUEST_MARKS, b" vLLM ", b"vllm")
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
+_READ = 1 << 20
+_BETWEEN = re.compile(r"[\s,]*")
 
-def check(files: list[str]) -> None:
+_ROWS = 256
+
+
+def check_files(files: list[str]) -> None:
     """Raises UsageError for a file that is not there, is a folder, or needs a library that is missing."""
     for name in files:
         if name == "-":
@@ -41,20 +49,36 @@ def check(files: list[str]) -> None:
         if path.is_dir():
             raise UsageError(f"{name} is a folder.", hint=f"Name the files in it: {name.rstrip('/')}/*.jsonl")
         try:
+            if _is_pipe(path):  # reading here would take away its beginning
+                continue
             with path.open("rb") as file:
                 head = file.read(4)
         except OSError as error:
             raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from None
         if head == _PARQUET:
-            parquet.require(path)
+            require_parquet(path)
 
 
-def size(files: list[str]) -> int | None:
-    """Bytes of all files as stored; None when stdin is among them."""
-    return None if "-" in files else sum(Path(name).stat().st_size for name in files)
+def _is_pipe(path: Path) -> bool:
+    """Whether this is a process substitution's pipe. UsageError for a named one, which may wait for ever."""
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        return False
+    if path.is_relative_to("/dev") or path.is_relative_to("/proc"):
+        return True
+    raise UsageError(
+        f"{path} is a named pipe: reading would wait until something writes to it.",
+        hint=f"Write to stdin instead: … | stresstest scan -, or: stresstest scan - < {path}",
+    )
 
 
-def chunks(name: str) -> Iterator[Chunk]:
+def total_size(files: list[str]) -> int | None:
+    """Bytes of all files as stored; None when stdin or another pipe is among them."""
+    if "-" in files or any(_is_pipe(Path(name)) for name in files):
+        return None
+    return sum(Path(name).stat().st_size for name in files)
+
+
+def read_chunks(name: str) -> Iterator[RecordChunk]:
     """The lines of one file (``-``: stdin) in order, about `CHUNK_BYTES` at a time."""
     if name == "-":
         yield from _stream("stdin", _stdin())
@@ -62,72 +86,84 @@ def chunks(name: str) -> Iterator[Chunk]:
     path = Path(name)
     try:
         with path.open("rb") as file:
-            if file.read(4) == _PARQUET:
-                yield from _parquet(name, path)
-                return
-            file.seek(0)
+            if file.seekable():
+                if file.read(4) == _PARQUET:
+                    yield from _parquet(name, path)
+                    return
+                file.seek(0)
             yield from _stream(name, file)
     except OSError as error:
-        yield _lost(name, 0, f"cannot be read ({error.strerror or error})")
+        yield _damaged_chunk(name, 0, f"cannot be read ({error.strerror or error})")
+
+
+def row_chunks(source: str, rows: Iterable[dict[str, Any]]) -> Iterator[RecordChunk]:
+    """Rows that are objects already as chunks in order; a row's line is its 1-based number."""
+    packing = _ChunkBuilder(source, None)
+    for row in rows:
+        packing.line += 1
+        yield from packing.add(row, sum(len(each) for each in row.values() if isinstance(each, str)))
+    yield from packing.flush()
 
 
 def _stdin() -> _Readable:
-    """A reader of its own: a thread that waits at a pipe holds its reader's lock, and the interpreter asks
-    for that of sys.stdin when it ends."""
+    """A reader separate from sys.stdin: a thread that waits at a pipe holds its reader's lock, and the
+    interpreter acquires that of sys.stdin when it exits."""
     try:
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
-    except io.UnsupportedOperation:  # a stand-in in memory
+    except io.UnsupportedOperation:  # an in-memory replacement
         return cast(_Readable, sys.stdin.buffer)
 
 
-def _stream(source: str, file: _Readable) -> Iterator[Chunk]:
-    stored = _Counted(file)
-    plain: io.BufferedReader[_Counted] = io.BufferedReader(stored, _HEAD)
+def _stream(source: str, file: _Readable) -> Iterator[RecordChunk]:
+    stored = _CountingReader(file)
+    plain: io.BufferedReader[_CountingReader] = io.BufferedReader(stored, _HEAD)
     head = plain.peek(_HEAD)
     if head.startswith(_PARQUET):
-        yield _lost(source, 0, "Parquet, which cannot be read from a pipe: name the file")
+        yield _damaged_chunk(source, 0, "Parquet, which cannot be read from a pipe: name the file")
         return
     for magic, what in _OTHERS.items():
         if head.startswith(magic):
-            yield _lost(source, 0, f"compressed with {what}: decompress it first")
+            yield _damaged_chunk(source, 0, f"compressed with {what}: decompress it first")
             return
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:2]:
+        yield _damaged_chunk(source, 0, "UTF-16: convert it first, with iconv -f UTF-16 -t UTF-8")
+        return
     if head.startswith(_GZIP):
         # Read once a time through it: what was unpacked before a damaged place is not lost with it.
-        plain = io.BufferedReader(_Counted(gzip.GzipFile(fileobj=plain)), _HEAD)
-    packing = _Packing(source, stored)
+        plain = io.BufferedReader(_CountingReader(gzip.GzipFile(fileobj=plain)), _HEAD)
+    packing = _ChunkBuilder(source, stored)
     try:
         head = plain.peek(_HEAD)
         if head.startswith(b"\xef\xbb\xbf"):
             plain.read(3)
-        yield from _dispatched(packing, plain, head.removeprefix(b"\xef\xbb\xbf"))
+        yield from _detect_format(packing, plain, head.removeprefix(b"\xef\xbb\xbf"))
     except _CUT as error:
         what = "the gzip stream is cut" if isinstance(error, EOFError) else "the gzip stream is damaged"
         packing.line += 1
-        packing.lose(f"{what}: the rest is not read")
-    yield from packing.rest()
+        packing.add_damaged(f"{what}: the rest is not read")
+    yield from packing.flush()
 
 
-def _dispatched(packing: _Packing, stream: io.BufferedReader[_Counted], head: bytes) -> Iterator[Chunk]:
+def _detect_format(
+    packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader], head: bytes
+) -> Iterator[RecordChunk]:
     first = head.lstrip()
     line = first.split(b"\n", 1)[0].strip()
-    if is_json_log(head) if first[:1] in (b"{", b"[") else _is_text_log(head):
-        return _log(packing, stream)
+    log = next((log for log in TEXT_LOGS if log.recognises(head)), None)
+    if log is not None:
+        return _text_log(packing, stream, log)
     if first.startswith(b"[") or line in (b"{", b"["):
         return _documents(packing, stream)
     return _lines(packing, stream)
 
 
-def _is_text_log(head: bytes) -> bool:
-    return any(mark in head for mark in _LOG_MARKS) or PREFIX.search(head) is not None
-
-
-def _lines(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iterator[Chunk]:
+def _lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader]) -> Iterator[RecordChunk]:
     for line in _whole_lines(packing, stream):
         if line.strip():
             yield from packing.add(line)
 
 
-def _whole_lines(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iterator[bytes]:
+def _whole_lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader]) -> Iterator[bytes]:
     """Every line; one beyond `MAX_LINE` is skipped piece by piece and named."""
     while line := stream.readline(MAX_LINE):
         packing.line += 1
@@ -138,81 +174,83 @@ def _whole_lines(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iter
         while more and not more.endswith(b"\n"):
             more = stream.readline(CHUNK_BYTES)
         if line:
-            packing.lose(f"a line of more than {MAX_LINE >> 20} MiB")
+            packing.add_damaged(f"a line of more than {MAX_LINE >> 20} MiB")
 
 
-def _documents(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iterator[Chunk]:
+def _documents(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader]) -> Iterator[RecordChunk]:
     try:
-        for element in elements(stream.read, MAX_LINE):
+        for element in json_elements(stream.read, MAX_LINE):
             packing.line += 1
             yield from packing.add(element)
     except UnreadableError as error:
         packing.line += 1
-        packing.lose(str(error))
+        packing.add_damaged(str(error))
 
 
-def _log(packing: _Packing, stream: io.BufferedReader[_Counted]) -> Iterator[Chunk]:
-    """vLLM's log: answers joined with their requests; all other lines are no records and no damage."""
-    log = RequestLog()
+def _text_log(
+    packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader], log: TextLog
+) -> Iterator[RecordChunk]:
+    """A text log: lines that complete no answer are no records and no damage."""
+    reader = log.reader()
     answered = 0
     for line in _whole_lines(packing, stream):
         try:
-            row = log.take(line)
+            row = reader.add_line(line)
         except UnreadableError as error:
-            packing.lose(str(error))
+            packing.add_damaged(str(error))
             continue
         if row is not None:
             answered += 1
             yield from packing.add(row, len(line))
     if not answered:
-        packing.lose("a vLLM log without answers: it needs --enable-log-requests --enable-log-outputs")
+        packing.add_damaged(log.nothing)
 
 
-def _parquet(source: str, path: Path) -> Iterator[Chunk]:
+def _parquet(source: str, path: Path) -> Iterator[RecordChunk]:
     total = path.stat().st_size
-    packing = _Packing(source, None)
+    packing = _ChunkBuilder(source, None)
     try:
-        for share, row in parquet.rows(path):
+        for share, row in parquet_rows(path):
             packing.line += 1
             packing.done = int(share * total)
             yield from packing.add(row, len(str(row.get("response") or row)))
     except UnreadableError as error:
-        packing.lose(str(error))
-    yield from packing.rest()
+        packing.add_damaged(str(error))
+    yield from packing.flush()
 
 
-def _lost(source: str, line: int, reason: str) -> Chunk:
-    return Chunk(source, (), (Damaged(source, line, reason),))
+def _damaged_chunk(source: str, line: int, reason: str) -> RecordChunk:
+    return RecordChunk(source, (), (DamagedLine(source, line, reason),))
 
 
-class _Packing:
+class _ChunkBuilder:
     """Collects lines until they make a chunk. line: 1-based number of the latest line or element."""
 
-    def __init__(self, source: str, stored: _Counted | None) -> None:
+    def __init__(self, source: str, stored: _CountingReader | None) -> None:
         self.line = 0
         self.done = 0
         self._source = source
         self._stored = stored
-        self._items: list[tuple[int, Raw]] = []
-        self._damaged: list[Damaged] = []
+        self._items: list[tuple[int, RawRecord]] = []
+        self._damaged: list[DamagedLine] = []
         self._bytes = 0
 
-    def add(self, raw: Raw, weight: int | None = None) -> Iterator[Chunk]:
+    def add(self, raw: RawRecord, weight: int | None = None) -> Iterator[RecordChunk]:
         """Take a line; weight: its bytes, where they are not its own."""
         self._items.append((self.line, raw))
         self._bytes += len(raw) if weight is None else weight
         if self._bytes >= CHUNK_BYTES:
-            yield from self.rest()
+            yield from self.flush()
 
-    def lose(self, reason: str) -> None:
-        self._damaged.append(Damaged(self._source, self.line, reason))
+    def add_damaged(self, reason: str) -> None:
+        self._damaged.append(DamagedLine(self._source, self.line, reason))
 
-    def rest(self) -> Iterator[Chunk]:
+    def flush(self) -> Iterator[RecordChunk]:
         """What is collected, if anything."""
         if self._stored is not None:
             self.done = self._stored.count
         if self._items or self._damaged:
-            yield Chunk(self._source, tuple(self._items), tuple(self._damaged), self.done, self._bytes)
+            yield RecordChunk(self._source, tuple(self._items), tuple(self._damaged), self.done, self._bytes)
         self._items, self._damaged, self._bytes = [], [], 0
 
 
@@ -220,7 +258,7 @@ class _Readable(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class _Counted(io.RawIOBase):
+class _CountingReader(io.RawIOBase):
     """Counts the bytes that were read from a file or a pipe, which cannot tell."""
 
     def __init__(self, file: _Readable) -> None:
@@ -236,3 +274,70 @@ class _Counted(io.RawIOBase):
         view[: len(data)] = data
         self.count += len(data)
         return len(data)
+
+
+def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
+    """The elements of an array (or several documents one after another), as JSON each.
+
+    read: returns up to that many bytes, b"" at the end. most: maximum bytes of an element. Holds one element
+    and about a megabyte. Raises UnreadableError where the text is damaged: the boundaries after it are lost.
+    """
+    decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+    scan = json.JSONDecoder().raw_decode
+    buffer, at, ended, inside = "", 0, False, False
+    want = _READ
+    while True:
+        at = _after_blanks(buffer, at)
+        if at < len(buffer):
+            if buffer[at] == ("]" if inside else "["):
+                inside = not inside
+                at += 1
+                continue
+            try:
+                _, end = scan(buffer, at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                if ended or len(buffer) - at > most or isinstance(error, RecursionError):
+                    raise UnreadableError("the JSON is damaged or ends here; the rest is not read") from None
+            else:
+                yield buffer[at:end].encode("utf-8", "surrogateescape")
+                at, want = end, _READ
+                continue
+        elif ended:
+            if inside:
+                raise UnreadableError("the array is not closed: the file was cut")
+            return
+        more = read(want)
+        want = min(2 * want, most)
+        ended = not more
+        buffer, at = buffer[at:] + decode(more, final=ended), 0
+
+
+def _after_blanks(buffer: str, at: int) -> int:
+    match = _BETWEEN.match(buffer, at)
+    return match.end() if match else at
+
+
+def require_parquet(path: Path) -> None:
+    """Raises UsageError when Parquet cannot be read here."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError(
+            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed.",
+            hint="Install it with: pip install pyarrow",
+        )
+
+
+def parquet_rows(path: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+    """(share of the file read, row) in order, a few hundred rows in memory. Raises UnreadableError."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            total = max(file.metadata.num_rows, 1)
+            seen = 0
+            for batch in file.iter_batches(batch_size=_ROWS):
+                for row in batch.to_pylist():
+                    seen += 1
+                    yield seen / total, row
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise UnreadableError(f"the Parquet file is damaged ({str(error).splitlines()[0][:80]})") from None

@@ -17,10 +17,10 @@ _LONGEST_LINE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class KvShortage:
     """vLLM refused to start: the KV cache that one request of full length needs is not there.
 
-    needed/available: GiB. max_model_len: tokens asked for. estimated: the longest that would fit, by vLLM.
+    needed/available: GiB. max_model_len: tokens requested. estimated: the longest that would fit, by vLLM.
     available None: nothing at all was left for the cache.
     """
 
@@ -32,10 +32,10 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class StartupFacts:
-    """What a startup log says. Sizes in GiB, times in seconds, lengths in tokens; None: not in the log.
+    """Facts from a startup log. Sizes in GiB, times in seconds, lengths in tokens; None: not in the log.
 
     graphs: CUDA graphs captured by kind. weights_gib: of the largest worker. kv_cache_tokens: of the
-    smallest worker. lines: lines read; known: lines that said something.
+    smallest worker. lines: lines read; known: lines that were recognised.
     """
 
     version: str | None = None
@@ -69,7 +69,7 @@ class StartupFacts:
     init_seconds: float | None = None
     sampling_defaults: str | None = None
     ready: bool = False
-    shortage: Shortage | None = None
+    shortage: KvShortage | None = None
     out_of_memory: str | None = None
     error: str | None = None
     lines: int = 0
@@ -84,7 +84,7 @@ def read_startup_log(lines: Iterable[str]) -> StartupFacts:
         total += 1
         line = _COLOUR.sub("", raw[:_LONGEST_LINE]).rstrip()
         if _BEGINS.search(line) and (facts.ready or facts.error or facts.shortage):
-            facts = StartupFacts()  # the log goes on with another start
+            facts = StartupFacts()  # the log continues with another start
         for pattern, apply in _RULES:
             found = pattern.search(line)
             if found is not None:
@@ -99,27 +99,17 @@ def _int(text: str) -> int:
     return int(text.replace(",", "").replace("_", "")[:15] or 0)
 
 
-def _set(name: str, convert: Callable[[str], Any] = str) -> _Apply:
+def _set(*names: str, convert: Callable[[str], Any] = str) -> _Apply:
     def apply(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
-        return replace(facts, **{name: convert(found.group(1))})
+        values = {name: convert(text) for name, text in zip(names, found.groups(), strict=True)}
+        return replace(facts, **values)
 
     return apply
 
 
 def _flag(name: str, value: bool) -> _Apply:
-    def apply(facts: StartupFacts, _found: re.Match[str]) -> StartupFacts:
-        values: dict[str, Any] = {name: value}
-        return replace(facts, **values)
-
-    return apply
-
-
-def _more(*names: tuple[str, Callable[[str], Any]]) -> _Apply:
-    def apply(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
-        values = {name: convert(text) for (name, convert), text in zip(names, found.groups(), strict=True)}
-        return replace(facts, **values)
-
-    return apply
+    values: dict[str, Any] = {name: value}
+    return lambda facts, _found: replace(facts, **values)
 
 
 def _extreme(name: str, convert: Callable[[str], Any], choose: Callable[..., Any]) -> _Apply:
@@ -180,9 +170,9 @@ def _graphs(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
     return replace(facts, graphs={**facts.graphs, found.group(1).strip(): _int(found.group(2))})
 
 
-def _short(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
+def _parse_shortage(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
     estimated = found.group(4)
-    shortage = Shortage(
+    shortage = KvShortage(
         _int(found.group(1)),
         float(found.group(2)),
         float(found.group(3)),
@@ -193,12 +183,12 @@ def _short(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 
 def _old_shortage(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
     return replace(
-        facts, shortage=Shortage(_int(found.group(1)), estimated=_int(found.group(2))), ready=False
+        facts, shortage=KvShortage(_int(found.group(1)), estimated=_int(found.group(2))), ready=False
     )
 
 
 def _nothing_left(facts: StartupFacts, _found: re.Match[str]) -> StartupFacts:
-    return replace(facts, shortage=facts.shortage or Shortage(facts.max_model_len), ready=False)
+    return replace(facts, shortage=facts.shortage or KvShortage(facts.max_model_len), ready=False)
 
 
 def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
@@ -211,88 +201,67 @@ def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 _BEGINS = re.compile(r"vLLM API server version|non-default args:|█\s+version \d")
 _N = r"([\d,_]+)"
 _F = r"(\d+(?:\.\d+)?)"
-_RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = (
-    (re.compile(r"vLLM API server version ([\w.+-]+)"), _set("version")),
-    (re.compile(r"█\s+version ([\w.+-]+)\s*$"), _set("version")),
-    (re.compile(r"█\s+model\s+(\S+)"), _set("model")),
-    (re.compile(r"non-default args: (.*)"), _arguments),
-    (re.compile(r"Initializing an? (?:V\d )?LLM engine \(v([\w.+-]+)\) with config: (.*)"), _engine_config),
-    (re.compile(r"Resolved architecture: (\w+)"), _set("architecture")),
-    (re.compile(rf"Using max model len {_N}"), _set("max_model_len", _int)),
-    (re.compile(rf"Auto-fit max_model_len: reduced from [\d,]+ to {_N}"), _set("max_model_len", _int)),
-    (
-        re.compile(r"convertible to (\w+) during runtime\. Using (\w+) kernel"),
-        _more(("quantization", str), ("kernel", str)),
-    ),
-    (re.compile(r"Using (\w+(?:Linear\w*|Kernel\w*)) for \w+"), _set("kernel")),
-    (re.compile(r"Using ([\w. -]+?) attention backend\b"), _set("attention")),
-    (
-        re.compile(
-            r"Using (Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA)\b.* backend",
-            re.I,
+_DICT = r"(\{.*?\})"
+_ATTENTION = "Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA"
+_OVERRIDDEN = rf"(?:have been|were) overridden.*?: ?`?{_DICT}"
+_NEEDED = (
+    rf"{_F} GiB KV cache is needed, which is larger than the available "
+    rf"KV cache memory \({_F} GiB\)(?:.*?estimated maximum model length is {_N})?"
+)
+_MEMORY = _set("total_gib", "utilization", convert=float)
+_GRAPH_COST = _set("graph_seconds", "graph_gib", convert=float)
+_RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
+    (re.compile(pattern), apply)
+    for pattern, apply in (
+        (r"vLLM API server version ([\w.+-]+)", _set("version")),
+        (r"█\s+version ([\w.+-]+)\s*$", _set("version")),
+        (r"█\s+model\s+(\S+)", _set("model")),
+        (r"non-default args: (.*)", _arguments),
+        (r"Initializing an? (?:V\d )?LLM engine \(v([\w.+-]+)\) with config: (.*)", _engine_config),
+        (r"Resolved architecture: (\w+)", _set("architecture")),
+        (rf"Using max model len {_N}", _set("max_model_len", convert=_int)),
+        (rf"Auto-fit max_model_len: reduced from [\d,]+ to {_N}", _set("max_model_len", convert=_int)),
+        (r"convertible to (\w+) during runtime\. Using (\w+) kernel", _set("quantization", "kernel")),
+        (r"(?:Using|Selected) (\w+(?:Linear\w*|Kernel\w*)) for \w+", _set("kernel")),
+        (r"Using ([\w. -]+?) attention backend\b", _set("attention")),
+        (rf"(?i)Using ({_ATTENTION})\b.* backend", _set("attention")),
+        (r"Using AttentionBackendEnum\.(\w+)", _set("attention")),
+        (rf"Loading weights took {_F} s", _extreme("weights_seconds", float, max)),
+        (rf"Model loading took {_F} Gi?B", _extreme("weights_gib", float, max)),
+        (rf"Model loading took [\d.]+ Gi?B(?: memory)? and {_F} s", _extreme("loading_seconds", float, max)),
+        (rf"Loading model weights took {_F} Gi?B", _extreme("weights_gib", float, max)),
+        (rf"model weights take {_F} ?GiB", _extreme("weights_gib", float, max)),
+        (rf"total_gpu_memory \({_F} ?GiB\) x gpu_memory_utilization \({_F}\)", _MEMORY),
+        (rf"has a total capacity of {_F} GiB", _set("total_gib", convert=float)),
+        (rf"torch\.compile (?:takes|took) {_F} s in total", _extreme("compile_seconds", float, max)),
+        (rf"Available KV cache memory: {_F} GiB", _extreme("kv_cache_gib", float, min)),
+        (rf"Explicitly set \({_F}/[\d.]+\) GiB for KV cache", _extreme("kv_cache_gib", float, min)),
+        (rf"memory reserved for KV Cache is {_F} ?GiB", _extreme("kv_cache_gib", float, min)),
+        (rf"KV cache size: {_N} tokens", _extreme("kv_cache_tokens", _int, min)),
+        (rf"Maximum concurrency for [\d,]+ tokens per request: {_F}x", _extreme("concurrency", float, min)),
+        (r"Capturing CUDA graphs? \(([^)]*)\): 100%\D*(\d+)/\d+", _graphs),
+        (rf"Graph capturing finished in {_F} secs, took {_F} GiB", _GRAPH_COST),
+        (
+            rf"Chunked prefill is enabled with max_num_batched_tokens={_N}",
+            _set("batched_tokens", convert=_int),
         ),
-        _set("attention"),
-    ),
-    (re.compile(r"Using AttentionBackendEnum\.(\w+)"), _set("attention")),
-    (re.compile(rf"Loading weights took {_F} s"), _extreme("weights_seconds", float, max)),
-    (re.compile(rf"Model loading took {_F} Gi?B"), _extreme("weights_gib", float, max)),
-    (
-        re.compile(rf"Model loading took [\d.]+ Gi?B(?: memory)? and {_F} s"),
-        _extreme("loading_seconds", float, max),
-    ),
-    (re.compile(rf"Loading model weights took {_F} Gi?B"), _extreme("weights_gib", float, max)),
-    (re.compile(rf"model weights take {_F} ?GiB"), _extreme("weights_gib", float, max)),
-    (
-        re.compile(rf"total_gpu_memory \({_F} ?GiB\) x gpu_memory_utilization \({_F}\)"),
-        _more(("total_gib", float), ("utilization", float)),
-    ),
-    (re.compile(rf"has a total capacity of {_F} GiB"), _set("total_gib", float)),
-    (re.compile(rf"torch\.compile (?:takes|took) {_F} s in total"), _extreme("compile_seconds", float, max)),
-    (re.compile(rf"Available KV cache memory: {_F} GiB"), _extreme("kv_cache_gib", float, min)),
-    (re.compile(rf"Explicitly set \({_F}/[\d.]+\) GiB for KV cache"), _extreme("kv_cache_gib", float, min)),
-    (re.compile(rf"memory reserved for KV Cache is {_F} ?GiB"), _extreme("kv_cache_gib", float, min)),
-    (re.compile(rf"KV cache size: {_N} tokens"), _extreme("kv_cache_tokens", _int, min)),
-    (
-        re.compile(rf"Maximum concurrency for [\d,]+ tokens per request: {_F}x"),
-        _extreme("concurrency", float, min),
-    ),
-    (re.compile(r"Capturing CUDA graphs? \(([^)]*)\): 100%\D*(\d+)/\d+"), _graphs),
-    (
-        re.compile(rf"Graph capturing finished in {_F} secs, took {_F} GiB"),
-        _more(("graph_seconds", float), ("graph_gib", float)),
-    ),
-    (
-        re.compile(rf"Chunked prefill is enabled with max_num_batched_tokens={_N}"),
-        _set("batched_tokens", _int),
-    ),
-    (re.compile(r"Chunked prefill is enabled"), _flag("chunked_prefill", True)),
-    (
-        re.compile(r"Enforce eager set|enforce-eager|Cudagraph is disabled under eager mode"),
-        _flag("eager", True),
-    ),
-    (re.compile(r"prefix caching[^.]*\bdisabled", re.I), _flag("prefix_caching", False)),
-    (re.compile(rf"init engine \(.*\) took {_F} s"), _set("init_seconds", float)),
-    (
-        re.compile(r"[Dd]efault (?:vLLM )?sampling param\w* (?:have been|were) overridden.*?: ?`?(\{.*?\})"),
-        _set("sampling_defaults"),
-    ),
-    (
-        re.compile(r"Using default (?:chat |completion )?sampling params from model: (\{.*?\})"),
-        _set("sampling_defaults"),
-    ),
-    (re.compile(r"Starting vLLM (?:API )?server|Application startup complete"), _flag("ready", True)),
-    (
-        re.compile(
-            rf"max seq len \({_N}\),? \(?{_F} GiB KV cache is needed, which is larger than the available "
-            rf"KV cache memory \({_F} GiB\)(?:.*?estimated maximum model length is {_N})?"
+        (r"Chunked prefill is enabled", _flag("chunked_prefill", True)),
+        (r"Enforce eager set|enforce-eager|Cudagraph is disabled under eager mode", _flag("eager", True)),
+        (r"(?i)prefix caching[^.]*\bdisabled", _flag("prefix_caching", False)),
+        (rf"init engine \(.*\) took {_F} s", _set("init_seconds", convert=float)),
+        (rf"[Dd]efault (?:vLLM )?sampling param\w* {_OVERRIDDEN}", _set("sampling_defaults")),
+        (
+            rf"Using default (?:chat |completion )?sampling params from model: {_DICT}",
+            _set("sampling_defaults"),
         ),
-        _short,
-    ),
-    (
-        re.compile(rf"max seq len \({_N}\) is larger than the maximum number of tokens .* KV cache \({_N}\)"),
-        _old_shortage,
-    ),
-    (re.compile(r"No available memory for the cache blocks"), _nothing_left),
-    (re.compile(r"((?:torch\.)?(?:cuda\.)?OutOfMemoryError: .*)"), _set("out_of_memory")),
-    (re.compile(r"\b((?:Value|Runtime|OS|Key|Import|Module\w+|Assertion|\w*OutOfMemory)Error: .*)"), _error),
+        (r"Starting vLLM (?:API )?server|Application startup complete", _flag("ready", True)),
+        (rf"max seq len \({_N}\),? \(?{_NEEDED}", _parse_shortage),
+        (
+            rf"max seq len \({_N}\) is larger than the maximum number of tokens .* KV cache \({_N}\)",
+            _old_shortage,
+        ),
+        (r"No available memory for the cache blocks", _nothing_left),
+        (r"((?:torch\.)?(?:cuda\.)?OutOfMemoryError: .*)", _set("out_of_memory")),
+        (r"\b((?:Value|Runtime|OS|Key|Import|Module\w+|Assertion|\w*OutOfMemory)Error: .*)", _error),
+    )
 )

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stresstest.store.records import RunSummary, Session, StoredDocument, StoredThreshold, Unset
+from stresstest.store.records import (
+    RunSummary,
+    Session,
+    StoredDocument,
+    StoredRequest,
+    StoredThreshold,
+)
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
 
-__all__ = ["RunSummary", "Session", "StoredDocument", "StoredThreshold", "Unset", "open_store"]
+__all__ = [
+    "RunSummary",
+    "Session",
+    "StoredDocument",
+    "StoredRequest",
+    "StoredThreshold",
+    "open_store",
+]
 
 
 def open_store(url: str | None = None) -> Store:

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stresstest.errors import StoreError
-from stresstest.model import Token
+from stresstest.model import Token, TokenColumns
+from stresstest.model.tokens import NO_ID
 
 _HEADER = struct.Struct("<2sBI")  # magic, format, number of tokens
 _LENGTH = struct.Struct("<I")
@@ -27,7 +28,6 @@ _MAGIC = b"ST"
 _FORMAT = 1
 _COLUMNS = 6
 _LEVEL = 6
-_NO_ID = -(1 << 63)
 _MOST = (1 << 63) - 1
 _WRAP = 1 << 64
 _LITTLE = sys.byteorder == "little"
@@ -51,7 +51,7 @@ def pack_tokens(tokens: Sequence[Token]) -> bytes:
     return b"".join(parts)
 
 
-def unpack_tokens(blob: bytes) -> tuple[Token, ...]:
+def unpack_tokens(blob: bytes) -> TokenColumns:
     """Unpack what `pack_tokens` made. Raises StoreError when it is damaged or of a newer format."""
     try:
         magic, fmt, n = _HEADER.unpack_from(blob)
@@ -69,19 +69,7 @@ def unpack_tokens(blob: bytes) -> tuple[Token, ...]:
             raise ValueError("columns of unequal length")
     except (ValueError, struct.error, zlib.error) as exc:
         raise StoreError(f"The stored tokens of a generation are damaged ({exc}).") from exc
-    return tuple(
-        Token(
-            text,
-            None if id_ == _NO_ID else id_,
-            None if math.isnan(logprob) else logprob,
-            None if math.isnan(entropy) else entropy,
-            arrived,
-            bool(reasoning),
-        )
-        for text, id_, logprob, entropy, arrived, reasoning in zip(
-            texts, ids, logprobs, entropies, arrivals, columns[5], strict=True
-        )
-    )
+    return TokenColumns(texts, ids, logprobs, entropies, arrivals, columns[5])
 
 
 def _split(blob: bytes) -> list[bytes]:
@@ -100,7 +88,7 @@ def _split(blob: bytes) -> list[bytes]:
 
 def _id(number: int | None) -> int:
     """An id as 64 bits; what they cannot hold is no id."""
-    return _NO_ID if number is None or not _NO_ID < number <= _MOST else number
+    return NO_ID if number is None or not NO_ID < number <= _MOST else number
 
 
 def _floats(values: Iterable[float | None]) -> array[float]:
@@ -127,12 +115,12 @@ def _deltas(values: list[float]) -> array[int]:
     return out
 
 
-def _undelta(deltas: array[int]) -> tuple[float, ...]:
+def _undelta(deltas: array[int]) -> array[float]:
     patterns, last = array("Q"), 0
     for delta in deltas:
         last = (last + delta) % _WRAP
         patterns.append(last)
-    return struct.unpack(f"={len(patterns)}d", patterns.tobytes())
+    return array("d", patterns.tobytes())
 
 
 def _shuffle(values: array[Any]) -> bytes:

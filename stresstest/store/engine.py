@@ -8,6 +8,7 @@ that a second writer waits (`busy_timeout`) instead of failing half-way.
 from __future__ import annotations
 
 import importlib.resources
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -16,15 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
 from stresstest.errors import StoreError
-from stresstest.store.faults import translated
-from stresstest.store.location import Address, locate, make_parent
+from stresstest.store.location import Address, locate, require_folder
 from stresstest.store.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
+
+    from stresstest.store.location import Address
+
 
 BUSY_SECONDS = 15
 _MIGRATION_LOCK = 7306741  # any fixed number: PostgreSQL's advisory lock for our migrations
@@ -34,8 +38,8 @@ _WAL_ATTEMPTS = 100
 def open_engine(url: str | None) -> tuple[Engine, Address]:
     """An engine on a store whose schema is current. Raises UsageError, StoreError."""
     address = locate(url)
-    make_parent(address)
-    with translated(address, "opening it"):
+    require_folder(address)
+    with translate_errors(address, "opening it"):
         engine = _engine(address)
         try:
             _bring_up_to_date(engine, address)
@@ -55,8 +59,20 @@ def reading(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """A connection in a write transaction, committed at the end or rolled back on any error."""
-    with engine.connect().execution_options(stresstest_write=True) as connection, connection.begin():
+    with _connect(engine).execution_options(stresstest_write=True) as connection, connection.begin():
         yield connection
+
+
+def _connect(engine: Engine) -> Connection:
+    """A connection for writing. A PostgreSQL server that restarts is waited for, as a writer of SQLite is."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return engine.connect()
+        except OperationalError:
+            if engine.dialect.name == "sqlite" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def migrations_folder() -> Path:
@@ -167,3 +183,60 @@ def _migrate(connection: Connection, revision: str | None, address: Address) -> 
             hint="Nothing was changed. Upgrade stresstest, or choose another store with --store.",
         )
     command.upgrade(config, "head")
+
+
+_HINTS = (
+    # what the driver says, what it means, what to do
+    ("not a database", "is not a SQLite database, or its header is damaged", "It was left as it is."),
+    ("malformed", "is damaged", "Nothing more was written. `sqlite3 FILE .recover` may rescue its contents."),
+    ("readonly", "is read-only", "Make it writable, or choose another store with --store."),
+    ("read-only", "is read-only", "Make it writable, or choose another store with --store."),
+    ("locked", "is locked by another process", "Wait for the other process to finish, then try again."),
+    ("is full", "cannot grow: the disk is full", "What was committed is safe. Free some space."),
+    ("unable to open", "cannot be opened", "Check that the path exists and may be written."),
+    ("disk i/o", "cannot be read or written", "The disk reports an error."),
+)
+
+_NO_SUCH_PART = re.compile(r"no such (?:table|column)|(?:relation|column) \S+ does not exist")
+
+
+@contextmanager
+def translate_errors(address: Address, doing: str) -> Iterator[None]:
+    """Turn driver errors into a StoreError saying what was being done and what is the matter."""
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        raise StoreError(
+            f"The store {address.shown} needs the package {exc.name!r}.",
+            hint="Install it with: pip install 'psycopg[binary]'",
+        ) from None
+    except SQLAlchemyError as exc:
+        cause: BaseException = exc.orig if isinstance(exc, DBAPIError) and exc.orig is not None else exc
+        # A driver's chained error may quote the connection string: the chain ends here.
+        raise _sentence(address, doing, cause) from None
+    except sqlite3.Error as exc:  # from a connection that SQLAlchemy has not wrapped yet
+        raise _sentence(address, doing, exc) from None
+    except UnicodeDecodeError:  # SQLite's own message quotes a schema that is no text any more
+        raise _sentence(address, doing, sqlite3.DatabaseError("malformed database schema")) from None
+
+
+def _sentence(address: Address, doing: str, cause: BaseException) -> StoreError:
+    # PostgreSQL quotes the statement after its reason; the statement is ours, and no news to a user.
+    said = address.scrub(" ".join(str(cause).partition("\nLINE ")[0].split()))
+    if _NO_SUCH_PART.search(said):
+        return StoreError(
+            f"The store {address.shown} lacks a part of its schema ({doing}: {said}).",
+            hint="Restore it from a backup, or choose another store with --store.",
+        )
+    if address.url.get_backend_name() == "sqlite":
+        for pattern, meaning, hint in _HINTS:
+            if pattern in said.lower():
+                return StoreError(f"The store {address.shown} {meaning} ({doing}: {said}).", hint=hint)
+    if "connect" in said.lower():
+        return StoreError(
+            f"The store's server at {address.shown} cannot be reached ({doing}: {said}).",
+            hint="Check the address, the user and that the server is running.",
+        )
+    return StoreError(f"The store {address.shown} failed ({doing}: {said}).")

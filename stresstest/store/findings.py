@@ -58,7 +58,7 @@ def find(connection: Connection, reference: str) -> StoredDocument:
     ids = list(connection.execute(select(_document.id)).scalars())
     matches = [reference] if reference in ids else [i for i in ids if reference and i.startswith(reference)]
     if len(matches) != 1:
-        many = f"is the beginning of {len(matches)} documents" if matches else "is no stored document"
+        many = f"is the beginning of {len(matches)} documents" if matches else "is not a stored document"
         raise UsageError(f"{reference!r} {many}.")
     row = connection.execute(select(tables.document).where(_document.id == matches[0])).one()
     return _read(row, _runs(connection, matches)[row.id])
@@ -75,7 +75,7 @@ def _runs(connection: Connection, ids: Sequence[str]) -> Mapping[str, list[str]]
 
 def _read(row: Any, runs: Sequence[str]) -> StoredDocument:
     try:
-        body, kind = json.loads(row.body), DocumentKind(row.kind)
-    except ValueError as error:
+        body, kind = dict(json.loads(row.body)), DocumentKind(row.kind)
+    except (TypeError, ValueError) as error:
         raise StoreError(f"The stored document {row.id} is damaged ({error}).") from error
     return StoredDocument(row.id, kind, row.saved, row.complete, row.simulated, tuple(runs), body)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +17,15 @@ _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A resolved store address. `shown` holds no password and no query; `secret` is never printed."""
+    """A resolved store address. shown: without password and query. path: a SQLite file's, else None.
+
+    named: the user chose it; False for the file in the data folder.
+    """
 
     url: URL
     shown: str
     path: Path | None
+    named: bool = True
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -38,19 +40,13 @@ class Address:
 
 def data_folder() -> Path:
     """The user's folder for this program's data: XDG_DATA_HOME, else what the platform prescribes."""
-    xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
-    if xdg.is_absolute():  # the XDG specification: a relative path is invalid and ignored
-        return xdg / "stresstest"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "stresstest"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "stresstest"
+    from platformdirs import user_data_path
+
     try:
-        return Path.home() / ".local" / "share" / "stresstest"
+        return user_data_path("stresstest", appauthor=False)
     except RuntimeError:
         raise UsageError(
-            "There is no home folder to keep the store in.", hint="Name one with --store."
+            "The store needs a home folder, and there is none.", hint="Name one with --store."
         ) from None
 
 
@@ -60,7 +56,7 @@ def locate(url: str | None) -> Address:
     from sqlalchemy.exc import ArgumentError
 
     if not url:
-        return _file(data_folder() / _FILE_NAME)
+        return _file(data_folder() / _FILE_NAME, named=False)
     if "://" not in url:
         return _file(_expanded(url))
     try:
@@ -87,9 +83,19 @@ def _expanded(name: str) -> Path:
         raise UsageError(f"The store {name!r} names the home of a user who is not known here.") from None
 
 
-def make_parent(address: Address) -> None:
-    """Create the folder of a SQLite file. Outputs may hold production text: for the user's eyes only."""
+def require_folder(address: Address) -> None:
+    """Create the data folder, readable by its user only; a folder that the user named has to be there.
+
+    Raises StoreError: a mistyped path must not leave folders behind.
+    """
     if address.path is None:
+        return
+    if address.named:
+        if not address.path.parent.is_dir():
+            raise StoreError(
+                f"The store's folder {address.path.parent} does not exist.",
+                hint="Create it, or correct --store.",
+            )
         return
     try:
         address.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,11 +105,11 @@ def make_parent(address: Address) -> None:
         ) from exc
 
 
-def _file(path: Path) -> Address:
+def _file(path: Path, *, named: bool = True) -> Address:
     from sqlalchemy.engine import URL
 
     path = path.absolute()
-    return Address(URL.create("sqlite", database=str(path)), str(path), path)
+    return Address(URL.create("sqlite", database=str(path)), str(path), path, named)
 
 
 def _query_secrets(url: URL) -> list[str]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
-from stresstest.model import Decoding, DocumentKind, PlaneVerdict, RunStatus, Subject, Threshold
+from stresstest.errors import StoreError
+from stresstest.model import Decoding, DocumentKind, PlaneVerdict, RunSettings, RunStatus, Subject, Threshold
 
 
-class Unset(Enum):
-    """Says "leave as it is" where None is a value of its own."""
+class RunChanges(TypedDict, total=False):
+    """The fields of a run that may change."""
 
-    UNSET = "unset"
+    status: RunStatus
+    ended: float | None
+    note: str | None
+    settings: RunSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """What a generation was asked. prompt_tokens: as the server counted them, None where it did not."""
+
+    prompt_id: str
+    prompt_text: str
+    prompt_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,17 @@ class StoredDocument:
     simulated: bool
     runs: tuple[str, ...]
     body: Mapping[str, Any]
+
+    @contextmanager
+    def reading(self) -> Iterator[Mapping[str, Any]]:
+        """The body, for a block that relies on its shape; StoreError where it has another one."""
+        try:
+            yield self.body
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"The stored {self.kind.value} {self.id} is damaged: it does not hold what its kind holds.",
+                hint="Restore the store from a backup, or choose another one with --store.",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,29 +7,35 @@ Every call is one transaction. Calls are thread-safe. Packing a 16k-token genera
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from stresstest.clock import new_id, now
 from stresstest.model import (
     Diagnosis,
     DocumentKind,
     Generation,
+    GenerationLoader,
+    GenerationRecord,
     GpuSample,
     PlaneVerdict,
     Run,
-    RunSettings,
-    RunStatus,
     ServerSample,
     Subject,
     Threshold,
 )
-from stresstest.store import diagnoses, findings, generations, gpus, results, runs
-from stresstest.store.engine import reading, writing
-from stresstest.store.faults import translated
+from stresstest.store import findings, generations, results, runs
+from stresstest.store.engine import reading, translate_errors, writing
 from stresstest.store.location import Address
-from stresstest.store.records import RunSummary, Session, StoredDocument, StoredThreshold, Unset
+from stresstest.store.records import (
+    RunChanges,
+    RunSummary,
+    Session,
+    StoredDocument,
+    StoredRequest,
+    StoredThreshold,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -74,18 +80,10 @@ class Store:
         with self._write("creating a run") as connection:
             runs.create(connection, run)
 
-    def update_run(
-        self,
-        run_id: str,
-        *,
-        status: RunStatus | Unset = Unset.UNSET,
-        ended: float | Unset | None = Unset.UNSET,
-        note: str | Unset | None = Unset.UNSET,
-        settings: RunSettings | Unset = Unset.UNSET,
-    ) -> None:
+    def update_run(self, run_id: str, **changes: Unpack[RunChanges]) -> None:
         """Change what is given; None empties `ended` (a resume) and `note`."""
         with self._write("updating a run") as connection:
-            runs.change(connection, run_id, status, ended, note, settings)
+            runs.change(connection, run_id, changes)
 
     def run(self, reference: str) -> Run:
         """The run with this id or unique beginning of one; UsageError with suggestions otherwise."""
@@ -95,14 +93,20 @@ class Store:
         """All runs, or those of one subject, newest first."""
         return self._read("listing runs", lambda c: runs.summaries(c, subject))
 
-    def latest_run(self, subject: Subject) -> Run | None:
-        """The newest run of a subject, whatever its status."""
-        return self._read("looking up a run", lambda c: runs.latest(c, subject))
-
     def delete_run(self, run_id: str) -> None:
         """Delete the run with exactly this id and everything that belongs to it."""
         with self._write("deleting a run") as connection:
             runs.remove(connection, run_id)
+
+    @contextmanager
+    def claim(self, run_id: str) -> Iterator[None]:
+        """Measure a run in the block, as the only process that does. StoreError while another one does."""
+        from stresstest.store.claim import claimed
+
+        with ExitStack() as stack:
+            with translate_errors(self._address, "claiming a run"):
+                stack.enter_context(claimed(self._engine, self._address, run_id))
+            yield
 
     # Sessions
 
@@ -132,25 +136,47 @@ class Store:
         A finished generation is never overwritten: a second one of its key is ignored (False). One
         that a service failure ended is replaced by a later one of its key.
         """
-        with translated(self._address, "storing a generation"):
+        with translate_errors(self._address, "storing a generation"):
             row = generations.row_of(run_id, generation)
         with self._write("storing a generation") as connection:
             return generations.add(connection, row)
 
-    def generations(self, run_id: str, *, tokens: bool = True) -> list[Generation]:
-        """All generations by phase, rung and index, those of a diagnosis left out; `tokens=False` leaves
-        their tokens empty (fast)."""
-        return self._read("reading generations", lambda c: list(generations.read(c, run_id, tokens=tokens)))
+    def generations(self, run_id: str) -> Iterator[Generation]:
+        """The generations of a run with their tokens, by phase, rung and index; without those of a diagnosis.
 
-    def arm_generations(self, run_id: str) -> list[Generation]:
-        """The generations of a run's diagnosis, with their tokens, by rung and index."""
+        They are read one at a time, in one transaction that ends with the iterator.
+        """
+        with translate_errors(self._address, "reading generations"), reading(self._engine) as connection:
+            yield from generations.read(connection, run_id)
+
+    def records(self, run_id: str) -> list[GenerationRecord]:
+        """The same generations without their tokens."""
+        return [generation.to_record() for generation in self.generations(run_id)]
+
+    def arm_records(self, run_id: str) -> list[GenerationRecord]:
+        """The generations of a run's diagnosis without their tokens, by rung and index."""
         return self._read(
-            "reading generations", lambda c: list(generations.read(c, run_id, tokens=True, diagnosis=True))
+            "reading generations",
+            lambda c: [each.to_record() for each in generations.read(c, run_id, diagnosis=True)],
         )
 
     def generation(self, run_id: str, key: str) -> Generation:
         """One generation, with its tokens; UsageError when there is none."""
         return self._read("reading a generation", lambda c: generations.read_one(c, run_id, key))
+
+    def loader(self, run_id: str) -> GenerationLoader:
+        """Reads the tokens of a run's records, its diagnosis included. UsageError for an unknown one."""
+
+        def load(record: GenerationRecord) -> Generation:
+            return record.with_tokens(
+                self._read("reading tokens", lambda c: generations.read_tokens(c, run_id, record.key))
+            )
+
+        return load
+
+    def requests(self, run_id: str) -> list[StoredRequest]:
+        """What was requested of each generation of a run, without those of a diagnosis; reads no tokens."""
+        return self._read("reading requests", lambda c: generations.read_requests(c, run_id))
 
     def add_samples(self, run_id: str, samples: Sequence[ServerSample]) -> None:
         """Store readings of /metrics, all or none; write them in batches, not one by one."""
@@ -159,16 +185,16 @@ class Store:
 
     def samples(self, run_id: str) -> list[ServerSample]:
         """The readings of a run in the order of time."""
-        return self._read("reading samples", lambda c: generations.read_samples(c, run_id))
+        return self._read("reading samples", lambda c: generations.read_samples(c, run_id, ServerSample))
 
     def add_gpu_samples(self, run_id: str, samples: Sequence[GpuSample]) -> None:
         """Store readings of GPUs, all or none; write them in batches, not one by one."""
         with self._write("storing GPU samples") as connection:
-            gpus.add(connection, run_id, samples)
+            generations.add_samples(connection, run_id, samples)
 
     def gpu_samples(self, run_id: str) -> list[GpuSample]:
         """The GPU readings of a run in the order of time."""
-        return self._read("reading GPU samples", lambda c: gpus.read(c, run_id))
+        return self._read("reading GPU samples", lambda c: generations.read_samples(c, run_id, GpuSample))
 
     # Thresholds
 
@@ -207,11 +233,11 @@ class Store:
         """Save a run's diagnosis, finished or not, in place of an earlier one. saved: clock seconds, now."""
         moment = now() if saved is None else saved
         with self._write("saving a diagnosis") as connection:
-            diagnoses.save(connection, found, moment)
+            results.save_diagnosis(connection, found, moment)
 
     def diagnosis(self, run_id: str) -> Diagnosis | None:
         """The saved diagnosis of the run with exactly this id."""
-        return self._read("reading a diagnosis", lambda c: diagnoses.read(c, run_id))
+        return self._read("reading a diagnosis", lambda c: results.read_diagnosis(c, run_id))
 
     # Documents
 
@@ -247,10 +273,10 @@ class Store:
         return self._read("reading a document", lambda c: findings.find(c, reference))
 
     def _read(self, doing: str, query: Callable[[Connection], T]) -> T:
-        with translated(self._address, doing), reading(self._engine) as connection:
+        with translate_errors(self._address, doing), reading(self._engine) as connection:
             return query(connection)
 
     @contextmanager
     def _write(self, doing: str) -> Iterator[Connection]:
-        with translated(self._address, doing), writing(self._engine) as connection:
+        with translate_errors(self._address, doing), writing(self._engine) as connection:
             yield connection

@@ -1,4 +1,4 @@
-"""Saved thresholds: queries on an open connection."""
+"""Saved thresholds and diagnoses: queries on an open connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
 
-from stresstest.model import EndpointProfile, PlaneVerdict, RunSettings, Threshold
+from stresstest.model import Diagnosis, EndpointProfile, PlaneVerdict, RunSettings, Threshold
 from stresstest.store import tables
 from stresstest.store.documents import clean_text, dump, load
 from stresstest.store.records import StoredThreshold
@@ -103,3 +103,19 @@ def _stored(row: Any) -> StoredThreshold:
         distinct_prompts=row.distinct_prompts,
         latest=True,
     )
+
+
+def save_diagnosis(connection: Connection, found: Diagnosis, saved: float) -> None:
+    """Save a diagnosis in place of the one that its run had."""
+    table = tables.diagnosis
+    require(connection, found.run_id)
+    connection.execute(delete(table).where(table.c.run_id == found.run_id))
+    values = {"run_id": found.run_id, "saved": saved, "complete": found.complete, "body": dump(found)}
+    connection.execute(insert(table).values(values))
+
+
+def read_diagnosis(connection: Connection, run_id: str) -> Diagnosis | None:
+    """The diagnosis of a run, None without one."""
+    table = tables.diagnosis.c
+    body = connection.execute(select(table.body).where(table.run_id == run_id)).scalar()
+    return None if body is None else load(body, Diagnosis)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, case, delete, func, insert, select, update
 
+from stresstest.config.suggestions import closest_names
 from stresstest.errors import StoreError, UsageError
 from stresstest.model import (
     DocumentKind,
@@ -21,7 +21,7 @@ from stresstest.model import (
 )
 from stresstest.store import tables
 from stresstest.store.documents import clean_profile, clean_settings, clean_text, dump, load
-from stresstest.store.records import RunSummary, Session, Unset
+from stresstest.store.records import RunChanges, RunSummary, Session
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -53,24 +53,15 @@ def create(connection: Connection, run: Run) -> None:
     connection.execute(insert(tables.run).values(values))
 
 
-def change(
-    connection: Connection,
-    run_id: str,
-    status: RunStatus | Unset,
-    ended: float | Unset | None,
-    note: str | Unset | None,
-    settings: RunSettings | Unset = Unset.UNSET,
-) -> None:
+def change(connection: Connection, run_id: str, changes: RunChanges) -> None:
     """Set the given columns; UsageError when there is no such run."""
-    values: dict[str, Any] = {}
-    if not isinstance(status, Unset):
-        values["status"] = status.value
-    if not isinstance(ended, Unset):
-        values["ended"] = ended
-    if not isinstance(note, Unset):
-        values["note"] = None if note is None else clean_text(note)
-    if not isinstance(settings, Unset):
-        values["settings"] = dump(clean_settings(settings))
+    values: dict[str, Any] = dict(changes)
+    if "status" in changes:
+        values["status"] = changes["status"].value
+    if "note" in changes:
+        values["note"] = None if changes["note"] is None else clean_text(changes["note"])
+    if "settings" in changes:
+        values["settings"] = dump(clean_settings(changes["settings"]))
     if not values:
         require(connection, run_id)
         return
@@ -109,13 +100,6 @@ def find(connection: Connection, reference: str) -> Run:
             hint="Give more characters of the id.",
         )
     return _read(connection.execute(select(tables.run).where(_run.id == matches[0])).one())
-
-
-def latest(connection: Connection, subject: Subject) -> Run | None:
-    """The newest run of a subject."""
-    query = select(tables.run).where(_of(subject)).order_by(_run.created.desc(), _run.id.desc()).limit(1)
-    row = connection.execute(query).first()
-    return None if row is None else _read(row)
 
 
 def summaries(connection: Connection, subject: Subject | None) -> list[RunSummary]:
@@ -257,10 +241,10 @@ def _ids(connection: Connection) -> list[str]:
 def _unknown(connection: Connection, reference: str) -> UsageError:
     ids = _ids(connection)
     if not ids:
-        return UsageError(f"There is no run {reference!r}: the store is empty.")
-    close = difflib.get_close_matches(reference, ids, n=3, cutoff=0.6)
+        return UsageError(f"Run {reference!r} was not found: the store is empty.")
+    close = closest_names(reference, ids, most=3)
     hint = f"Did you mean {_some(close)}?" if close else f"The newest are {_some(ids)}."
-    return UsageError(f"There is no run {reference!r} in the store.", hint=hint)
+    return UsageError(f"Run {reference!r} was not found in the store.", hint=hint)
 
 
 def _some(ids: Sequence[str]) -> str:

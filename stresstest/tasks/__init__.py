@@ -1,6 +1,6 @@
-"""Tasks and prompts: what is asked of the model.
+"""Tasks and prompts: what is requested of the model.
 
-A *task* is a TOML file: one instruction per language, asking for ``{units}`` numbered units about
+A *task* is a TOML file: one instruction per language, which requests ``{units}`` numbered units about
 ``{topic}``. Topics are templates; their ``{slot}`` placeholders expand to the product of the slots, so that
 n generations get n distinct prompts. A ``--prompts`` file is the user's own prompts instead.
 
@@ -8,9 +8,12 @@ Both files are foreign text. Placeholders are replaced literally and in one pass
 format string, and what was substituted is not scanned again.
 """
 
-from stresstest.model import Message
-from stresstest.tasks.prompt import LanguageTask, Prompt, Task
-from stresstest.tasks.promptfile import load_prompts
-from stresstest.tasks.taskfile import load_task, shipped_tasks
-
-__all__ = ["LanguageTask", "Message", "Prompt", "Task", "load_prompts", "load_task", "shipped_tasks"]
+from stresstest.tasks.prompt import UNITS as UNITS
+from stresstest.tasks.prompt import LanguageTask as LanguageTask
+from stresstest.tasks.prompt import Prompt as Prompt
+from stresstest.tasks.prompt import PromptsFile as PromptsFile
+from stresstest.tasks.prompt import Task as Task
+from stresstest.tasks.prompt import load_prompts as load_prompts
+from stresstest.tasks.taskfile import OPEN_FORM as OPEN_FORM
+from stresstest.tasks.taskfile import load_task as load_task
+from stresstest.tasks.taskfile import shipped_tasks as shipped_tasks

@@ -1,19 +1,22 @@
-"""vLLM's /metrics page as one ServerSample.
+"""Parses vLLM's /metrics page into one ServerSample.
 
-A full page is 100–200 kB, nearly all of it histogram buckets, and prometheus_client's parser would
-take tens of milliseconds over it four times a second. So the lines of the metrics we use are picked
-out first and only they are parsed. Several engines (data parallel) and label sets of one metric are
-added up, except the KV cache usage, of which the fullest engine counts. Names by version: V1 engine
-0.15 to 0.33, and the older `gpu_cache_usage_perc` and `time_per_output_token_seconds`.
+A full page is 100–200 kB, mostly histogram buckets, and prometheus_client would take tens of
+milliseconds to parse it, four times a second. So only the lines of the metrics we use are parsed. Values
+of several engines (data parallel) and label sets are summed; for the KV cache usage the maximum counts.
+Names by version: V1 engine 0.15 to 0.33, and the older `gpu_cache_usage_perc` and
+`time_per_output_token_seconds`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
+from stresstest.config.secrets import spellings
 from stresstest.model import ServerSample
+from stresstest.telemetry.page_sampler import PageSampler
 
 HISTOGRAMS = (
     "time_to_first_token_seconds",
@@ -22,9 +25,9 @@ HISTOGRAMS = (
     "e2e_request_latency_seconds",
     "request_queue_time_seconds",
 )
-"""Names under which `ServerSample.histograms` keeps (sum in seconds, count)."""
+"""Keys of `ServerSample.histograms`; each value is (sum in seconds, count)."""
 
-_OLD_NAMES = {  # the same quantity before it was renamed; used only where the new name is absent
+_OLD_NAMES = {  # new name -> name in older versions, used only if the new one is absent
     "kv_cache_usage_perc": "gpu_cache_usage_perc",
     "inter_token_latency_seconds_sum": "time_per_output_token_seconds_sum",
     "inter_token_latency_seconds_count": "time_per_output_token_seconds_count",
@@ -46,9 +49,9 @@ _NAMES = frozenset(
 )
 
 
-class Recognised(NamedTuple):
-    """Metric families of a page. known: that we read; absent: that we read and miss; old: in use under
-    an older name; other: how many vLLM families there are besides."""
+class RecognisedMetrics(NamedTuple):
+    """vLLM's metric families on a page. known: found, of those we read. absent: not found, of those we
+    read. old: found under an older name. other: the number of further families."""
 
     known: tuple[str, ...]
     absent: tuple[str, ...]
@@ -56,49 +59,50 @@ class Recognised(NamedTuple):
     other: int
 
 
-_OPTIONAL_OLD = frozenset(_OLD_NAMES.values())
-
-
-def recognise(text: str) -> Recognised:
-    """Which of a page's vLLM metrics we know by name."""
+def recognise_metrics(text: str) -> RecognisedMetrics:
+    """Which of the metrics that we read are on a page."""
     found = {
         line.partition("{")[0].partition(" ")[0].removeprefix(_PREFIX)
         for line in text.replace("\r", "").split("\n")
         if line.startswith(_PREFIX)
     }
-    wanted = {name.removeprefix(_PREFIX) for name in _NAMES} - _OPTIONAL_OLD
+    old_names = set(_OLD_NAMES.values())
+    wanted = {name.removeprefix(_PREFIX) for name in _NAMES} - old_names
     replaced = {name for name, old in _OLD_NAMES.items() if name not in found and old in found}
-    families = {
-        name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count").removesuffix("_created")
-        for name in found - wanted - _OPTIONAL_OLD
-    }
-    known = {name.removesuffix("_sum").removesuffix("_count") for name in wanted & found}
-    return Recognised(
+    known = {_family(name) for name in wanted & found}
+    others = {_family(name) for name in found - wanted - old_names}
+    return RecognisedMetrics(
         known=tuple(sorted(known)),
-        absent=tuple(
-            sorted({n.removesuffix("_sum").removesuffix("_count") for n in wanted - found - replaced})
-        ),
-        old=tuple(
-            sorted({_OLD_NAMES[name].removesuffix("_sum").removesuffix("_count") for name in replaced})
-        ),
-        other=len(families - known - {n.removesuffix("_total") for n in known}),
+        absent=tuple(sorted({_family(name) for name in wanted - found - replaced})),
+        old=tuple(sorted({_family(_OLD_NAMES[name]) for name in replaced})),
+        other=len(others - known - {name.removesuffix("_total") for name in known}),
     )
 
 
-class _Series(NamedTuple):
+def _family(name: str) -> str:
+    for suffix in ("_bucket", "_sum", "_count", "_created"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+class _MetricSeries(NamedTuple):
     labels: Mapping[str, str]
     value: float
 
 
 def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> ServerSample | None:
-    """One reading of a /metrics page, at clock second `at`.
+    """The reading of a /metrics page at clock second `at`.
 
-    model: only series with this `model_name` count, where the page names several models. A page
-    that names a single, other one is taken as ours under another name: vLLM labels its series with
-    the first --served-model-name only, and answers to aliases and LoRA adapters as well.
-    Returns None for a page without any metric of vLLM that we know, or one that cannot be parsed.
+    model: selects the series with this `model_name`, if the page names several models. A single, different
+    name is accepted: vLLM labels its series only with the first --served-model-name, but also serves
+    aliases and LoRA adapters. Returns None for a page that cannot be parsed or has no known vLLM metric.
     """
-    page = _read(_wanted(text))
+    lines = text.replace("\r", "").split("\n")
+    page = _read(
+        line
+        for line in lines
+        if line.startswith(_PREFIX) and line.partition("{")[0].partition(" ")[0] in _NAMES
+    )
     if not page:
         return None
     names = {s.labels["model_name"] for found in page.values() for s in found if "model_name" in s.labels}
@@ -131,37 +135,89 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
     )
 
 
-def _wanted(text: str) -> list[str]:
-    """The lines of the metrics we use."""
-    return [
-        line
-        for line in text.replace("\r", "").split("\n")
-        if line.startswith(_PREFIX) and line.partition("{")[0].partition(" ")[0] in _NAMES
-    ]
+def _read(lines: Iterable[str]) -> dict[str, list[_MetricSeries]]:
+    """Series by metric name without vLLM's prefix; empty if any line is malformed.
 
-
-def _read(lines: Iterable[str]) -> dict[str, list[_Series]]:
-    """Series by metric, without vLLM's prefix; empty when any line is malformed.
-
-    Half a page would give sums that are too small, which is worse than none.
+    An incomplete page would give sums that are too small, which is worse than none.
     """
     from prometheus_client.parser import text_string_to_metric_families
 
-    page: dict[str, list[_Series]] = {}
+    page: dict[str, list[_MetricSeries]] = {}
     try:
         for family in text_string_to_metric_families("\n".join(lines) + "\n"):
             for sample in family.samples:
                 if math.isfinite(sample.value):
-                    series = _Series(sample.labels, sample.value)
+                    series = _MetricSeries(sample.labels, sample.value)
                     page.setdefault(sample.name.removeprefix(_PREFIX), []).append(series)
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
     return page
 
 
-def _of(series: _Series, model: str) -> bool:
+def _of(series: _MetricSeries, model: str) -> bool:
     return series.labels.get("model_name", model) == model
 
 
 def _total(values: list[float]) -> float | None:
     return sum(values) if values else None
+
+
+_SLOWEST = 16  # the largest factor by which failures in a row extend the interval
+
+
+def metrics_url(base_url: str) -> str:
+    """The /metrics address of an OpenAI base URL: `http://h:1/v1` → `http://h:1/metrics`."""
+    parts = urlsplit(base_url)
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return urlunsplit((parts.scheme, parts.netloc, f"{path}/metrics", "", ""))
+
+
+class MetricsSampler(PageSampler):
+    """Reads vLLM's /metrics every `interval` seconds, less often while readings fail.
+
+    url: of the metrics page itself. model: see `parse_metrics`. samples: the readings so far. on_sample:
+    called in the event loop with each reading, so it must be fast; an exception in it ends the sampling
+    and is raised by `stop`. timeout: seconds for one reading.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None,
+        api_key: str | None = None,
+        interval: float = 0.25,
+        timeout: float = 2.0,
+        on_sample: Callable[[ServerSample], None] | None = None,
+    ) -> None:
+        authorization = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        super().__init__(url, {"Accept": "text/plain", **authorization}, interval=interval, timeout=timeout)
+        self.samples: list[ServerSample] = []
+        self._model = model
+        userinfo = urlsplit(url).netloc.rpartition("@")[0]
+        secrets = [secret for secret in (api_key, userinfo) if secret]
+        self._secrets = [form for secret in secrets for form in spellings(secret)]
+        self._on_sample = on_sample
+
+    def start(self) -> None:
+        """Begin sampling; needs a running event loop. A second call does nothing."""
+        if self._task is None:
+            self._begin("metrics sampler")
+
+    def _period(self) -> float:
+        return self._interval * min(1 << self._failures_in_a_row, _SLOWEST)
+
+    def _describe_error(self, error: Exception) -> str:
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        for secret in self._secrets:  # a library may quote the header or address that it rejected
+            why = why.replace(secret, "***")
+        return why
+
+    def _add_page(self, text: str, at: float) -> str | None:
+        sample = parse_metrics(text, self._model, at=at)
+        if sample is None:
+            return "the page holds no metrics of vLLM"
+        self.samples.append(sample)
+        if self._on_sample is not None:
+            self._on_sample(sample)
+        return None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stresstest.report.html import compared_html, index_html, run_html
-from tests.browser.conftest import BUILD, thresholds
-from tests.reported import dossier, healthy, looping, lost
+from stresstest.render.html import compared_html, index_html, run_html
+from tests.browser.pages import BUILD, thresholds
+from tests.support.reported_runs import dossier, healthy, looping, lost
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -7,12 +7,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from stresstest.endpoint.client import Endpoint
-from stresstest.execution.driver import drive
-from stresstest.ladder import LadderSetup, Rung
-from stresstest.ladder.plan import job
+from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.execution.driver import drive
+from stresstest.campaign.ladder import LadderSetup, Rung
+from stresstest.campaign.ladder.plan import ladder_job
 from stresstest.model import RIGORS, Decoding, Phase, RunSettings, Subject
-from stresstest.workflows.setting import WorkFactory, ask_endpoint, load_source
 from tests.e2e.records import Record, from_generation, write
 
 
@@ -33,21 +32,20 @@ async def record(
     """`n` generations over distinct prompts, from number `first` on, observed to their cap (nothing is
     aborted)."""
     settings = RunSettings(Subject(model, task, language), url, task, decoding=decoding)
-    prompts = load_source(settings)
-    setup = LadderSetup(
-        rigor=RIGORS["quick"],
-        horizon=max_tokens,
-        tokens_per_unit=prompts.tokens_per_unit,
-        distinct_prompts=prompts.distinct,
-        seed=seed,
-    )
     rung = Rung(1, units, max_tokens, max_tokens)
-    async with Endpoint(url, model=model) as endpoint:
-        profile, settings = await ask_endpoint(endpoint, settings)
-        factory = WorkFactory(endpoint, profile, prompts, settings, {})
-        works = await factory.works([job(setup, Phase.CERTIFY, rung, i) for i in range(first, first + n)])
+    async with prepare_campaign(settings) as prepared:
+        setup = LadderSetup(
+            rigor=RIGORS["quick"],
+            horizon=max_tokens,
+            tokens_per_unit=prepared.prompts.tokens_per_unit,
+            distinct_prompts=prepared.prompts.distinct,
+            seed=seed,
+        )
+        tasks = await prepared.task_factory().create_tasks(
+            [ladder_job(setup, Phase.CERTIFY, rung, i) for i in range(first, first + n)]
+        )
         records = []
-        async for generation in drive(endpoint, works, concurrency=concurrency, abort=False):
+        async for generation in drive(prepared.endpoint, tasks, concurrency=concurrency, abort=False):
             records.append(from_generation(generation, model, task, language, dict(decoding.sent())))
             sys.stderr.write(f"\r{len(records)}/{n} ")
     return sorted(records, key=lambda r: int(r.key.rsplit("/", 1)[1]))

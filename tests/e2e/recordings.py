@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stresstest.model import Decoding
-from stresstest.report.limits import decoding_words
+from stresstest.render.limits import decoding_words
 from tests.e2e.records import RECORDED
 
 UNITS = 60

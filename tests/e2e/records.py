@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stresstest.detectors import PanelSpec, judge_tokens
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import detect_tokens
 from stresstest.model import Generation, Token, Verdict
 from stresstest.tasks import load_task
 from tests.lab.parser import Report, parse, token_index_of_char
@@ -52,8 +53,8 @@ class Record:
 
     def verdict(self) -> Verdict:
         """The panel's verdict over the stored tokens."""
-        spec = PanelSpec(self.language, _unit_pattern(self.task, self.language), self.units)
-        return judge_tokens(self.tokens, spec, self.finish_reason)
+        spec = DetectorSpec(self.language, _unit_pattern(self.task, self.language), self.units)
+        return detect_tokens(self.tokens, spec, self.finish_reason)
 
     def oracle(self) -> Report:
         """The grammar's own verdict, independent of the panel."""
@@ -77,7 +78,7 @@ def from_generation(
         prompt_id=generation.prompt_id,
         prompt_tokens=generation.prompt_tokens,
         finish_reason=generation.finish_reason,
-        tokens=generation.tokens,
+        tokens=tuple(generation.tokens),
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stresstest.simulation.engine.scenariofile import load_scenario
-from tests.conformance import FOLDER, Call, answer_shape, ask, calls, record, recorded
-from tests.simulated import served
+from stresstest.simulation.engine.scenario.file import load_scenario
+from tests.support.conformance import FOLDER, Call, answer_shape, ask, calls, record, recorded
+from tests.support.simulated_servers import served
 
 pytestmark = pytest.mark.vllm
 

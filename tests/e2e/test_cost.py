@@ -55,4 +55,4 @@ def test_stand_ins_fill_the_cache_and_the_account_is_measured(cramped: str, tmp_
     assert found["inflation"] == pytest.approx(found["wall_clock_s"] / found["counterfactual_s"] - 1)
     assert found["share_of_time"] == pytest.approx(found["inflation"] / (1 + found["inflation"]))
     assert found["kv_peak"] > 0.5
-    assert any("stand-ins" in note for note in found["notes"])
+    assert any("stand in for loops" in note for note in found["notes"])

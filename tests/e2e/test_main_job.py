@@ -26,7 +26,7 @@ pytestmark = pytest.mark.vllm
 
 def stored(store: Path, run_id: str) -> list[Generation]:
     with open_store(str(store)) as opened:
-        return opened.generations(run_id)
+        return list(opened.generations(run_id))
 
 
 def test_run_certifies_a_threshold_below_the_models_true_limit(

@@ -13,8 +13,8 @@ from stresstest.model import Basis, Decoding, Plane, PlaneVerdict, Subject, Thre
 from stresstest.store import open_store
 from tests.e2e.commands import stresstest
 from tests.lab.serve import MODELS, serve
-from tests.simulated import post
-from tests.unit.store_data import make_run
+from tests.support.simulated_servers import post
+from tests.support.stored_data import make_run
 
 pytestmark = pytest.mark.vllm
 LIMIT = 90
@@ -53,5 +53,5 @@ def test_real_vllm_enforces_the_printed_limit_and_decoding(tmp_path: Path) -> No
         assert len(texts) == 1, "temperature 0 is the server's default now: every answer is the same"
         checked = stresstest("recommend", "--base-url", url, store=store)
     assert checked.returncode == 0, checked.stderr
-    assert "vLLM version is 0.32.0, the limit was measured with 0.31.0" in checked.stderr
+    assert "vLLM version is 0.32.0, but the limit was measured with 0.31.0" in checked.stderr
     assert "root is" in checked.stderr

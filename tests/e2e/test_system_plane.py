@@ -23,16 +23,18 @@ from unittest.mock import patch
 
 import pytest
 
-from stresstest.diagnosis import annotate
-from stresstest.endpoint.client import Endpoint, Timeouts
-from stresstest.execution.events import Advanced, Event, Finished
-from stresstest.ladder import Certify, Climb
+from stresstest.campaign import campaign_setup
+from stresstest.campaign.execution.events import GenerationAdvanced, GenerationEvent, GenerationFinished
+from stresstest.campaign.ladder import CertifyStep, ClimbStep
+from stresstest.campaign.progress import Progress
+from stresstest.campaign.run import run_campaign
+from stresstest.campaign.session import CampaignResult
+from stresstest.diagnosis import annotate_planes
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.outcome import Timeouts
+from stresstest.features.diagnose.workflow import diagnose
 from stresstest.model import Basis, FailureKind, Phase, Plane, RunSettings, Subject
-from stresstest.report.progress import SilentProgress
 from stresstest.store import open_store
-from stresstest.workflows import run as workflow
-from stresstest.workflows.diagnose import diagnose
-from stresstest.workflows.run import Ending, run_campaign
 from tests.lab.serve import MODELS, serving
 
 pytestmark = pytest.mark.vllm
@@ -90,7 +92,7 @@ def test_a_full_cache_preempts_and_is_named(cramped: Server, tmp_path: Path) -> 
     with open_store(str(store)) as opened:
         samples = opened.samples(document["run_id"])
         run = opened.run(document["run_id"])
-        generations = annotate(opened.generations(run.id), samples, run.profile)
+        generations = annotate_planes(opened.generations(run.id), samples, run.profile)
     assert run.profile.kv_cache_tokens == 12 * 128
     preemptions = [s.preemptions for s in samples if s.preemptions is not None]
     assert preemptions[-1] > preemptions[0]
@@ -104,7 +106,7 @@ def test_a_full_cache_preempts_and_is_named(cramped: Server, tmp_path: Path) -> 
     assert all(g.failure is None for g in generations)
 
 
-class _Watching(SilentProgress):
+class _Watching(Progress):
     """Calls `then` when a generation of the certifying sample has so many tokens, at most `times` times.
 
     A client that the machine keeps waiting may get a whole answer at once; then the next one is tried.
@@ -117,13 +119,13 @@ class _Watching(SilentProgress):
         self.tried: set[str] = set()
         self.certifying = False
 
-    def stage(self, step: Climb | Certify) -> None:
-        self.certifying = isinstance(step, Certify)
+    def stage(self, step: ClimbStep | CertifyStep) -> None:
+        self.certifying = isinstance(step, CertifyStep)
 
-    def event(self, event: Event) -> None:
-        if isinstance(event, Finished) and event.generation.failure is not None:
+    def event(self, event: GenerationEvent) -> None:
+        if isinstance(event, GenerationFinished) and event.generation.failure is not None:
             self.left = 0
-        if not isinstance(event, Advanced) or event.tokens < self.tokens or not self.certifying:
+        if not isinstance(event, GenerationAdvanced) or event.tokens < self.tokens or not self.certifying:
             return
         if self.left and event.key not in self.tried:
             self.tried.add(event.key)
@@ -133,9 +135,10 @@ class _Watching(SilentProgress):
 
 @contextmanager
 def impatient() -> Iterator[None]:
-    """The product's time limits, about a twentieth of what they are."""
-    limits = Timeouts(connect=STALL, first=4 * STALL, stall=STALL, probe=4 * STALL)
-    with patch.object(workflow, "Endpoint", functools.partial(Endpoint, timeouts=limits)):
+    """The product's time limits, about a twentieth of what they are. The stall limit is fixed, as with
+    `--stall-timeout`: one that follows the waits of a crowded server may outlast them all."""
+    limits = Timeouts(connect=STALL, first=4 * STALL, stall=STALL, probe=4 * STALL, fixed=True)
+    with patch.object(campaign_setup, "Endpoint", functools.partial(Endpoint, timeouts=limits)):
         yield
 
 
@@ -146,7 +149,7 @@ async def campaign(
     times: int = 1,
     *,
     concurrency: int = 2,
-) -> tuple[Ending, Path]:
+) -> tuple[CampaignResult, Path]:
     """A campaign of 45 s during which `then` happens, in the middle of two answers.
 
     Its answers are long: what the server has sent ahead of a client that is late must not be all of them.
@@ -205,7 +208,7 @@ async def test_a_server_that_is_stopped_and_continued(cramped: Server, tmp_path:
     print(*(g.failure.message for g in lost if g.failure), sep="\n")
     assert lost
     assert {g.failure.kind for g in lost if g.failure} <= {FailureKind.STALL, FailureKind.TIMEOUT}
-    assert all(g.tokens and g.plane is Plane.SYSTEM for g in lost)
+    assert all(g.token_summary.count and g.plane is Plane.SYSTEM for g in lost)
     whole = [g for g in ending.result.generations if g.failure is None]
     assert whole
     assert max(g.started for g in whole) > max(g.ended for g in lost)
@@ -220,8 +223,8 @@ async def test_requests_that_starve_in_a_tiny_cache_are_system(cramped: Server, 
             cramped, tmp_path, lambda: stack.enter_context(slowed(cramped)), concurrency=12
         )
     with open_store(str(path)) as store:
-        kept = store.generations(ending.result.run.id)
-        found = (await diagnose(ending.result.run.id, store, SilentProgress())).diagnosis
+        kept = store.records(ending.result.run.id)
+        found = (await diagnose(ending.result.run.id, store, Progress())).diagnosis
         samples = store.samples(ending.result.run.id)
     lost = [g.failure.kind for g in kept if g.failure is not None]
     print(found.sentence, len(lost), "of", len(kept))
@@ -243,15 +246,15 @@ async def test_a_server_that_is_killed_in_mid_answer(cramped: Server, tmp_path: 
     print(ending.error)
     assert "refused the connection" in str(ending.error)
     with open_store(str(path)) as store:
-        kept = store.generations(ending.result.run.id)
-        found = (await diagnose(ending.result.run.id, store, SilentProgress())).diagnosis
+        kept = store.records(ending.result.run.id)
+        found = (await diagnose(ending.result.run.id, store, Progress())).diagnosis
     lost = [g for g in kept if g.failure is not None]
     assert lost
     assert found.complete
     assert (found.chain[0].plane, found.chain[0].basis) == (Plane.SYSTEM, Basis.OBSERVED)
     assert found.chain[0].kinds == {"cut": len(lost)}
     assert {g.failure.kind for g in lost if g.failure} == {FailureKind.CUT}
-    assert all(len(g.tokens) == g.verdict.tokens >= 1 for g in kept)
+    assert all(g.token_summary.count == g.verdict.tokens >= 1 for g in kept)
     assert len(kept) - len(lost) >= 2
 
 

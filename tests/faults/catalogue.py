@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fake_vllm import DONE, Answer, Events, Hang, Page, Reset, chunk, entry, page, sse
+from tests.support.fake_vllm import DONE, Answer, Events, Hang, Page, Reset, chunk, entry, page, sse
 
 LOST_AFTER = 20
 """Tokens of a stream that breaks."""
@@ -45,7 +45,7 @@ class Shape:
     """Streams of an odd or poor shape: the whole campaign has them, and it must end with `code`.
 
     change: of the healthy stream's writes. strip: fields taken off each event. without: pages that are not
-    served. said: what is told to be missing.
+    served; pages: others in their place. said: what is told to be missing. hangs: it costs a time limit.
     """
 
     name: str
@@ -55,6 +55,9 @@ class Shape:
     strip: frozenset[str] = frozenset()
     said: str | None = None
     code: int = 0
+    pages: Mapping[str, Answer] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    hangs: bool = False
 
 
 def _begun() -> list[bytes]:
@@ -97,6 +100,12 @@ FAULTS: tuple[Fault, ...] = (
     _status(503, "answered with an error"),
     Fault("502, a proxy's HTML page", Page(_GATEWAY, 502, "text/html"), "502 Bad Gateway nginx"),
     Fault("200, a login page", Page(_LOGIN, 200, "text/html"), "answered with a web page", stays=3),
+    Fault(
+        "a redirect to another host",
+        page({}, 307, location="http://192.0.2.1:9/v1"),
+        "answered with a redirect to 192.0.2.1: it is not followed",
+        stays=3,
+    ),
     Fault("connection reset", Reset(), "closed the connection before it answered"),
     Fault(
         "connection refused",
@@ -121,9 +130,16 @@ FAULTS: tuple[Fault, ...] = (
         everywhere=False,
     ),
     Fault(
-        "an event of 17 MiB without an end",
-        Events([b"data: " + b" " * (17 << 20)]),
-        "something that is no event stream",
+        "a comment every 0.05 s, and never a token",
+        Events([b": still here\n\n"] * 2_000, pause=0.05),
+        "accepted the request but sent no token within",
+        everywhere=False,
+        hangs=True,
+    ),
+    Fault(
+        "an event of 100 MiB without an end",
+        Events([b"data: ", *[b" " * (1 << 20)] * 100]),
+        "something that is not an event stream",
         everywhere=False,
     ),
     _broken("hang in mid-stream", [], "stood still for", end="stall", hangs=True),
@@ -140,8 +156,15 @@ FAULTS: tuple[Fault, ...] = (
         sse({"error": {"message": "EngineCore encountered an issue", "code": 500}}),
         "reported an error inside the stream: EngineCore encountered an issue",
     ),
-    _broken("malformed JSON", [b'data: {"choices":[{"delta"\n\n'], 'no valid JSON chunk: {"choices'),
-    _broken("bytes that are no UTF-8", [b'data: {"object":"\xff\xfe"}\n\n'], 'no valid JSON chunk: {"object'),
+    _broken("malformed JSON", [b'data: {"choices":[{"delta"\n\n'], 'not a valid JSON chunk: {"choices":['),
+    _broken(
+        "bytes that are no UTF-8", [b'data: {"object":"\xff\xfe"}\n\n'], 'not a valid JSON chunk: {"object'
+    ),
+    _broken(
+        "NaN as a logprob",
+        [b'data: {"choices": [{"logprobs": {"content": [{"logprob": NaN}]}}]}\n\n'],
+        'not a valid JSON chunk: {"choices": [{"logprobs"',
+    ),
     _broken(
         "finish reason abort",
         sse(chunk("", ids=[], finish="abort")),
@@ -197,12 +220,71 @@ def stripped(parts: Sequence[bytes], fields: frozenset[str]) -> Sequence[bytes]:
     return [b"".join([*sse(*events), DONE])]
 
 
+def _each_event(change: Callable[[Any], Sequence[Any]]) -> Callable[[Sequence[bytes]], Sequence[bytes]]:
+    """Other events in the place of each."""
+
+    def changed(parts: Sequence[bytes]) -> Sequence[bytes]:
+        events = events_of(b"".join(parts))
+        return [b"".join([*sse(*(one for event in events for one in change(event))), DONE])]
+
+    return changed
+
+
+def _surely(event: Any) -> Sequence[Any]:
+    """Logprobs above 0, which no probability has."""
+    for choice in event["choices"]:
+        for token in (choice.get("logprobs") or {}).get("content", ()):
+            token["logprob"] = 3.5
+    return [event]
+
+
+def _twice(event: Any) -> Sequence[Any]:
+    """A second choice that nobody asked for."""
+    second = [{**choice, "index": 1, "delta": {"content": " altro"}} for choice in event["choices"]]
+    return [event, {**event, "choices": second}] if second else [event]
+
+
+def _overcounted(event: Any) -> Sequence[Any]:
+    """Twice the tokens that there are."""
+    usage = event.get("usage") or {}
+    return [{**event, "usage": {**usage, "completion_tokens": 2 * usage.get("completion_tokens", 0)}}]
+
+
+def _at_any_time(event: Any) -> Sequence[Any]:
+    """A server whose clock jumps by centuries."""
+    return [{**event, "created": -5 if len(event["choices"]) else 4_102_444_800}]
+
+
+def _one_id(event: Any) -> Sequence[Any]:
+    """One id for every token."""
+    for choice in event["choices"]:
+        if "token_ids" in choice:
+            choice["token_ids"] = [0] * len(choice["token_ids"])
+    return [event]
+
+
+_MODELS = [*({"id": f"model-{i}"} for i in range(100_000)), {"id": "lab", "max_model_len": 4096}]
 _NO_COUNTS = "token counts while streaming — positions are counted in chunks, onsets are approximate"
 _NOT_VLLM = ("/tokenize", "/metrics", "/version")
 SHAPES: tuple[Shape, ...] = (
     Shape("writes of 7 bytes, UTF-8 split", _cut_every(7)),
     Shape("the whole answer in one event of 1 MB", _one_chunk),
     Shape("no [DONE]", _without_done),
+    Shape("logprobs above 0", _each_event(_surely)),
+    Shape("a second choice in each answer (n > 1)", _each_event(_twice)),
+    Shape("usage that says twice the tokens", _each_event(_overcounted)),
+    Shape("a clock that jumps by centuries", _each_event(_at_any_time)),
+    Shape(
+        "100,000 models, and --model",
+        pages={"/v1/models": page({"object": "list", "data": _MODELS})},
+        options=("--model", "lab"),
+    ),
+    Shape(
+        "/metrics that never answers",
+        pages={"/metrics": Hang()},
+        said="vLLM's /metrics — no KV-cache, queue or preemption evidence for the system plane",
+        hangs=True,
+    ),
     Shape("content type application/json", content_type="application/json"),
     Shape("content type text/html", content_type="text/html"),
     Shape(
@@ -225,6 +307,7 @@ SHAPES: tuple[Shape, ...] = (
         strip=frozenset({"token_ids"}),
         said="token ids — failing generations cannot be continued exactly from a cut",
     ),
+    Shape("one id for all tokens", _each_event(_one_id)),
     Shape(
         "no ids, logprobs or running usage: a total at the end",
         strip=frozenset({"token_ids", "logprobs", "usage"}),

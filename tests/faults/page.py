@@ -13,9 +13,9 @@ from pathlib import Path
 
 import trustme
 
-from tests.fake_campaign import Behaviour, campaign_server
 from tests.faults.catalogue import FAULTS, SHAPES, Fault
 from tests.faults.playing import LATER, Played, campaign, from_the_start, midway, shaped, staying
+from tests.support.fake_campaign import Behaviour, campaign_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 ADDRESSES = {
@@ -52,7 +52,7 @@ class Plays:
 
 
 def play_all(folder: Path) -> Plays:
-    """Sixty campaigns against scripted servers; about 15 s of a core. folder: an empty one."""
+    """Seventy campaigns against scripted servers; about 15 s of a core. folder: an empty one."""
 
     def fresh(name: str) -> Path:
         path = folder / str(len(list(folder.iterdir())))

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from stresstest.campaign import campaign_setup, session
+from stresstest.campaign.execution.driver import RetryPolicy, drive
 from stresstest.endpoint import counting
-from stresstest.endpoint.client import Endpoint, Timeouts
-from stresstest.execution.driver import RetryPolicy, drive
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.outcome import Timeouts
 from stresstest.model import Generation
 from stresstest.store import open_store
-from stresstest.workflows import run as workflow
-from tests.commands import command
-from tests.fake_campaign import Behaviour, Script, campaign_server
-from tests.fake_vllm import Answer, Asked, Events, FakeVllm, Reset
 from tests.faults.catalogue import Fault, Shape, stripped
+from tests.support.commands import command
+from tests.support.fake_campaign import Behaviour, Script, campaign_server
+from tests.support.fake_vllm import Answer, Asked, Events, FakeVllm, Reset
 
 HORIZON = 64
 LATER = 11
@@ -29,8 +30,9 @@ LATER = 11
 LONG, SHORT = 20.0, 2.0
 """Seconds until something hangs: long where nothing does, so that a busy machine changes nothing."""
 _ADDRESS = re.compile(r"(https?)://127\.0\.0\.1:\d+")
+_PAUSE = re.compile(r"before was \d+\.\d s")
 _IN_A_ROW = re.compile(r"\d+ requests in a row")
-_RETRY = re.compile(r"try \d+ failed \((.*)\) again in")
+_RETRY = re.compile(r"attempt \d+ failed \((.*)\); retry in")
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Played:
 
 def _neutral(sentence: str) -> str:
     """Without what differs from one play to the next."""
+    sentence = _PAUSE.sub("before was short", sentence)
     return _ADDRESS.sub(r"\1://gpu-7:8000", _IN_A_ROW.sub("some requests in a row", sentence))
 
 
@@ -94,8 +97,10 @@ def _in_a_hurry(limit: float) -> Iterator[None]:
     quick = Timeouts(connect=limit, first=limit, stall=limit, probe=limit)
     retry = RetryPolicy(base=0.01, cap=0.02)
     with ExitStack() as stack:
-        stack.enter_context(patch.object(workflow, "Endpoint", functools.partial(Endpoint, timeouts=quick)))
-        stack.enter_context(patch.object(workflow, "drive", functools.partial(drive, retry=retry)))
+        stack.enter_context(
+            patch.object(campaign_setup, "Endpoint", functools.partial(Endpoint, timeouts=quick))
+        )
+        stack.enter_context(patch.object(session, "drive", functools.partial(drive, retry=retry)))
         # tiktoken would fetch its tables from the network, which a test must not.
         stack.enter_context(patch.object(counting, "_tiktoken", _offline))
         yield
@@ -121,10 +126,10 @@ def run(folder: Path, *options: str, limit: float = LONG, fresh: bool = True) ->
     return Played(code, out, err, tuple(stored), retries)
 
 
-def campaign(folder: Path, url: str, *, concurrency: int = 8, hangs: bool = False) -> Played:
+def campaign(folder: Path, url: str, *more: str, concurrency: int = 8, hangs: bool = False) -> Played:
     """The small campaign: forty short answers in Italian. hangs: a time limit will be waited for."""
     words = ("--lang", "it", "--prompts", str(prompts_file(folder)), "--horizon", str(HORIZON))
-    options = (*words, "--concurrency", str(concurrency), "--base-url", url)
+    options = (*words, "--concurrency", str(concurrency), "--base-url", url, *more)
     return run(folder, *options, limit=SHORT if hangs else LONG)
 
 
@@ -147,9 +152,9 @@ def at_first(fault: Fault, folder: Path) -> tuple[Played, Played]:
 
 
 def midway(faults: Sequence[Fault], folder: Path) -> Played:
-    """One campaign meets each of these once, in its second, fourth, sixth … request."""
+    """One campaign meets each of these once, in its second, fourth, sixth … generation."""
     met = {1 + 2 * i: fault.answer for i, fault in enumerate(faults)}
-    with campaign_server(Behaviour(fault=met.get)) as (fake, _):
+    with campaign_server(Behaviour(fault=met.get, one_each=True)) as (fake, _):
         return campaign(folder, fake.url, hangs=any(fault.hangs for fault in faults))
 
 
@@ -166,12 +171,13 @@ def shaped(shape: Shape, folder: Path) -> Played:
     """Every stream has this shape."""
     with campaign_server(Behaviour()) as (fake, script):
         _reshape(fake, script, shape)
-        return campaign(folder, fake.url)
+        return campaign(folder, fake.url, *shape.options, hangs=shape.hangs)
 
 
 def _reshape(fake: FakeVllm, script: Script, shape: Shape) -> None:
     for path in shape.without:
         del fake.pages[path]
+    fake.pages.update(shape.pages)
 
     def answer(asked: Asked) -> Answer:
         reply = script(asked)

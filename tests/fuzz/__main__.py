@@ -63,7 +63,7 @@ def ending(found: Read) -> str:
     """What a stream came to, in a word."""
     if found.failure is not None:
         return str(found.failure.kind)
-    reason = found.stream.made.finish_reason
+    reason = found.stream.assembler.finish_reason
     return f"finish {reason}" if reason in {"stop", "length", "repetition"} else "another finish"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fake_vllm import DONE, answer, chunk, entry, sse, usage_only
+from tests.support.fake_vllm import DONE, answer, chunk, entry, sse, usage_only
 
 DATA = Path(__file__).parents[1] / "data"
 SCALE = 1 << 16

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 import httpx2
 
 from stresstest.endpoint import counting
-from stresstest.endpoint.address import Address
+from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.stream import Stream
-from stresstest.endpoint.transport import BODY, DirectBody
+from stresstest.endpoint.outcome import StallLimit, Timeouts
+from stresstest.endpoint.stream import ResponseStream, StreamLimits
+from stresstest.endpoint.transport import BODY_EXTENSION, DirectBody
 from stresstest.endpoint.wire import decode_chunk
 from stresstest.model import ServiceFailure, Token
 
 URL = "http://127.0.0.1:9/v1"
 LIMIT = 64
-_ADDRESS = Address.parse(URL, None)
+_ADDRESS = EndpointAddress.parse(URL, None)
 _REQUEST = httpx2.Request("POST", URL)
 
 
@@ -37,6 +38,7 @@ class _Content:
 class _Response:
     def __init__(self, reads: Sequence[bytes]) -> None:
         self.content = _Content(reads)
+        self.headers: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Read:
     failure: ServiceFailure | None
     count: int
     source: str
-    stream: Stream
+    stream: ResponseStream
 
     @property
     def facts(self) -> tuple[object, ...]:
         """Everything but the times: how the network cut the bytes must not show in it."""
         tokens = [(t.text, t.id, t.logprob, t.entropy, t.reasoning) for t in self.tokens]
-        made = self.stream.made
+        made = self.stream.assembler
         return tokens, self.failure, self.count, self.source, made.finish_reason, made.prompt_tokens
 
 
@@ -65,7 +67,7 @@ def endpoint() -> Endpoint:
 
 
 async def read(reads: Sequence[bytes], asked: Endpoint, *, stop_at: int | None = None) -> Read:
-    """One stream through `Stream` and the settling of its count. stop_at: abort after so many tokens."""
+    """One stream through `ResponseStream`, its count settled. stop_at: abort after that many tokens."""
     tokens: list[Token] = []
 
     def sink(arrived: list[Token]) -> bool:
@@ -73,19 +75,21 @@ async def read(reads: Sequence[bytes], asked: Endpoint, *, stop_at: int | None =
         return stop_at is not None and len(tokens) >= stop_at
 
     body = DirectBody(_Response(reads), _REQUEST)  # type: ignore[arg-type]
-    response = httpx2.Response(200, stream=body, extensions={BODY: body})
+    response = httpx2.Response(200, stream=body, extensions={BODY_EXTENSION: body})
     async with asyncio.timeout(60) as guard:
-        stream = Stream(_ADDRESS, sink, guard, 60.0)
+        stream = ResponseStream(_ADDRESS, sink, guard, StallLimit(Timeouts()), StreamLimits.of(LIMIT))
         await stream.read(response)
         stream.close()
-        failure = stream.judge()
-        count, source = await counting.settle(asked, stream.made, limit=LIMIT, alive=failure is None)
+        failure = stream.determine_failure()
+        count, source = await counting.resolve_token_count(
+            asked, stream.assembler, limit=LIMIT, alive=failure is None
+        )
     return Read(tuple(tokens), failure, count, source, stream)
 
 
 def check(found: Read, stream: bytes) -> None:
     """What holds for every byte stream. Raises AssertionError."""
-    made, failure = found.stream.made, found.failure
+    made, failure = found.stream.assembler, found.failure
     assert made.produced == len(found.tokens), "tokens counted are not the tokens given"
     assert failure is not None or made.finish_reason is not None or found.stream.aborted, "no outcome"
     if failure is not None:
@@ -93,7 +97,7 @@ def check(found: Read, stream: bytes) -> None:
         assert failure.message.isprintable()
         assert len(failure.message) < 500
     assert 0 <= found.count <= max(LIMIT, made.produced, 64, 8 * made.characters)
-    assert found.source in {counting.SERVER, counting.TOTAL, counting.CHUNKS}
+    assert found.source in {counting.SERVER, counting.TOTAL_SOURCE, counting.CHUNKS}
     for token in found.tokens:
         assert token.id is None or 0 <= token.id < 2**31
         assert token.logprob is None or (isfinite(token.logprob) and token.logprob < 0.01)

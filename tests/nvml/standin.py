@@ -19,8 +19,8 @@ ROOT = HERE.parents[1]
 
 READINGS = """
 import dataclasses, json, sys
-from stresstest.telemetry.nvml_fields import GpuUnavailableError
-from stresstest.telemetry.nvml_reader import NvmlReader
+from stresstest.telemetry.gpu.nvml_reader import GpuUnavailableError
+from stresstest.telemetry.gpu.nvml_reader import NvmlReader
 how_often, *wanted = sys.argv[1:]
 try:
     reader = NvmlReader(wanted)

@@ -29,7 +29,7 @@ from stresstest.store import open_store
 from stresstest.store.repository import Store
 from stresstest.store.tables import SCHEMA_REVISION
 from tests.postgres.server import database, plain, programs, serve
-from tests.unit.store_data import make_generation, make_run
+from tests.support.stored_data import make_generation, make_run
 
 FOLDER = Path(__file__).parents[1] / "data" / "store"
 
@@ -72,7 +72,7 @@ def _generations() -> list[Generation]:
 def known(store: Store) -> dict[str, Any]:
     """What every later program must read out of it."""
     [summary] = store.runs()
-    read = store.generations("kept")
+    read = list(store.generations("kept"))
     [stored] = store.thresholds()
     gpus = store.gpu_samples("kept") if hasattr(store, "gpu_samples") else []
     return {

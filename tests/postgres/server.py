@@ -10,7 +10,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,14 @@ def programs() -> Path:
 
 @contextmanager
 def serve() -> Iterator[str]:
-    """Run a server for the length of a `with` block; yields the URL of its `postgres` database.
+    """Run a server for the length of a `with` block; yields the URL of its `postgres` database."""
+    with stopped_and_started() as (url, _, _):
+        yield url
+
+
+@contextmanager
+def stopped_and_started() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
+    """As `serve`, with calls that stop the server, dropping every connection, and start it on its port again.
 
     Its superuser has a password, so that what must never be shown is really there.
     """
@@ -77,9 +84,18 @@ def serve() -> Iterator[str]:
         )  # fmt: skip
         options = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
         # Its output to a file: a pipe would stay open in the server, and pg_ctl's caller would wait for ever.
-        call(str(bin_ / "pg_ctl"), "-D", data, "-l", str(log), "-w", "-o", f"-p {port} {options}", "start")
+
+        def start() -> None:
+            call(
+                str(bin_ / "pg_ctl"), "-D", data, "-l", str(log), "-w", "-o", f"-p {port} {options}", "start"
+            )
+
+        def stop() -> None:
+            call(str(bin_ / "pg_ctl"), "-D", data, "-m", "fast", "-w", "stop")
+
+        start()
         try:
-            yield f"postgresql+psycopg://{USER}:{password}@127.0.0.1:{port}/postgres"
+            yield f"postgresql+psycopg://{USER}:{password}@127.0.0.1:{port}/postgres", stop, start
         finally:
             call(str(bin_ / "pg_ctl"), "-D", data, "-m", "immediate", "-w", "stop")
     finally:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stresstest.cli.demo import simulator
+from stresstest.campaign.conclude import conclude
+from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.features.demo.command import simulator
 from stresstest.model import Generation, Plane, Run, ServerSample
 from stresstest.simulation.engine import Engine, SimRequest, vocabulary
-from stresstest.simulation.engine.scenariofile import load_scenario
+from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.simulation.engine.virtual import run_virtual
 from stresstest.store import open_store
-from stresstest.workflows.conclude import conclude
-from stresstest.workflows.setting import load_source
-from tests.commands import command
+from tests.support.commands import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def measured(scenario: str, base_url: str, store: Path, *options: str) -> Campai
     code, out, err = command(*words, "--rigor", "quick", "--json", *options)
     with open_store(str(store)) as opened:
         result = conclude(opened, "latest")
-    generations, samples = list(result.generations), list(result.samples)
-    return Campaign(scenario, code, json.loads(out), err, result.run, generations, samples)
+        generations = [*map(opened.loader(result.run.id), result.generations)]
+    return Campaign(scenario, code, json.loads(out), err, result.run, generations, list(result.samples))
 
 
 def truths(campaign: Campaign) -> dict[str, Truth]:
@@ -82,15 +82,15 @@ def truths(campaign: Campaign) -> dict[str, Truth]:
     the same text as the campaign saw; tests compare it. No request fails here.
     """
     scenario = load_scenario(campaign.scenario)
-    scenario = replace(scenario, hazards=tuple(h for h in scenario.hazards if h.is_text))
+    scenario = replace(scenario, hazards=tuple(h for h in scenario.hazards if h.is_text_failure))
     settings = campaign.run.settings
-    prompts, decoding = load_source(settings), settings.decoding
+    prompts, decoding = load_prompt_source(settings), settings.decoding
     found = {}
     for generation in campaign.generations:
         job = generation.job
-        said = [(m.role, m.content) for m in prompts.get(job.prompt_index, job.units).messages]
+        said = [(m.role, m.content) for m in prompts.prompt_at(job.prompt_index, job.units).messages]
         request = SimRequest(
-            tuple(vocabulary.chat(said)),
+            tuple(vocabulary.encode_chat(said)),
             job.max_tokens,
             chat=True,
             messages=tuple(said),

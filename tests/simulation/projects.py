@@ -11,9 +11,9 @@ from typing import Any
 
 from junitparser import JUnitXml
 
-from stresstest.simulation.engine.scenariofile import load_scenario
-from tests.commands import called, clean_environment
-from tests.simulated import served
+from stresstest.simulation.engine.scenario.file import load_scenario
+from tests.support.commands import called, clean_environment
+from tests.support.simulated_servers import served
 
 SCENARIO = """
 name = "breaks-at-250"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.cli.demo import simulator
+from stresstest.features.demo.command import simulator
 from stresstest.store import open_store
-from tests.commands import command
+from tests.support.commands import command
 
 pytestmark = pytest.mark.simulated
 

@@ -1,4 +1,4 @@
-"""Every command block of the README, run from top to bottom as a reader would, against the simulator."""
+"""The commands of the README and the tutorial, run in order as a reader would, against the simulator."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.cli.demo import simulator
+from stresstest.features.demo.command import simulator
+from tests.support.stories import story
 
 pytestmark = pytest.mark.simulated
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"exits? (\d+)")
-ADDRESS = re.compile(r"http://gpu-box:8000/v1")
-SCENARIO = "masked-chain"
+ADDRESS = re.compile(r"http://(gpu-box|staging):8000/v1")
+MODEL = re.compile(r"\bmistral-7b\b")
+"""The model that the README's reader serves; here the simulator does, under its scenario's name."""
+SCENARIOS = {"README.md": "masked-chain", "docs/tutorial.md": "qwen2.5-7b-awq-it"}
+"""What the reader of each page has a server for."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,10 @@ class Line:
         return shlex.split(self.text, comments=True)[0]
 
 
-def readme() -> list[Line]:
+def lines_of(page: str) -> list[Line]:
     """The command lines of all blocks; other blocks (a config file's text) begin with no program."""
     found = []
-    for block in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+    for block in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
         for text in block.replace("\\\n", " ").splitlines():
             if re.match(r"(stresstest|make|pip|uv) ", text):
                 announced = EXPECTED.search(text)
@@ -49,10 +53,14 @@ def readme() -> list[Line]:
     return found
 
 
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str], str]]:
-    """A folder with what the README's reader owns, an environment, and the simulated server's address."""
-    folder = tmp_path_factory.mktemp("reader")
+Reader = tuple[str, Path, dict[str, str], str]
+"""Page, folder, environment, and the simulated server's address."""
+
+
+@pytest.fixture(params=SCENARIOS)
+def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
+    """Who reads a page: with a folder that holds what its commands read, and a server."""
+    page, folder = request.param, tmp_path
     (folder / "outputs").mkdir()
     for name in ("a", "b"):
         with gzip.open(folder / "outputs" / f"{name}.jsonl.gz", "wt") as out:
@@ -66,25 +74,24 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
         )
     )
     (folder / "vllm.log").write_text("INFO 11-21 10:00:00 [api_server.py:1] vLLM API server version 0.32.0\n")
-    with simulator(SCENARIO) as base_url:
+    with simulator(SCENARIOS[page]) as base_url:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_")}
         extra = {"STRESSTEST_STORE": str(folder / "store.sqlite3"), "STRESSTEST_BASE_URL": base_url}
-        yield folder, kept | extra, base_url
+        yield page, folder, kept | extra, base_url
 
 
 def records(model: str) -> list[dict[str, object]]:
     """Sixty recorded answers with times, a twentieth of them looping to the cap."""
     found: list[dict[str, object]] = []
     for i in range(60):
-        tale = " ".join(
-            f"In year {y} the {y % 7}th caravan left town {y * i % 97} with salt." for y in range(40)
-        )
+        tale = story(12, seed=i)
         loops = i % 20 == 7
         text = tale + " And then the river rose again." * 200 if loops else tale
         found.append(
             {
                 "id": f"{model}{i}",
                 "model": model,
+                "prompt": f"Tell the chronicle of the caravans, part {i % 15}.",
                 "response": text,
                 "finish_reason": "length" if loops else "stop",
                 "max_tokens": 2048,
@@ -97,17 +104,17 @@ def records(model: str) -> list[dict[str, object]]:
     return found
 
 
-def test_every_command_of_the_readme_does_what_it_says(
-    reader: tuple[Path, dict[str, str], str],
-) -> None:
-    """A reader who types the README's blocks in order gets no error that the README does not announce."""
-    folder, environment, base_url = reader
-    lines = readme()
-    assert len([line for line in lines if line.program == "stresstest"]) >= 10
+def test_every_command_of_a_page_does_what_it_says(reader: Reader) -> None:
+    """A reader who types a page's blocks in order gets no error that the page does not announce."""
+    page, folder, environment, base_url = reader
+    lines = [line for line in lines_of(page) if line.program == "stresstest"]
+    assert len(lines) >= 5
     for line in lines:
-        if line.program != "stresstest":
+        if line.text.startswith("stresstest sim "):
+            assert SCENARIOS[page] in line.text, "the reader's server is another one"
             continue
-        words = shlex.split(ADDRESS.sub(base_url, line.text), comments=True)
+        text = MODEL.sub(SCENARIOS[page], ADDRESS.sub(base_url, line.text))
+        words = shlex.split(text, comments=True)
         words = [str(found) for word in words for found in expanded(word, folder)]
         done = subprocess.run(
             [sys.executable, "-m", "stresstest", *words[1:]],
@@ -115,7 +122,7 @@ def test_every_command_of_the_readme_does_what_it_says(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert done.returncode == line.code, f"{line.text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
@@ -127,11 +134,15 @@ def expanded(word: str, folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.glob(word)) or [word]
 
 
-def test_every_make_target_of_the_readme_exists() -> None:
+def test_every_make_target_of_the_contributors_page_exists() -> None:
     """`make X` in a block is a target of the Makefile; CI runs these themselves."""
     targets = set(
         re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    asked = {shlex.split(line.text, comments=True)[1] for line in readme() if line.program == "make"}
+    asked = {
+        shlex.split(line.text, comments=True)[1]
+        for line in lines_of("CONTRIBUTING.md")
+        if line.program == "make"
+    }
     assert asked
     assert asked <= targets

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stresstest.cli.demo import simulator
+from stresstest.features.demo.command import simulator
 from stresstest.model import DocumentKind
 from stresstest.store import open_store
-from tests.commands import command
+from tests.support.commands import command
 
 pytestmark = pytest.mark.simulated
 

@@ -7,16 +7,21 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from stresstest.simulation.engine.composing import Composed, Composer
-from stresstest.simulation.engine.hazards import Armed, service
-from stresstest.simulation.engine.repetition import RepetitionWatch
-from stresstest.simulation.engine.request import SimRefused, SimRequest
-from stresstest.simulation.engine.scenario import BLOCK, Scenario
-from stresstest.simulation.engine.scheduler import Batch, Scheduler
-from stresstest.simulation.engine.sequence import Fault, Sequence
-from stresstest.simulation.engine.stats import Counters, Stats, Step
-from stresstest.simulation.engine.stopping import StopWatch
+from stresstest.simulation.engine.composing import AnswerComposer, ComposedAnswer
+from stresstest.simulation.engine.hazards import ArmedHazard, draw_service_failures
+from stresstest.simulation.engine.request import SimRequest, SimRequestError
+from stresstest.simulation.engine.scenario.spec import KV_BLOCK_TOKENS, Scenario
+from stresstest.simulation.engine.scheduling.scheduler import ScheduledBatch, Scheduler
+from stresstest.simulation.engine.scheduling.sequence import (
+    EngineCounters,
+    EngineStats,
+    EngineStep,
+    Sequence,
+    ServiceFault,
+)
+from stresstest.simulation.engine.stopping import RepetitionStop, StopStringMatcher
 from stresstest.simulation.engine.vocabulary import EOS
 
 _ATTEMPTS_KEPT = 65_536
@@ -31,24 +36,24 @@ class Engine:
 
     def __init__(self, scenario: Scenario, *, seed: int = 0) -> None:
         """seed: of answers whose request has none. ValueError when the KV cache cannot hold one context."""
-        if scenario.engine.blocks * BLOCK < scenario.model.max_model_len:
+        if scenario.engine.blocks * KV_BLOCK_TOKENS < scenario.model.max_model_len:
             raise ValueError("the KV cache must hold one sequence of max_model_len tokens")
         self.scenario = scenario
         self._scheduler = Scheduler(scenario.engine)
-        self._composer = Composer(scenario)
+        self._composer = AnswerComposer(scenario)
         self._rng = random.Random(seed)
-        self._counters = Counters()
+        self._counters = EngineCounters()
         self._attempts: OrderedDict[int, int] = OrderedDict()
-        self._slow: dict[int, list[Armed]] = {}
-        self._composed: dict[int, Composed] = {}
+        self._slow_hazards: dict[int, list[ArmedHazard]] = {}
+        self._composed: dict[int, ComposedAnswer] = {}
         self._next_id = 0
-        self.last: Step | None = None
+        self.last: EngineStep | None = None
         """The latest step that did anything."""
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> EngineStats:
         s, c = self._scheduler, self._counters
-        return Stats(
+        return EngineStats(
             running=len(s.running),
             waiting=len(s.waiting),
             kv_usage=self.kv_usage,
@@ -82,12 +87,15 @@ class Engine:
     def submit(self, request: SimRequest, at: float) -> Sequence:
         """Queue a request that arrived at `at` (engine seconds).
 
-        Raises SimRefused: 400 when it cannot fit into the context, 500 when a hazard says so.
+        Raises SimRequestError: 400 when it cannot fit into the context, 500 when a hazard says so.
         """
-        room = self._room(request)
+        room = self._max_output_tokens(request)
         seed = self._rng.getrandbits(62) if request.seed is None else request.seed
-        composed = self._composer.compose(request, seed, self._gate)
-        faults = service(self.scenario, composed.key, self._attempt(composed.key), composed.given)
+        own: list[Sequence] = []  # filled below; a gate is asked while the text is written
+        composed = self._composer.compose(request, seed, partial(self._load_gate, own))
+        faults = draw_service_failures(
+            self.scenario, composed.key, self._next_attempt(composed.key), composed.conditions
+        )
         self._refuse_if_failing(faults)
         sequence = Sequence(
             id=self._next_id,
@@ -99,6 +107,7 @@ class Engine:
             tokens=len(request.prompt_ids),
         )
         self._next_id += 1
+        own.append(sequence)
         self._prepare(sequence, faults)
         self._composed[sequence.id] = composed
         self._scheduler.add(sequence)
@@ -106,9 +115,9 @@ class Engine:
 
     def cancel(self, sequence: Sequence) -> None:
         """The client went away. Harmless when the sequence is over already."""
-        if not sequence.done:
+        if not sequence.is_done:
             self._scheduler.remove(sequence)
-            self._over(sequence, "abort")
+            self._finish_sequence(sequence, "abort")
 
     def step(self, now: float) -> float:
         """One engine step that begins at `now`; returns its duration in seconds, 0.0 with nothing to do.
@@ -139,18 +148,18 @@ class Engine:
         if finished:
             scheduler.drop(finished)
             for sequence in finished:
-                self._over(sequence, sequence.finish_reason or "stop")
-        self.last = Step(now, duration, emitted, finished, batch.tokens, batch.preempted)
+                self._finish_sequence(sequence, sequence.finish_reason or "stop")
+        self.last = EngineStep(now, duration, emitted, finished, batch.tokens, batch.preempted)
         return duration
 
-    def leap(self, now: float, until: float) -> float:
+    def advance_uniform_steps(self, now: float, until: float) -> float:
         """Many equal steps at once while only silent sequences run; returns their seconds, 0.0 for none.
 
         No step begins at or after `until`. What comes out is what so many calls of `step` give.
         """
         scheduler = self._scheduler
         running = scheduler.running
-        if self._slow or not running or any(s.request.silent is None for s in running):
+        if self._slow_hazards or not running or any(s.request.silent is None for s in running):
             return 0.0
         most = min(min(s.request.silent or 0, s.max_tokens) - s.written for s in running) - 1
         if most < 2:
@@ -164,8 +173,8 @@ class Engine:
             + spec.step_ms.per_1k_kv_tokens * (scheduler.resident + n) / 1000.0
         ) / scale
         if until < math.inf:
-            most = min(most, _steps_within(until - now, first, growth))
-        steps = scheduler.leap(most)
+            most = min(most, _count_steps_within(until - now, first, growth))
+        steps = scheduler.advance_uniform_steps(most)
         if not steps:
             return 0.0
         duration = steps * first + growth * steps * (steps - 1) / 2.0
@@ -175,17 +184,17 @@ class Engine:
         self._counters.generation_tokens += steps * n
         return duration
 
-    def _room(self, request: SimRequest) -> int:
+    def _max_output_tokens(self, request: SimRequest) -> int:
         """Output tokens that fit; the refusals and their words are vLLM 0.32's."""
         longest, prompt = self.scenario.model.max_model_len, len(request.prompt_ids)
         if request.max_tokens > longest:
-            raise SimRefused(
+            raise SimRequestError(
                 400,
                 f"max_tokens={request.max_tokens} cannot be greater than max_model_len={longest}. "
                 "Please request fewer output tokens.",
             )
         if prompt >= longest:
-            raise SimRefused(
+            raise SimRequestError(
                 400,
                 f"This model's maximum context length is {longest} tokens. However, your prompt contains "
                 f"{prompt} input tokens, which exceeds this limit even without any output tokens. "
@@ -193,47 +202,50 @@ class Engine:
             )
         return longest - prompt
 
-    def _attempt(self, key: int) -> int:
+    def _next_attempt(self, key: int) -> int:
         attempt = self._attempts.pop(key, 0) + 1
         self._attempts[key] = attempt
         if len(self._attempts) > _ATTEMPTS_KEPT:
             self._attempts.popitem(last=False)
         return attempt
 
-    def _refuse_if_failing(self, faults: list[Armed]) -> None:
+    def _refuse_if_failing(self, faults: list[ArmedHazard]) -> None:
         arriving = len(self._scheduler.running) + len(self._scheduler.waiting) + 1
         for fault in faults:
-            if fault.hazard.symptom == "http_500" and self._load_met(fault, arriving):
+            if fault.hazard.symptom == "http_500" and self._load_met(fault, concurrency=arriving):
                 self._counters.refused += 1
-                raise SimRefused(500, "Internal server error (simulated)")
+                raise SimRequestError(500, "Internal server error (simulated)")
 
-    def _prepare(self, sequence: Sequence, faults: list[Armed]) -> None:
+    def _prepare(self, sequence: Sequence, faults: list[ArmedHazard]) -> None:
         request = sequence.request
         if request.stop:
-            sequence.stop_watch = StopWatch(request.stop)
+            sequence.stop_watch = StopStringMatcher(request.stop)
         if request.repetition_detection is not None:
-            sequence.repetition = RepetitionWatch(request.repetition_detection)
+            sequence.repetition = RepetitionStop(request.repetition_detection)
         cut = [f for f in faults if f.hazard.symptom in ("disconnect", "stall")]
         if cut:
             first = min(cut, key=lambda f: f.at)
-            sequence.fault = Fault(first.hazard.symptom, first.at, first.hazard.seconds)
+            sequence.fault = ServiceFault(first.hazard.symptom, first.at, first.hazard.seconds)
         slow = [f for f in faults if f.hazard.symptom == "slow"]
         if slow:
-            self._slow[sequence.id] = slow
+            self._slow_hazards[sequence.id] = slow
 
-    def _gate(self, armed: Armed) -> Callable[[], bool] | None:
-        """What a voice asks at the onset of a hazard that depends on the load."""
-        return (lambda: self._load_met(armed)) if armed.hazard.on_load else None
+    def _load_gate(self, own: list[Sequence], armed: ArmedHazard) -> Callable[[], bool] | None:
+        """The condition that is checked at the onset of a hazard that depends on the load."""
+        if not armed.hazard.depends_on_load:
+            return None
+        return lambda: self._load_met(armed, preemptions=sum(sequence.preemptions for sequence in own))
 
-    def _load_met(self, armed: Armed, concurrency: int | None = None) -> bool:
+    def _load_met(self, armed: ArmedHazard, *, concurrency: int | None = None, preemptions: int = 0) -> bool:
         scheduler = self._scheduler
         given = {
             "concurrency": len(scheduler.running) if concurrency is None else concurrency,
             "kv_usage": self.kv_usage,
+            "preemptions": preemptions,
         }
-        return all(condition.met(given[condition.key]) for condition in armed.hazard.on_load)
+        return all(condition.is_met(given[condition.key]) for condition in armed.hazard.depends_on_load)
 
-    def _duration(self, batch: Batch) -> float:
+    def _duration(self, batch: ScheduledBatch) -> float:
         """Seconds of a step; slow hazards multiply it while a sequence that carries one is past its onset."""
         spec = self.scenario.engine
         cost = spec.step_ms
@@ -243,12 +255,13 @@ class Engine:
             + cost.per_1k_kv_tokens * self._scheduler.resident / 1000.0
             + cost.per_1k_prefill_tokens * batch.prefill / 1000.0
         )
-        if self._slow:
+        if self._slow_hazards:
             factors = [
                 armed.hazard.factor
                 for sequence in batch.sequences
-                for armed in self._slow.get(sequence.id, ())
-                if sequence.written + 1 >= armed.at and self._load_met(armed)
+                for armed in self._slow_hazards.get(sequence.id, ())
+                if sequence.written + 1 >= armed.at
+                and self._load_met(armed, preemptions=sequence.preemptions)
             ]
             ms *= max(factors, default=1.0)
         return ms / 1000.0 / spec.speed
@@ -268,7 +281,7 @@ class Engine:
                 "stop" if written >= request.silent else "length" if written >= sequence.max_tokens else None
             )
             return sequence.finish_reason is not None
-        token = sequence.answer.next()
+        token = sequence.answer.next_token()
         if token is None:
             raise RuntimeError("an answer that had ended was asked for more")
         sequence.output.append(token)
@@ -289,16 +302,16 @@ class Engine:
         sequence.finish_reason = reason
         return reason is not None
 
-    def _over(self, sequence: Sequence, reason: str) -> None:
+    def _finish_sequence(self, sequence: Sequence, reason: str) -> None:
         sequence.finish_reason = reason
         finished = self._counters.finished
         finished[reason] = finished.get(reason, 0) + 1
-        self._slow.pop(sequence.id, None)
+        self._slow_hazards.pop(sequence.id, None)
         composed = self._composed.pop(sequence.id)
         self._composer.remember(composed, [token.id for token in sequence.output])
 
 
-def _steps_within(seconds: float, first: float, growth: float) -> int:
+def _count_steps_within(seconds: float, first: float, growth: float) -> int:
     """How many steps fit wholly into a time, when the first takes `first` and each one `growth` more."""
     if growth <= 0.0:
         return int(seconds / first)
@@ -306,6 +319,6 @@ def _steps_within(seconds: float, first: float, growth: float) -> int:
     return int((math.sqrt(half * half + 2.0 * growth * seconds) - half) / growth)
 
 
-def faster(scenario: Scenario, speed: float) -> Scenario:
+def with_speed(scenario: Scenario, speed: float) -> Scenario:
     """The same scenario with its engine's time running `speed` times as fast."""
     return replace(scenario, engine=replace(scenario.engine, speed=speed))

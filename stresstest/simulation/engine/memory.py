@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import pairwise
 
 from stresstest.simulation.engine import vocabulary
-from stresstest.simulation.engine.hazards import Latent
+from stresstest.simulation.engine.hazards import LatentAnswer
 
 _STRETCH = re.compile(r"[^.!?\n]+[.!?]?")
 _SHORTEST = 12
@@ -27,39 +27,41 @@ _LAST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedAnswer:
     """tokens: of the answer's text up to the end of the prompt."""
 
-    latent: Latent
+    latent: LatentAnswer
     tokens: int
 
 
-class Memory:
+class AnswerMemory:
     """Bounded: the latest `tokens` of unindexed answers, the latest `sentences` of indexed ones."""
 
     def __init__(self, tokens: int = 4_000_000, sentences: int = 400_000) -> None:
         self._most_tokens = tokens
         self._most_sentences = sentences
         self._held = 0
-        self._pending: deque[tuple[Latent, int, array[int]]] = deque()
-        self._places: OrderedDict[bytes, tuple[Latent, int]] = OrderedDict()
+        self._pending: deque[tuple[LatentAnswer, int, array[int]]] = deque()
+        self._places: OrderedDict[bytes, tuple[LatentAnswer, int]] = OrderedDict()
 
-    def remember(self, latent: Latent, before: int, ids: Sequence[int]) -> None:
+    def remember(self, latent: LatentAnswer, before: int, ids: Sequence[int]) -> None:
         """An answer, or a part of one that begins after `before` tokens of it."""
         self._pending.append((latent, before, array("i", ids)))
         self._held += len(ids)
         while self._held > self._most_tokens and len(self._pending) > 1:
             self._held -= len(self._pending.popleft()[2])
 
-    def recall(self, answer_text: str) -> Remembered | None:
+    def find_answer(self, answer_text: str) -> RememberedAnswer | None:
         """The answer that a text is part of, by the last pair of its sentences that is known."""
         self._index()
-        sentences = _sentences(answer_text)[-_LAST:]
+        sentences = _complete_sentences(answer_text)[-_LAST:]
         for before, sentence in reversed([(None, sentences[0]), *pairwise(sentences)] if sentences else []):
             found = self._places.get(_key(before[0] if before else "", sentence[0]))
             if found is not None:
                 latent, tokens = found
-                return Remembered(latent, tokens + len(vocabulary.encode(answer_text[sentence.end() :])))
+                return RememberedAnswer(
+                    latent, tokens + len(vocabulary.encode(answer_text[sentence.end() :]))
+                )
         return None
 
     def _index(self) -> None:
@@ -67,7 +69,7 @@ class Memory:
             latent, before, ids = self._pending.popleft()
             self._held -= len(ids)
             text, at, tokens, last = vocabulary.decode(ids), 0, before, ""
-            for sentence in _sentences(text):
+            for sentence in _complete_sentences(text):
                 tokens += len(vocabulary.encode(text[at : sentence.end()]))
                 at = sentence.end()
                 self._places[_key(last, sentence[0])] = (latent, tokens)
@@ -76,7 +78,7 @@ class Memory:
                 self._places.popitem(last=False)
 
 
-def _sentences(text: str) -> list[re.Match[str]]:
+def _complete_sentences(text: str) -> list[re.Match[str]]:
     """Every sentence that is whole, in time linear in the text (a flood is one stretch without an end)."""
     return [
         found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stresstest.simulation.engine.conditions import Value
+from stresstest.simulation.engine.scenario.spec import ConditionValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class SimRequest:
 
     prompt_ids: the whole prompt as the model sees it; its special ids tell roles apart. messages: as they
     came, for the record. None for a sampling parameter means that it was not sent: the model's default.
-    json_text: an answer to be written as it is. silent: no text: the answer is so many tokens long (what-if).
+    json_text: an answer to be written as it is. silent: the number of tokens of an answer without text.
     """
 
     prompt_ids: tuple[int, ...]
@@ -42,7 +42,7 @@ class SimRequest:
     json_text: str | None = None
     silent: int | None = None
 
-    def sampling(self, defaults: Mapping[str, float]) -> dict[str, Value | None]:
+    def effective_sampling(self, defaults: Mapping[str, float]) -> dict[str, ConditionValue | None]:
         """The sampling parameters in force: what was sent, else the defaults."""
         sent = {
             "repetition_penalty": self.repetition_penalty,
@@ -52,7 +52,7 @@ class SimRequest:
         return {key: defaults[key] if value is None else value for key, value in sent.items()}
 
 
-class SimRefused(Exception):
+class SimRequestError(Exception):
     """The simulated server refuses: HTTP `status` and the message of the error body.
 
     No StresstestError: it is the simulated server's answer, never this program's.

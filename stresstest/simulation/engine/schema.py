@@ -47,11 +47,11 @@ def json_text(schema: Mapping[str, Any] | bool | None, seed: int) -> str:
     found = _ANY if schema is None or schema is True else schema
     if not isinstance(found, Mapping):
         raise SchemaError("no JSON matches this schema")
-    value = _Writer(found, Random(seed)).value(found, 0)
+    value = _SchemaSampler(found, Random(seed)).value(found, 0)
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
-class _Writer:
+class _SchemaSampler:
     def __init__(self, root: Mapping[str, Any], random: Random) -> None:
         self._root = root
         self._random = random
@@ -64,7 +64,7 @@ class _Writer:
             return self._word()
         if not isinstance(schema, Mapping):
             raise SchemaError("no JSON matches a part of this schema")
-        schema = self._resolved(schema, depth)
+        schema = self._resolve(schema, depth)
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
@@ -85,32 +85,32 @@ class _Writer:
             case _:
                 return self._string(schema)
 
-    def _resolved(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
+    def _resolve(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
         """References, choices and conjunctions taken out."""
         for _ in range(_TOO_DEEP):
             rest = dict(schema)
             if "$ref" in rest:
-                schema = {**self._referred(rest.pop("$ref")), **rest}
+                schema = {**self._dereference(rest.pop("$ref")), **rest}
             elif "anyOf" in rest or "oneOf" in rest:
                 choices = rest.pop("anyOf", None) or rest.pop("oneOf", None) or [True]
-                chosen = self._shallow(choices) if depth >= _DEEP else self._random.choice(list(choices))
+                chosen = self._shallowest(choices) if depth >= _DEEP else self._random.choice(list(choices))
                 schema = _merged(rest, chosen if isinstance(chosen, Mapping) else {})
             elif "allOf" in rest:
                 for part in rest.pop("allOf"):
-                    rest = _merged(rest, self._resolved(part, depth) if isinstance(part, Mapping) else {})
+                    rest = _merged(rest, self._resolve(part, depth) if isinstance(part, Mapping) else {})
                 schema = rest
             else:
                 return schema
         raise SchemaError(_ENDLESS)
 
-    def _shallow(self, choices: Sequence[Any]) -> Any:
+    def _shallowest(self, choices: Sequence[Any]) -> Any:
         """The choice that does not lead deeper, where there is one."""
         simple = [
             c for c in choices if isinstance(c, Mapping) and not {"$ref", "properties", "items"} & c.keys()
         ]
         return simple[0] if simple else choices[0]
 
-    def _referred(self, reference: Any) -> Mapping[str, Any]:
+    def _dereference(self, reference: Any) -> Mapping[str, Any]:
         if not (isinstance(reference, str) and reference.startswith("#")):
             raise SchemaError("the simulator follows only references inside the schema")
         found: Any = self._root
@@ -164,7 +164,7 @@ class _Writer:
                 found.append(value)
                 seen.append(json.dumps(value))
         if len(found) < low:
-            raise SchemaError("the schema asks for more different elements than there are")
+            raise SchemaError("the schema requires more different elements than there are")
         return found
 
     def _number(self, schema: Mapping[str, Any], *, whole: bool) -> float:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stresstest.simulation.engine.engine import Engine
-from stresstest.simulation.engine.request import SimRefused, SimRequest
-from stresstest.simulation.engine.sequence import Sequence
+from stresstest.simulation.engine.request import SimRequest, SimRequestError
+from stresstest.simulation.engine.scheduling.sequence import Sequence
 
 
 @dataclass(slots=True)
-class VirtualRun:
+class VirtualRunResult:
     """What came of a workload. sequences: in the order submitted; refused: requests with their refusal.
     seconds: engine seconds from the first arrival to the end. peak_kv: largest share of the KV cache, 0-1."""
 
     sequences: list[Sequence] = field(default_factory=list)
-    refused: list[tuple[SimRequest, SimRefused]] = field(default_factory=list)
+    refused: list[tuple[SimRequest, SimRequestError]] = field(default_factory=list)
     seconds: float = 0.0
     peak_kv: float = 0.0
 
@@ -29,7 +29,7 @@ def run_virtual(
     concurrency: int | None = None,
     arrivals: Iterable[float] | None = None,
     leave: Callable[[Sequence], bool] | None = None,
-) -> VirtualRun:
+) -> VirtualRunResult:
     """Drive requests through an engine until all are over.
 
     concurrency: closed loop, so many clients that each send the next request when the last one is over.
@@ -39,7 +39,7 @@ def run_virtual(
     """
     if (concurrency is None) == (arrivals is None):
         raise ValueError("give either concurrency or arrivals")
-    run = VirtualRun()
+    run = VirtualRunResult()
     if concurrency is not None:
         source: Iterator[tuple[float, SimRequest]] = ((0.0, request) for request in requests)
     else:
@@ -54,7 +54,7 @@ def _drive(
     source: Iterator[tuple[float, SimRequest]],
     clients: float,
     leave: Callable[[Sequence], bool] | None,
-    run: VirtualRun,
+    run: VirtualRunResult,
 ) -> None:
     upcoming = next(source, None)
     began = now = upcoming[0] if upcoming is not None else 0.0
@@ -68,15 +68,15 @@ def _drive(
             now = max(now, upcoming[0])
             continue
         until = upcoming[0] if upcoming is not None and engine.alive < clients else math.inf
-        now += engine.leap(now, until) or _step(engine, now, leave)
+        now += engine.advance_uniform_steps(now, until) or _step(engine, now, leave)
         run.peak_kv = max(run.peak_kv, engine.kv_usage)
     run.seconds = now - began
 
 
-def _submit(engine: Engine, request: SimRequest, now: float, run: VirtualRun) -> None:
+def _submit(engine: Engine, request: SimRequest, now: float, run: VirtualRunResult) -> None:
     try:
         run.sequences.append(engine.submit(request, now))
-    except SimRefused as refusal:
+    except SimRequestError as refusal:
         run.refused.append((request, refusal))
 
 
@@ -88,6 +88,6 @@ def _step(engine: Engine, now: float, leave: Callable[[Sequence], bool] | None) 
     for sequence in engine.last.emitted:
         fault = sequence.fault
         lost = fault is not None and sequence.written >= fault.at_token
-        if not sequence.done and (lost or (leave is not None and leave(sequence))):
+        if not sequence.is_done and (lost or (leave is not None and leave(sequence))):
             engine.cancel(sequence)
     return duration

@@ -9,17 +9,16 @@ languages and German, 1.3 in English.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
+
+from stresstest.simulation.engine.grammar import grammar_files, simulator_table
 
 _SPECIALS = ("<|bos|>", "<|eos|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
 BOS, EOS, SYSTEM, USER, ASSISTANT, END = range(256, 256 + len(_SPECIALS))
 """Control tokens. `encode` never makes them, not even of a text that looks like one."""
 
-_FOLDER = Path(__file__).parent / "writing" / "grammars"
 _SLOT = re.compile(r"\{\w*\}")
 _WORD = re.compile(r"[^\W\d_]+['’]?")
 _CHUNK = re.compile(r" ?[^\W\d_]{1,48}['’]?|\n{1,2}| {2,8}|.", re.DOTALL)
@@ -33,8 +32,8 @@ _CHINESE = (
     "行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意"
     "无力它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什"
 )
-_WHOLE = {"en": 6}
-"""Letters up to which a word is one piece; 5 in the other languages."""
+_PIECE_LETTERS, _COMMON_USES = 5, 12
+"""Letters up to which a word is one piece, and uses from which on a longer one is, by default."""
 _ENDING = 4
 
 
@@ -49,25 +48,28 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _cut(word: str, whole: int) -> list[str]:
+def _split_stem(word: str, whole: int) -> list[str]:
     """A word as a stem and endings of at most four letters, as a BPE table would have it."""
     if len(word) <= whole:
         return [word]
     end = len(word) - (_ENDING if len(word) > whole + 2 else 3)
-    return [*_cut(word[:end], whole + 1), word[end:]]
+    return [*_split_stem(word[:end], whole + 1), word[end:]]
 
 
 def _grammar_pieces() -> Iterator[str]:
     """Pieces from every grammar, in an order that depends on the files alone."""
     substrings: Counter[str] = Counter()
-    for path in sorted(_FOLDER.glob("*.toml")):
+    for _, content in sorted(grammar_files().items()):
+        simulated = simulator_table(content)
+        grammar = {key: value for key, value in content.items() if key != "simulator"}
         words = Counter[str]()
-        for text in _texts(tomllib.loads(path.read_text("utf-8"))):
+        for text in _texts(grammar):
             words.update(_WORD.findall(text))
-        whole = _WHOLE.get(path.stem, 5)
+        whole = simulated.get("piece_letters", _PIECE_LETTERS)
+        common_uses = simulated.get("common_word_uses", _COMMON_USES)
         for word in sorted(words):
-            common = words[word] >= (6 if path.stem == "en" else 12)
-            first, *rest = [word] if common else _cut(word, whole)
+            common = words[word] >= common_uses
+            first, *rest = [word] if common else _split_stem(word, whole)
             yield from (" " + first, " " + first[:1].upper() + first[1:])
             if len(first) <= 3 or common:
                 yield from (first, first[:1].upper() + first[1:])
@@ -92,7 +94,7 @@ def _table() -> tuple[bytes, ...]:
 
 
 _PIECES = _table()
-SIZE = len(_PIECES)
+VOCABULARY_SIZE = len(_PIECES)
 """Number of token ids: 0 <= id < SIZE."""
 
 _IDS = {
@@ -139,7 +141,7 @@ def decode(ids: Sequence[int]) -> str:
     return b"".join([_PIECES[i] for i in ids]).decode("utf-8", "replace")
 
 
-def piece(token_id: int) -> bytes:
+def token_bytes(token_id: int) -> bytes:
     """The bytes of one token. IndexError for an unknown id."""
     if token_id < 0:
         raise IndexError(token_id)
@@ -149,7 +151,7 @@ def piece(token_id: int) -> bytes:
 _ROLES = {"system": SYSTEM, "developer": SYSTEM, "assistant": ASSISTANT}
 
 
-def chat(messages: Sequence[tuple[str, str]]) -> list[int]:
+def encode_chat(messages: Sequence[tuple[str, str]]) -> list[int]:
     """Prompt ids of (role, content) pairs, ending where the assistant's answer begins."""
     ids = [BOS]
     for role, content in messages:

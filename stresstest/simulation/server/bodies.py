@@ -15,7 +15,7 @@ import msgspec
 from stresstest.simulation.engine import vocabulary
 from stresstest.simulation.engine.request import RepetitionDetection, SimRequest
 from stresstest.simulation.engine.schema import SchemaError, json_text
-from stresstest.simulation.server.refusal import Refusal, bad, from_msgspec, invalid
+from stresstest.simulation.server.refusal import RequestRejected, from_msgspec, malformed, out_of_range
 
 DEFAULT_MAX_TOKENS = 16
 """Of plain completions; chat answers may fill the context."""
@@ -32,13 +32,7 @@ class StreamOptions(msgspec.Struct):
     continuous_usage_stats: bool | None = None
 
 
-class Repetition(msgspec.Struct):
-    max_pattern_size: int = 0
-    min_pattern_size: int = 0
-    min_count: int = 0
-
-
-class Body(msgspec.Struct, kw_only=True):
+class CompletionBody(msgspec.Struct, kw_only=True):
     """What both kinds of completion share."""
 
     model: str | None = None
@@ -59,7 +53,7 @@ class Body(msgspec.Struct, kw_only=True):
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
-    repetition_detection: Repetition | None = None
+    repetition_detection: RepetitionDetection | None = None
     response_format: Any = None
     structured_outputs: Any = None
     return_token_ids: bool | None = None
@@ -71,14 +65,14 @@ class Body(msgspec.Struct, kw_only=True):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
 
-class ChatBody(Body, kw_only=True):
+class ChatBody(CompletionBody, kw_only=True):
     messages: list[Any]
     logprobs: bool | None = False
     top_logprobs: int | None = None
     max_completion_tokens: int | None = None
 
 
-class TextBody(Body, kw_only=True):
+class TextBody(CompletionBody, kw_only=True):
     prompt: Any = None
     logprobs: int | None = None
 
@@ -86,38 +80,40 @@ class TextBody(Body, kw_only=True):
 AnyBody = TypeVar("AnyBody", bound=msgspec.Struct)
 
 
-def read(found: dict[str, Any], kind: type[AnyBody]) -> AnyBody:
-    """The body as `kind`. Raises Refusal."""
+def parse_body(found: dict[str, Any], kind: type[AnyBody]) -> AnyBody:
+    """The body as `kind`. Raises RequestRejected."""
     try:
         body = msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
         raise from_msgspec(error, found) from None
     for name in _NOT_SIMULATED:
         if found.get(name):
-            raise bad(f"The simulator does not simulate `{name}`.", name)
+            raise out_of_range(f"The simulator does not simulate `{name}`.", name)
     return body
 
 
-def wanted(body: Body) -> int | None:
+def requested_max_tokens(body: CompletionBody) -> int | None:
     """The cap that was asked for; None where a chat answer may fill the context."""
     if isinstance(body, ChatBody):
         return body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
     return DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
 
 
-def messages(body: ChatBody) -> tuple[tuple[str, str], ...]:
-    """(role, text) pairs. Raises Refusal for what is no text."""
+def chat_messages(body: ChatBody) -> tuple[tuple[str, str], ...]:
+    """(role, text) pairs. Raises RequestRejected for what is no text."""
     if not body.messages:
-        raise bad("Cannot apply chat template to an empty conversation. Provide at least one message.")
+        raise out_of_range(
+            "Cannot apply chat template to an empty conversation. Provide at least one message."
+        )
     found = []
     for i, message in enumerate(body.messages):
         place = f"body.messages.{i}"
         if not isinstance(message, Mapping):
-            raise invalid("dict_type", place, "Input should be a valid dictionary", message)
+            raise malformed("dict_type", place, "Input should be a valid dictionary", message)
         role = message.get("role")
         if not isinstance(role, str):
             place += ".ChatCompletionDeveloperMessageParam.role"
-            raise invalid("missing", place, "Field required", dict(message))
+            raise malformed("missing", place, "Field required", dict(message))
         found.append((role, _content(message.get("content"), place)))
     return tuple(found)
 
@@ -129,55 +125,56 @@ def _content(content: object, place: str) -> str:
         isinstance(p, Mapping) and isinstance(p.get("text"), str) for p in content
     ):
         return "\n".join(part["text"] for part in content)
-    raise invalid("string_type", f"{place}.content", "The simulator reads texts only", content)
+    raise malformed("string_type", f"{place}.content", "The simulator reads texts only", content)
 
 
-def prompts(body: TextBody) -> list[tuple[int, ...]]:
-    """Token ids of each prompt. Raises Refusal."""
+def prompt_token_ids(body: TextBody) -> list[tuple[int, ...]]:
+    """Token ids of each prompt. Raises RequestRejected."""
     given = body.prompt
     if given is None or given == "":
         message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
-        raise bad(message, "prompt")
+        raise out_of_range(message, "prompt")
     if isinstance(given, str):
         return [tuple(vocabulary.encode(given))]
     if isinstance(given, list):
         if not given:
-            raise bad("You must pass at least one prompt")
+            raise out_of_range("You must pass at least one prompt")
         if all(type(each) is int for each in given):
-            return [known_ids(given)]
+            return [require_known_ids(given)]
         if all(isinstance(each, str) for each in given):
             return [tuple(vocabulary.encode(each)) for each in given]
         if all(isinstance(each, list) and each and all(type(i) is int for i in each) for each in given):
-            return [known_ids(each) for each in given]
-    raise invalid("list_type", "body.prompt", "Input should be a valid list", given)
+            return [require_known_ids(each) for each in given]
+    raise malformed("list_type", "body.prompt", "Input should be a valid list", given)
 
 
-def known_ids(ids: list[int]) -> tuple[int, ...]:
-    """The ids, all of them tokens. Raises Refusal."""
-    unknown = next((i for i in ids if not 0 <= i < vocabulary.SIZE), None)
+def require_known_ids(ids: list[int]) -> tuple[int, ...]:
+    """The ids, all of them tokens. Raises RequestRejected."""
+    unknown = next((i for i in ids if not 0 <= i < vocabulary.VOCABULARY_SIZE), None)
     if unknown is not None:
-        raise bad(f"Token id {unknown} is out of vocabulary")
+        raise out_of_range(f"Token id {unknown} is out of vocabulary")
     return tuple(ids)
 
 
-def requests(
-    body: Body, prompt: tuple[int, ...], context: int, said: tuple[tuple[str, str], ...] | None
+def engine_requests(
+    body: CompletionBody, prompt: tuple[int, ...], context: int, said: tuple[tuple[str, str], ...] | None
 ) -> list[SimRequest]:
-    """The engine's requests for one prompt, one for each of `n`. Raises Refusal."""
-    asked = wanted(body)
+    """The engine's requests for one prompt, one for each of `n`. Raises RequestRejected."""
+    asked = requested_max_tokens(body)
     room = context - len(prompt)
     if room < 0:
-        raise bad(
+        raise out_of_range(
             f"This model's maximum context length is {context} tokens. However, your prompt contains "
             f"{len(prompt)} input tokens, which exceeds this limit even without any output tokens. Please "
             f"reduce the length of the input prompt.",
             "input_tokens",
         )
     if room == 0:
-        raise bad("max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)", "max_tokens")
-    schema_asked, schema = _format(body)
+        raise out_of_range(
+            "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)", "max_tokens"
+        )
+    schema_asked, schema = _response_format(body)
     made = []
-    found = body.repetition_detection
     for i in range(body.n or 1):
         seed = None if body.seed is None and not i else (body.seed or 0) + i
         text = None
@@ -185,7 +182,9 @@ def requests(
             try:
                 text = json_text(schema, zlib.crc32(repr((prompt, seed)).encode()))
             except SchemaError as error:
-                raise bad(f"The simulator cannot write by this schema: {error}", "response_format") from None
+                raise out_of_range(
+                    f"The simulator cannot write by this schema: {error}", "response_format"
+                ) from None
         made.append(
             SimRequest(
                 prompt_ids=prompt,
@@ -200,37 +199,142 @@ def requests(
                 temperature=body.temperature,
                 top_p=body.top_p,
                 repetition_penalty=body.repetition_penalty,
-                repetition_detection=None
-                if found is None
-                else RepetitionDetection(found.max_pattern_size, found.min_pattern_size, found.min_count),
+                repetition_detection=body.repetition_detection,
                 json_text=text,
             )
         )
     return made
 
 
-def _format(body: Body) -> tuple[bool, Any]:
+def _response_format(body: CompletionBody) -> tuple[bool, Any]:
     """(JSON is asked for, its schema or None)."""
     structured = body.structured_outputs
     if structured is not None:
         if isinstance(structured, Mapping) and set(structured) == {"json"}:
             return True, structured["json"]
-        raise bad("The simulator simulates only `json` of `structured_outputs`.", "structured_outputs")
+        raise out_of_range(
+            "The simulator simulates only `json` of `structured_outputs`.", "structured_outputs"
+        )
     asked = body.response_format
     if asked is None:
         return False, None
     kind = asked.get("type") if isinstance(asked, Mapping) else None
     if kind not in _FORMATS:
         said = "Input should be 'text', 'json_object' or 'json_schema'"
-        raise invalid("literal_error", "body.response_format.type", said, kind)
+        raise malformed("literal_error", "body.response_format.type", said, kind)
     if kind != "json_schema":
         return kind == "json_object", None
     holder = asked.get("json_schema")
     if not isinstance(holder, Mapping):
-        raise Refusal(
+        raise RequestRejected(
             400,
             "When response_format type is 'json_schema', the 'json_schema' field must be provided. "
             "(parameter=response_format)",
             "response_format",
         )
     return True, holder.get("schema")
+
+
+MAX_LOGPROBS = 20
+
+
+def check_ranges(body: CompletionBody, context: int) -> None:
+    """vLLM's ranges, in its words. Raises RequestRejected."""
+    if body.stream_options is not None and not body.stream:
+        raise out_of_range(
+            "Stream options can only be defined when `stream=True`. (parameter=stream_options)",
+            "stream_options",
+        )
+    _check_logprobs(body)
+    _check_sampling(body)
+    limit = requested_max_tokens(body)
+    if limit is not None and limit < 1:
+        raise out_of_range(
+            f"max_tokens must be at least 1, got {limit}. (parameter=max_tokens, value={limit})", "max_tokens"
+        )
+    if limit is not None and limit > context:
+        raise out_of_range(
+            f"max_tokens={limit} cannot be greater than max_model_len={context}. Please request fewer output "
+            f"tokens. (parameter=max_tokens, value={limit})",
+            "max_tokens",
+        )
+    if limit is not None and body.min_tokens > limit:
+        raise out_of_range(
+            f"min_tokens must be less than or equal to max_tokens={limit}, got {body.min_tokens}."
+        )
+    if "" in body.stops:
+        raise out_of_range("stop cannot contain an empty string.")
+    _check_repetition(body.repetition_detection)
+
+
+def _check_repetition(found: RepetitionDetection | None) -> None:
+    if found is not None:
+        if (
+            min(found.max_pattern_size, found.min_pattern_size) < 0
+            or found.min_pattern_size > found.max_pattern_size
+        ):
+            raise out_of_range(
+                "max_pattern_size, min_pattern_size must be >=0, with min_pattern_size <= max_pattern_size. "
+                "Set both to 0 to disable repetitive pattern detection."
+            )
+        if found.max_pattern_size and found.min_count < 2:
+            raise out_of_range(
+                "min_count must be >= 2 to detect repetitive patterns in engine output. If you do not wish "
+                "to detect repetitive patterns, set max_pattern_size to 0."
+            )
+
+
+def _check_logprobs(body: CompletionBody) -> None:
+    if body.echo and (
+        isinstance(body, ChatBody) or (isinstance(body, TextBody) and body.logprobs is not None)
+    ):
+        raise out_of_range("The simulator does not simulate logprobs of the prompt (`echo`).", "echo")
+    asked, name = None, "logprobs"
+    if isinstance(body, ChatBody):
+        asked, name = body.top_logprobs, "top_logprobs"
+        if asked is not None and not body.logprobs and (asked > 0 or asked == -1):
+            raise out_of_range(
+                "when using `top_logprobs`, `logprobs` must be set to true. (parameter=top_logprobs)", name
+            )
+    elif isinstance(body, TextBody):
+        asked = body.logprobs
+    if asked is not None and asked < -1:
+        raise out_of_range(
+            f"`{name}` must be a positive value or -1. (parameter={name}, value={asked})", name
+        )
+    if asked is not None and (asked > MAX_LOGPROBS or asked == -1):
+        count = vocabulary.VOCABULARY_SIZE if asked == -1 else asked
+        raise out_of_range(
+            f"Requested sample logprobs of {count}, which is greater than max allowed: {MAX_LOGPROBS} "
+            f"(parameter=logprobs, value={count})",
+            "logprobs",
+        )
+
+
+def _check_sampling(body: CompletionBody) -> None:
+    n = 1 if body.n is None else body.n
+    if n < 1:
+        raise out_of_range(f"n must be at least 1, got {n}.")
+    for name in ("presence_penalty", "frequency_penalty"):
+        value = getattr(body, name)
+        if value is not None and not -2.0 <= value <= 2.0:
+            raise out_of_range(f"{name} must be in [-2, 2], got {value}.")
+    if body.repetition_penalty is not None and body.repetition_penalty <= 0.0:
+        raise out_of_range(f"repetition_penalty must be greater than zero, got {body.repetition_penalty}.")
+    temperature = body.temperature
+    if temperature is not None and temperature < 0.0:
+        raise out_of_range(
+            f"temperature must be non-negative, got {temperature}. "
+            f"(parameter=temperature, value={temperature})",
+            "temperature",
+        )
+    if body.top_p is not None and not 0.0 < body.top_p <= 1.0:
+        raise out_of_range(
+            f"top_p must be in (0, 1], got {body.top_p}. (parameter=top_p, value={body.top_p})", "top_p"
+        )
+    if body.top_k is not None and body.top_k < -1:
+        raise out_of_range(f"top_k must be 0 (disable), or at least 1, got {body.top_k}.")
+    if body.min_p is not None and not 0.0 <= body.min_p <= 1.0:
+        raise out_of_range(f"min_p must be in [0, 1], got {body.min_p}.")
+    if temperature == 0.0 and n > 1:
+        raise out_of_range(f"n must be 1 when using greedy sampling, got {n}.")

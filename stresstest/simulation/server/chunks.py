@@ -1,26 +1,127 @@
 """Answers as vLLM writes them: the events of a stream and the body of a whole answer, as JSON bytes.
 
 Nothing is built as objects and then encoded: what does not change in an answer is encoded once, and a
-token adds its own bytes between. Keys stand in vLLM's order.
+token adds its own bytes between. Keys are in vLLM's order.
+
+Everything that a server states about a token depends on its id and its level, so texts are cached by id and
+the alternatives by level: a token with 20 logprobs then costs a few joins instead of 20 objects. The emitted
+token comes first, as in vLLM, then the others by rank.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
 
-from stresstest.simulation.engine.sequence import Sequence
-from stresstest.simulation.engine.writing import Written
-from stresstest.simulation.server.tokens import Spelling, chat_entry, shown, text_table
+from stresstest.simulation.engine import vocabulary
+from stresstest.simulation.engine.scheduling.sequence import Sequence
+from stresstest.simulation.engine.writing import EmittedToken, alternatives
 
 _json = msgspec.json.encode
-DONE = b"data: [DONE]\n\n"
+_NOBODY = -1
+
+
+@cache
+def token_text(token_id: int) -> str:
+    """The token's own text; "" where its bytes are a part of a character, as vLLM shows it."""
+    try:
+        return vocabulary.token_bytes(token_id).decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+@cache
+def _named(token_id: int) -> tuple[bytes, bytes]:
+    """(`{"token":…,"logprob":`, `,"bytes":[…]`) of a token."""
+    return logprob_parts(token_text(token_id))
+
+
+def logprob_parts(text: str) -> tuple[bytes, bytes]:
+    """A chat logprobs entry, before and after the number."""
+    return b'{"token":' + _json(text) + b',"logprob":', b',"bytes":' + _json(list(text.encode()))
+
+
+@lru_cache(maxsize=1 << 15)
+def _others(level: int, k: int, emitted: int) -> tuple[frozenset[int], tuple[tuple[int, float], ...]]:
+    """The k alternatives of a level that are not the emitted token, and their ids.
+
+    `_NOBODY` for the emitted token gives those of all tokens that are not among them.
+    """
+    found = alternatives(EmittedToken(emitted, 0.0, 0.0, level), k) if k > 0 else []
+    rest = tuple((i, lp) for i, lp in found if i != emitted)
+    return frozenset(i for i, _ in rest), rest
+
+
+def _alternatives_beside(written: EmittedToken, k: int) -> tuple[int, tuple[tuple[int, float], ...]]:
+    """(key of the emitted token, its alternatives). The key is `_NOBODY` where they are the level's own."""
+    ids, rest = _others(written.level, k, _NOBODY)
+    if written.id not in ids:
+        return _NOBODY, rest
+    return written.id, _others(written.level, k, written.id)[1]
+
+
+@lru_cache(maxsize=1 << 14)
+def _chat_rest(level: int, k: int, key: int) -> bytes:
+    """`,{…},{…}`: the k - 1 alternatives beside the emitted token."""
+    _, rest = _others(level, k, key)
+    parts = []
+    for token_id, logprob in rest[: k - 1]:
+        head, tail = _named(token_id)
+        parts.append(b"," + head + b"%r" % logprob + tail + b"}")
+    return b"".join(parts)
+
+
+def chat_entry(written: EmittedToken, k: int | None, text: str) -> bytes:
+    """One element of a chat answer's logprobs.content; k: alternatives requested; text: as shown."""
+    head, tail = _named(written.id) if text == token_text(written.id) else logprob_parts(text)
+    own = head + b"%r" % written.logprob + tail
+    if not k:
+        return own + b',"top_logprobs":[]}'
+    key, _ = _alternatives_beside(written, k)
+    return own + b',"top_logprobs":[' + own + b"}" + _chat_rest(written.level, k, key) + b"]}"
+
+
+@lru_cache(maxsize=1 << 14)
+def _text_rest(level: int, k: int, key: int) -> bytes:
+    _, rest = _others(level, k, key)
+    return b"".join(b"," + _json(token_text(i)) + b":%r" % lp for i, lp in rest)
+
+
+def text_table(written: EmittedToken, k: int, text: str) -> bytes:
+    """One element of a plain completion's top_logprobs: token text → logprob."""
+    own = b"{" + _json(text) + b":%r" % written.logprob
+    if not k:
+        return own + b"}"
+    key, _ = _alternatives_beside(written, k)
+    return own + _text_rest(written.level, k, key) + b"}"
+
+
+class IncrementalDecoder:
+    """Bytes of tokens to text: nothing until a character is complete, as vLLM streams it."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._whole = True
+
+    def add_token(self, token_id: int) -> str:
+        """The text that this token completes."""
+        if self._whole and (text := token_text(token_id)):
+            return text
+        text = self._decoder.decode(vocabulary.token_bytes(token_id))
+        self._whole = not self._decoder.getstate()[0]
+        return text
+
+
+DONE_EVENT = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ResponseFrame:
     """What holds for all of an answer.
 
     logprobs: alternatives a token, None without logprobs. usage: "", "end" or "running". text: the wire of
@@ -45,7 +146,7 @@ class Frame:
         return _json(fields)[:-1]
 
 
-class Flow:
+class TextStream:
     """The text of one choice as its tokens come: what can be shown now, and no more.
 
     A stop string that is not to be shown may begin in what is not yet sent, so its length less one is held
@@ -53,15 +154,15 @@ class Flow:
     """
 
     def __init__(self, stops: Many[str], kept: bool) -> None:
-        self._spelling = Spelling()
+        self._spelling = IncrementalDecoder()
         self._hold = 0 if kept else max((len(stop) for stop in stops), default=1) - 1
         self._kept = kept
         self._held = ""
         self._sent = 0
 
-    def take(self, token_id: int) -> tuple[str, str]:
+    def add_token(self, token_id: int) -> tuple[str, str]:
         """(text to send, text that the token completed)."""
-        completed = self._spelling.take(token_id)
+        completed = self._spelling.add_token(token_id)
         if not self._hold:
             self._sent += len(completed.encode())
             return completed, completed
@@ -70,11 +171,11 @@ class Flow:
         self._sent += len(ready.encode())
         return ready, completed
 
-    def end(self, sequence: Sequence, token_id: int) -> tuple[str, str]:
+    def finish(self, sequence: Sequence, token_id: int) -> tuple[str, str]:
         """The same for an answer's last token."""
         if sequence.finish_reason == "stop" and sequence.stop_at is None:
-            return self._held, shown(token_id)
-        completed = self._spelling.take(token_id)
+            return self._held, token_text(token_id)
+        completed = self._spelling.add_token(token_id)
         rest = (self._held + completed).encode()
         if sequence.stop_at is not None:
             stop = str(sequence.stop_reason).encode() if self._kept else b""
@@ -82,15 +183,15 @@ class Flow:
         return rest.decode("utf-8", "replace"), completed
 
 
-class Choice:
+class ChoiceStream:
     """One choice of a streamed answer: turns the sequence's new tokens into events."""
 
-    def __init__(self, frame: Frame, sequence: Sequence, index: int, echo: str = "") -> None:
+    def __init__(self, frame: ResponseFrame, sequence: Sequence, index: int, echo: str = "") -> None:
         self.sequence = sequence
         self.sent = 0
         self.closed = False
         self._frame = frame
-        self._flow = Flow(frame.stops, frame.kept_stop)
+        self._flow = TextStream(frame.stops, frame.kept_stop)
         self._echo = echo
         self._offset = 0
         self._role_sent = frame.text
@@ -112,13 +213,13 @@ class Choice:
         output = sequence.output
         end = len(output) if limit is None else min(limit, len(output))
         parts: list[bytes] = []
-        if not self._role_sent and (end or sequence.done):
+        if not self._role_sent and (end or sequence.is_done):
             self._role_sent = True
             parts.append(self._opening())
-        last = len(output) if sequence.done else -1
+        last = len(output) if sequence.is_done else -1
         parts += [self._event(output[i - 1], i, final=i == last) for i in range(self.sent + 1, end + 1)]
         self.sent = max(self.sent, end)
-        if sequence.done and self.sent == len(output):
+        if sequence.is_done and self.sent == len(output):
             self.closed = True
         return b"".join(parts)
 
@@ -133,10 +234,10 @@ class Choice:
         total = self.sequence.prompt_tokens + completed
         return self._usage + b'%d,"completion_tokens":%d%s}' % (total, completed, self._details)
 
-    def _event(self, written: Written, position: int, *, final: bool) -> bytes:
+    def _event(self, written: EmittedToken, position: int, *, final: bool) -> bytes:
         frame = self._frame
         sequence = self.sequence
-        text, own = self._flow.end(sequence, written.id) if final else self._flow.take(written.id)
+        text, own = self._flow.finish(sequence, written.id) if final else self._flow.add_token(written.id)
         if self._echo and position == 1:
             text = self._echo + text
         ids = b"[%d]" % written.id if frame.token_ids else b"null"
@@ -159,7 +260,7 @@ class Choice:
         body = b'%s%s},"logprobs":%s,"finish_reason":%s' % (self._token, _json(text), logprobs, reason)
         return b'%s,"token_ids":%s}]%s%s}\n\n' % (body, ids, usage, end)
 
-    def _text_logprobs(self, written: Written, own: str) -> bytes:
+    def _text_logprobs(self, written: EmittedToken, own: str) -> bytes:
         k = self._frame.logprobs
         if k is None:
             return b"null"
@@ -169,7 +270,7 @@ class Choice:
         )  # fmt: skip
 
 
-def usage_event(frame: Frame, prompt: int, completed: int) -> bytes:
+def usage_chunk(frame: ResponseFrame, prompt: int, completed: int) -> bytes:
     """The event without choices that ends a stream with include_usage."""
     kind = "text_completion" if frame.text else "chat.completion.chunk"
     usage = {"prompt_tokens": prompt, "total_tokens": prompt + completed, "completion_tokens": completed}
@@ -177,58 +278,61 @@ def usage_event(frame: Frame, prompt: int, completed: int) -> bytes:
     return b"data: " + frame.head(kind) + end + b"}\n\n"
 
 
-def whole(frame: Frame, sequences: Many[Sequence], echoes: Many[str], prompt_tokens: int) -> bytes:
+def full_body(
+    frame: ResponseFrame, sequences: Many[Sequence], echoes: Many[str], prompt_tokens: int
+) -> bytes:
     """The body of an answer that is not streamed."""
     completed = sum(len(sequence.output) for sequence in sequences)
-    choices = [
-        _whole_choice(frame, s, i, echo) for i, (s, echo) in enumerate(zip(sequences, echoes, strict=True))
-    ]
-    usage = {
-        "prompt_tokens": prompt_tokens,
-        "total_tokens": prompt_tokens + completed,
-        "completion_tokens": completed,
-        "prompt_tokens_details": None,
-        "completion_tokens_details": None,
-    }
     prompt_ids = sequences[0].request.prompt_ids if frame.token_ids else None
-    more = {"prompt_logprobs": None, "prompt_token_ids": prompt_ids, "prompt_text": None}
-    tail = {} if frame.text else more
-    tail |= {"kv_transfer_params": None, "ec_transfer_params": None, "metrics": None}
-    head = frame.head("text_completion" if frame.text else "chat.completion")
-    between = {"service_tier": None, "system_fingerprint": frame.fingerprint, "usage": usage, **tail}
-    return head + b',"choices":[' + b",".join(choices) + b"]," + _json(between)[1:]
+    chat = {"prompt_logprobs": None, "prompt_token_ids": prompt_ids, "prompt_text": None}
+    body = {
+        "choices": [
+            _full_choice(frame, sequence, i, echo)
+            for i, (sequence, echo) in enumerate(zip(sequences, echoes, strict=True))
+        ],
+        "service_tier": None,
+        "system_fingerprint": frame.fingerprint,
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "total_tokens": prompt_tokens + completed,
+            "completion_tokens": completed,
+            "prompt_tokens_details": None,
+            "completion_tokens_details": None,
+        },
+        **({} if frame.text else chat),
+        "kv_transfer_params": None,
+        "ec_transfer_params": None,
+        "metrics": None,
+    }
+    return frame.head("text_completion" if frame.text else "chat.completion") + b"," + _json(body)[1:]
 
 
-def _whole_choice(frame: Frame, sequence: Sequence, index: int, echo: str) -> bytes:
-    flow = Flow(frame.stops, frame.kept_stop)
-    pieces, own = [echo], []
-    for written in sequence.output[:-1]:
-        text, completed = flow.take(written.id)
-        pieces.append(text)
-        own.append(completed)
-    if sequence.output:
-        text, completed = flow.end(sequence, sequence.output[-1].id)
-        pieces.append(text)
-        own.append(completed)
+def _full_choice(frame: ResponseFrame, sequence: Sequence, index: int, echo: str) -> dict[str, Any]:
+    flow = TextStream(frame.stops, frame.kept_stop)
+    last = len(sequence.output) - 1
+    written = [
+        flow.finish(sequence, token.id) if i == last else flow.add_token(token.id)
+        for i, token in enumerate(sequence.output)
+    ]
+    text, own = echo + "".join(ready for ready, _ in written), [completed for _, completed in written]
     ending = {"finish_reason": sequence.finish_reason, "stop_reason": sequence.stop_reason}
-    ids = [written.id for written in sequence.output] if frame.token_ids else None
-    text = "".join(pieces)
+    ids = [token.id for token in sequence.output] if frame.token_ids else None
     if frame.text:
         prompt = sequence.request.prompt_ids if frame.token_ids else None
         more = {"token_ids": ids, "prompt_logprobs": None, "prompt_token_ids": prompt, "routed_experts": None}
-        body = b'"text":' + _json(text) + b',"logprobs":' + _whole_table(frame, sequence, own)
-        return b'{"index":%d,' % index + body + b"," + _json({**ending, **more})[1:]
+        logprobs = msgspec.Raw(_full_logprobs(frame, sequence, own))
+        return {"index": index, "text": text, "logprobs": logprobs, **ending, **more}
     message = {"role": "assistant", "content": text, "refusal": None, "annotations": None, "audio": None}
     message |= {"function_call": None, "reasoning": None}
-    logprobs = b"null"
+    entries = None
     if frame.logprobs is not None:
         pairs = zip(sequence.output, own, strict=True)
-        logprobs = b'{"content":[' + b",".join(chat_entry(w, frame.logprobs, t) for w, t in pairs) + b"]}"
-    end = _json({**ending, "token_ids": ids, "routed_experts": None})[1:]
-    return b'{"index":%d,"message":' % index + _json(message) + b',"logprobs":' + logprobs + b"," + end
+        entries = {"content": [msgspec.Raw(chat_entry(token, frame.logprobs, t)) for token, t in pairs]}
+    choice = {"index": index, "message": message, "logprobs": entries}
+    return {**choice, **ending, "token_ids": ids, "routed_experts": None}
 
 
-def _whole_table(frame: Frame, sequence: Sequence, own: Many[str]) -> bytes:
+def _full_logprobs(frame: ResponseFrame, sequence: Sequence, own: Many[str]) -> bytes:
     k = frame.logprobs
     if k is None:
         return b"null"

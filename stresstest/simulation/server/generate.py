@@ -11,67 +11,78 @@ from aiohttp import web
 
 from stresstest import __version__
 from stresstest.simulation.engine import vocabulary
-from stresstest.simulation.engine.request import SimRefused, SimRequest
-from stresstest.simulation.engine.sequence import Sequence
+from stresstest.simulation.engine.request import SimRequest, SimRequestError
+from stresstest.simulation.engine.scheduling.sequence import Sequence
 from stresstest.simulation.server import bodies
-from stresstest.simulation.server.bodies import Body, ChatBody, TextBody
-from stresstest.simulation.server.chunks import DONE, Choice, Frame, usage_event, whole
-from stresstest.simulation.server.ranges import check
-from stresstest.simulation.server.refusal import Refusal, decoded
-from stresstest.simulation.server.site import SITE, Site
-from stresstest.simulation.server.streams import Answering, Streaming
+from stresstest.simulation.server.bodies import ChatBody, CompletionBody, TextBody, check_ranges
+from stresstest.simulation.server.chunks import (
+    DONE_EVENT,
+    ChoiceStream,
+    ResponseFrame,
+    full_body,
+    usage_chunk,
+)
+from stresstest.simulation.server.refusal import RequestRejected, decode_json_body
+from stresstest.simulation.server.runner import SERVER_CONTEXT_KEY, ServerContext
+from stresstest.simulation.server.streams import ResponseWriter, StreamingResponseWriter
 
 _EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
     """POST /v1/chat/completions."""
-    site = request.app[SITE]
-    body = bodies.read(decoded(await request.read(), request.content_type), ChatBody)
-    check(body, site.context)
-    site.known(body.model)
-    said = bodies.messages(body)
-    made = bodies.requests(body, tuple(vocabulary.chat(said)), site.context, said)
+    site = request.app[SERVER_CONTEXT_KEY]
+    body = bodies.parse_body(decode_json_body(await request.read(), request.content_type), ChatBody)
+    check_ranges(body, site.context)
+    site.require_model(body.model)
+    said = bodies.chat_messages(body)
+    made = bodies.engine_requests(body, tuple(vocabulary.encode_chat(said)), site.context, said)
     return await _answer(request, site, body, made, [""] * len(made), prompts=1)
 
 
 async def text(request: web.Request) -> web.StreamResponse:
     """POST /v1/completions: a text, token ids, or several of either."""
-    site = request.app[SITE]
-    body = bodies.read(decoded(await request.read(), request.content_type), TextBody)
-    check(body, site.context)
-    site.known(body.model)
+    site = request.app[SERVER_CONTEXT_KEY]
+    body = bodies.parse_body(decode_json_body(await request.read(), request.content_type), TextBody)
+    check_ranges(body, site.context)
+    site.require_model(body.model)
     made: list[SimRequest] = []
     echoes: list[str] = []
-    asked = bodies.prompts(body)
+    asked = bodies.prompt_token_ids(body)
     for prompt in asked:
-        for each in bodies.requests(body, prompt, site.context, None):
+        for each in bodies.engine_requests(body, prompt, site.context, None):
             made.append(each)
             echoes.append(vocabulary.decode(prompt) if body.echo else "")
     return await _answer(request, site, body, made, echoes, prompts=len(asked))
 
 
 async def _answer(
-    request: web.Request, site: Site, body: Body, made: Many[SimRequest], echoes: Many[str], *, prompts: int
+    request: web.Request,
+    site: ServerContext,
+    body: CompletionBody,
+    made: Many[SimRequest],
+    echoes: Many[str],
+    *,
+    prompts: int,
 ) -> web.StreamResponse:
     sequences: list[Sequence] = []
     try:
         for each in made:
             sequences.append(site.runner.submit(each))  # noqa: PERF401  (those before a refusal are to be left)
-        site.page.observed.asked(len(made), made[0].max_tokens)
+        site.page.observed.on_request(len(made), made[0].max_tokens)
         prompt_tokens = sum(s.prompt_tokens for s in sequences[:: len(made) // prompts])
         frame = _frame(site, body)
         if body.stream:
             return await _stream(request, site, frame, sequences, echoes, prompt_tokens)
         return await _collect(request, site, frame, sequences, echoes, prompt_tokens)
-    except SimRefused as refused:
-        raise Refusal(refused.status, refused.message) from None
+    except SimRequestError as refused:
+        raise RequestRejected(refused.status, refused.message) from None
     finally:
         for sequence in sequences:
-            site.runner.leave(sequence)
+            site.runner.abandon(sequence)
 
 
-def _frame(site: Site, body: Body) -> Frame:
+def _frame(site: ServerContext, body: CompletionBody) -> ResponseFrame:
     options = body.stream_options
     usage = ""
     if options is not None and options.include_usage:
@@ -82,7 +93,7 @@ def _frame(site: Site, body: Body) -> Frame:
         logprobs = body.logprobs
     elif isinstance(body, ChatBody) and body.logprobs:
         logprobs = body.top_logprobs or 0
-    return Frame(
+    return ResponseFrame(
         id=("cmpl-" if is_text else "chatcmpl-") + (body.request_id or uuid.uuid4().hex[:16]),
         created=int(time.time()),
         model=body.model or site.model,
@@ -98,8 +109,8 @@ def _frame(site: Site, body: Body) -> Frame:
 
 async def _stream(
     request: web.Request,
-    site: Site,
-    frame: Frame,
+    site: ServerContext,
+    frame: ResponseFrame,
     sequences: Many[Sequence],
     echoes: Many[str],
     prompt_tokens: int,
@@ -111,39 +122,41 @@ async def _stream(
     if transport is None:
         return response
     choices = [
-        Choice(frame, sequence, i, echo)
+        ChoiceStream(frame, sequence, i, echo)
         for i, (sequence, echo) in enumerate(zip(sequences, echoes, strict=True))
     ]
     chunked = response.headers.get("Transfer-Encoding") == "chunked"
-    streaming = Streaming(choices, transport, chunked=chunked)
+    streaming = StreamingResponseWriter(choices, transport, chunked=chunked)
     for sequence in sequences:
-        site.runner.listen(sequence, streaming)
+        site.runner.subscribe(sequence, streaming)
     await streaming.over.wait()
     if streaming.cut or transport.is_closing():
         transport.close()  # what was written goes out; the end of the body does not
         return response
-    tail = DONE
+    tail = DONE_EVENT
     if frame.usage:
-        tail = usage_event(frame, prompt_tokens, sum(len(s.output) for s in sequences)) + DONE
+        tail = usage_chunk(frame, prompt_tokens, sum(len(s.output) for s in sequences)) + DONE_EVENT
     await response.write_eof(tail)
     return response
 
 
 async def _collect(
     request: web.Request,
-    site: Site,
-    frame: Frame,
+    site: ServerContext,
+    frame: ResponseFrame,
     sequences: Many[Sequence],
     echoes: Many[str],
     prompt_tokens: int,
 ) -> web.StreamResponse:
-    waiting = Answering(sequences)
+    waiting = ResponseWriter(sequences)
     for sequence in sequences:
-        site.runner.listen(sequence, waiting)
+        site.runner.subscribe(sequence, waiting)
     await waiting.over.wait()
     if waiting.cut and request.transport is not None:
         request.transport.close()
-    return web.Response(body=whole(frame, sequences, echoes, prompt_tokens), content_type="application/json")
+    return web.Response(
+        body=full_body(frame, sequences, echoes, prompt_tokens), content_type="application/json"
+    )
 
 
 def fingerprint(scenario_name: str) -> str:

@@ -8,42 +8,44 @@ full, because tokens that nobody can take yet would only be thrown away when a c
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from aiohttp import web
+
 from stresstest.simulation.engine.engine import Engine
-from stresstest.simulation.engine.request import SimRefused, SimRequest
-from stresstest.simulation.engine.sequence import Sequence
-from stresstest.simulation.server.metrics import Levels
-from stresstest.simulation.server.observed import Observed
+from stresstest.simulation.engine.request import SimRequest, SimRequestError
+from stresstest.simulation.engine.scheduling.sequence import EngineStats, Sequence
+from stresstest.simulation.server.metrics import MetricsPage, RequestHistograms
+from stresstest.simulation.server.refusal import RequestRejected
 
 _LATE = 0.25
 _PATIENCE = 1.0
 _PAUSE = 0.002
 
 
-class Listener(Protocol):
+class TokenListener(Protocol):
     """Who wants a sequence's tokens."""
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """It can take no more at the moment."""
 
-    def advance(self) -> None:
+    def on_token(self) -> None:
         """The sequence has a new token, or is over. Must not block."""
 
-    def drop(self) -> None:
+    def on_engine_failure(self) -> None:
         """There will be no more tokens: the engine is dead."""
 
 
-class Runner:
+class EngineRunner:
     """Runs one engine. unpaced: as fast as possible."""
 
-    def __init__(self, engine: Engine, observed: Observed, *, unpaced: bool) -> None:
+    def __init__(self, engine: Engine, observed: RequestHistograms, *, unpaced: bool) -> None:
         self.engine = engine
         self.unpaced = unpaced
         self._observed = observed
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[int, TokenListener] = {}
         self._work = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -52,46 +54,36 @@ class Runner:
         self._stats = engine.stats
 
     def submit(self, request: SimRequest) -> Sequence:
-        """Hand a request to the engine. Raises SimRefused."""
+        """Hand a request to the engine. Raises SimRequestError."""
         if self._dead:
-            raise SimRefused(500, "The simulated engine has failed; its log says why.")
+            raise SimRequestError(500, "The simulated engine has failed; its log says why.")
         at = self._now if self.unpaced else max(0.0, self._loop.time() - self._began)
         sequence = self.engine.submit(request, at)
         self._work.set()
         return sequence
 
-    def listen(self, sequence: Sequence, listener: Listener) -> None:
+    def subscribe(self, sequence: Sequence, listener: TokenListener) -> None:
         self._listeners[sequence.id] = listener
 
-    def leave(self, sequence: Sequence) -> None:
+    def abandon(self, sequence: Sequence) -> None:
         """Nobody waits for this sequence any more: it is cancelled unless it is over."""
         self._listeners.pop(sequence.id, None)
-        if not sequence.done:
+        if not sequence.is_done:
             self.engine.cancel(sequence)
-            self._observed.ended(sequence)
+            self._observed.on_end(sequence)
             now = self.engine.stats
             self._stats = replace(
                 self._stats, running=now.running, kv_usage=now.kv_usage, finished=now.finished
             )
 
-    def levels(self) -> Levels:
+    @property
+    def stats(self) -> EngineStats:
         """The engine's gauges and counters after its latest step.
 
-        As in vLLM, a request that came in since is not yet seen waiting: most start with the next step.
+        As in vLLM, a request that has arrived since then does not count as waiting: most start with the next
+        step.
         """
-        stats = self._stats
-        return Levels(
-            running=stats.running,
-            waiting=stats.waiting,
-            kv_usage=stats.kv_usage,
-            preemptions=stats.preemptions,
-            prompt_tokens=stats.prompt_tokens,
-            cached_tokens=min(stats.prefix_hits, stats.prompt_tokens),
-            generation_tokens=stats.generation_tokens,
-            finished=stats.finished,
-            prefix_queries=stats.prefix_queries,
-            prefix_hits=stats.prefix_hits,
-        )
+        return self._stats
 
     async def run(self) -> None:
         """Step until cancelled. An engine that fails takes its clients' connections with it."""
@@ -100,7 +92,7 @@ class Runner:
         finally:
             self._dead = True
             for listener in list(self._listeners.values()):
-                listener.drop()
+                listener.on_engine_failure()
 
     async def _run(self) -> None:
         while True:
@@ -120,28 +112,50 @@ class Runner:
                 continue
             late = 0.0 if self.unpaced else self._now - (self._loop.time() - self._began)
             await asyncio.sleep(max(0.0, late))
-            self._tell()
+            self._notify_listeners()
             if self.unpaced:
-                await self._until_taken()
+                await self._wait_for_clients()
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         step = self.engine.last
         if step is None:
             return
         observed = self._observed
         observed.step.observe(step.tokens)
         for sequence in step.emitted:
-            observed.wrote(sequence)
+            observed.on_token(sequence)
             listener = self._listeners.get(sequence.id)
             if listener is not None:
-                listener.advance()
+                listener.on_token()
         for sequence in step.finished:
-            observed.ended(sequence)
+            observed.on_end(sequence)
 
-    async def _until_taken(self) -> None:
+    async def _wait_for_clients(self) -> None:
         """As fast as the clients read: wait, not for ever, while all of them are full and nobody queues."""
         deadline = self._loop.time() + _PATIENCE
-        while self._listeners and all(each.full for each in self._listeners.values()):
+        while self._listeners and all(each.is_full for each in self._listeners.values()):
             if self._loop.time() > deadline or self.engine.stats.waiting:
                 return
             await asyncio.sleep(_PAUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """One simulated server. model: the name it lists; strict: it answers to no other. created: epoch s."""
+
+    runner: EngineRunner
+    page: MetricsPage
+    model: str
+    strict: bool
+    context: int
+    fingerprint: str
+    created: int
+
+    def require_model(self, name: str | None) -> None:
+        """Raises RequestRejected (404) for a model that is not served."""
+        if self.strict and name and name != self.model:
+            message = f"The model `{name}` does not exist. Valid aliases: {self.model}."
+            raise RequestRejected(404, message, "model")
+
+
+SERVER_CONTEXT_KEY = web.AppKey("site", ServerContext)

@@ -12,19 +12,18 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from stresstest.simulation.engine.engine import Engine, faster
-from stresstest.simulation.engine.scenario import Scenario
+from stresstest.simulation.engine.engine import Engine, with_speed
+from stresstest.simulation.engine.scenario.spec import Scenario
 from stresstest.simulation.server import generate, pages
-from stresstest.simulation.server.metrics import Page
-from stresstest.simulation.server.refusal import Refusal
-from stresstest.simulation.server.runner import Runner
-from stresstest.simulation.server.site import SITE, Site
+from stresstest.simulation.server.metrics import MetricsPage
+from stresstest.simulation.server.refusal import RequestRejected
+from stresstest.simulation.server.runner import SERVER_CONTEXT_KEY, EngineRunner, ServerContext
 
 _LARGEST_BODY = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningServer:
     """A server that answers. base_url: ends in /v1. model: the name it lists. stepping ends only by a bug."""
 
     base_url: str
@@ -34,7 +33,7 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def start(
+async def serve_scenario(
     scenario: Scenario,
     *,
     host: str = "127.0.0.1",
@@ -42,7 +41,7 @@ async def start(
     speed: float | None = None,
     served_model_name: str | None = None,
     seed: int = 0,
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningServer]:
     """Serve `scenario` for the length of a `with` block.
 
     port 0: a free one. speed: multiplies the scenario's own; 0: as fast as possible. seed: of requests that
@@ -50,14 +49,14 @@ async def start(
     """
     unpaced = speed == 0
     if speed:
-        scenario = faster(scenario, scenario.engine.speed * speed)
+        scenario = with_speed(scenario, scenario.engine.speed * speed)
     engine = Engine(scenario, seed=seed)
     model = served_model_name or scenario.name
     context = scenario.model.max_model_len
-    page = Page(model, scenario.engine, context)
-    runner = Runner(engine, page.observed, unpaced=unpaced)
+    page = MetricsPage(model, scenario.engine, context)
+    runner = EngineRunner(engine, page.observed, unpaced=unpaced)
     app = _application(
-        Site(
+        ServerContext(
             runner=runner,
             page=page,
             model=model,
@@ -73,19 +72,19 @@ async def start(
     try:
         await web.TCPSite(serving, host, port, backlog=1024).start()
         stepping = asyncio.create_task(runner.run())
-        stepping.add_done_callback(_tell_of_failure)
+        stepping.add_done_callback(_log_engine_failure)
         bound = serving.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
-        yield Running(f"http://{shown}:{bound}/v1", model, engine, stepping)
+        yield RunningServer(f"http://{shown}:{bound}/v1", model, engine, stepping)
     finally:
         if stepping is not None:
             stepping.cancel()
         await serving.cleanup()
 
 
-def _application(site: Site) -> web.Application:
-    app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_refusing])
-    app[SITE] = site
+def _application(site: ServerContext) -> web.Application:
+    app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_rejection_middleware])
+    app[SERVER_CONTEXT_KEY] = site
     app.router.add_post("/v1/chat/completions", generate.chat)
     app.router.add_post("/v1/completions", generate.text)
     app.router.add_post("/tokenize", pages.tokenize)
@@ -96,17 +95,17 @@ def _application(site: Site) -> web.Application:
     app.router.add_get("/metrics", pages.metrics)
     app.router.add_get("/health", pages.health)
     app.router.add_route("*", "/ping", pages.health)
-    app.on_response_prepare.append(_signed)
+    app.on_response_prepare.append(_add_server_header)
     return app
 
 
 @web.middleware
-async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _rejection_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except ConnectionError:  # the client went away while the answer began
         return web.Response()
-    except Refusal as refusal:
+    except RequestRejected as refusal:
         return web.Response(status=refusal.status, body=refusal.body(), content_type="application/json")
     except web.HTTPException as error:  # no such path, no such method
         if error.status not in (404, 405):
@@ -118,11 +117,11 @@ async def _refusing(request: web.Request, handler: Handler) -> web.StreamRespons
         )
 
 
-async def _signed(_request: web.Request, response: web.StreamResponse) -> None:
+async def _add_server_header(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "stresstest-sim"
 
 
-def _tell_of_failure(task: asyncio.Task[None]) -> None:
+def _log_engine_failure(task: asyncio.Task[None]) -> None:
     """A bug in the engine must not look like a server that thinks for a long time."""
     if not task.cancelled() and (error := task.exception()) is not None:
         task.get_loop().call_exception_handler({"message": "the simulated engine failed", "exception": error})

@@ -1,7 +1,7 @@
 """Text of the simulated model, healthy and degenerate, token by token with its distributions."""
 
-from stresstest.simulation.engine.writing.outline import Brief
-from stresstest.simulation.engine.writing.shapes import Written, alternatives
-from stresstest.simulation.engine.writing.voice import Voice
+from stresstest.simulation.engine.writing.answer_generator import AnswerGenerator
+from stresstest.simulation.engine.writing.layout import AnswerBrief
+from stresstest.simulation.engine.writing.token_emitter import EmittedToken, alternatives
 
-__all__ = ["Brief", "Voice", "Written", "alternatives"]
+__all__ = ["AnswerBrief", "AnswerGenerator", "EmittedToken", "alternatives"]

@@ -10,9 +10,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from stresstest.simulation.engine.writing.grammar import Grammar, Part, load
+from stresstest.simulation.engine.grammar import Grammar, GrammarPart, load_grammar
 
-RANGES = {"narrative": (80, 134), "technical": (86, 146), "study": (84, 136), "question": (70, 106)}
+SENTENCE_LENGTHS = {"narrative": (80, 134), "technical": (86, 146), "study": (84, 136), "question": (70, 106)}
 """Characters of a sentence, by register."""
 _CANDIDATES = 9
 _NEAR = 4
@@ -24,38 +24,16 @@ _GOLDEN = 0.6180339887498949
 whose early sentences show its whole range has no odd sentence later."""
 _TERM = "term_"
 """Slots that name the document's own terms: a technical text repeats them, as it should."""
-STICKY = 0.6
-VARIED_ABOVE = 1.15
+TERM_REPEAT_SHARE = 0.6
+MAX_STICKY_PENALTY = 1.15
 """Repetition penalty above which a text can no longer repeat its terms."""
 
 
-_CONTRACTED = {
-    "it": "di il=del;di lo=dello;di la=della;di i=dei;di gli=degli;di le=delle;a il=al;a lo=allo;a la=alla;"
-    "a i=ai;a gli=agli;a le=alle;da il=dal;da lo=dallo;da la=dalla;da i=dai;da gli=dagli;da le=dalle;"
-    "in il=nel;in lo=nello;in la=nella;in i=nei;in gli=negli;"
-    "in le=nelle",
-    "fr": "que un=qu'un;que une=qu'une;de le=du;de les=des;à le=au;à les=aux",
-    "es": "de el=del;a el=al",
-    "pt": "de o=do;de a=da;de os=dos;de as=das;em o=no;em a=na",
-}
-_FUSED = {
-    language: {f" {pair.split('=')[0]} ": f" {pair.split('=')[1]} " for pair in pairs.split(";")}
-    for language, pairs in _CONTRACTED.items()
-}
-_ELIDED = re.compile(r" (di|a|da|in) l'")
-_ELISIONS = {"di": " dell'", "a": " all'", "da": " dall'", "in": " nell'"}
-
-
-def _fusing(language: str) -> re.Pattern[str] | None:
-    pairs = _FUSED.get(language)
-    return re.compile("|".join(map(re.escape, pairs))) if pairs else None
-
-
-class Composer:
-    """Writes one language. rng: the voice's own. penalty: repetition penalty in force."""
+class SentenceComposer:
+    """Writes one language. rng: that of the answer. penalty: the repetition penalty in force."""
 
     def __init__(self, language: str, rng: random.Random, penalty: float = 1.0) -> None:
-        self.grammar: Grammar = load(language)
+        self.grammar: Grammar = load_grammar(language)
         self._random = rng.random
         self._shuffle = rng.shuffle
         self._decks: dict[str, list[int]] = {}
@@ -63,15 +41,17 @@ class Composer:
         self._places: dict[str, float] = {}
         self._early: dict[str, list[int]] = {}
         self._habits: dict[str, tuple[int, int]] = {}
-        self._sticky = 0.0 if penalty > VARIED_ABOVE else STICKY
-        self._fusing = _fusing(self.grammar.language)
-        self._fused = _FUSED.get(self.grammar.language, {})
-        self._terms: dict[str, tuple[Part, ...]] = {}
+        self._sticky = 0.0 if penalty > MAX_STICKY_PENALTY else TERM_REPEAT_SHARE
+        self._fused = {f" {apart} ": f" {fused} " for apart, fused in self.grammar.contractions.items()}
+        self._fusing = re.compile("|".join(map(re.escape, self._fused))) if self._fused else None
+        self._elided = {f" {word} l'": f" {elided}" for word, elided in self.grammar.elisions.items()}
+        self._eliding = re.compile("|".join(map(re.escape, self._elided))) if self._elided else None
+        self._terms: dict[str, tuple[GrammarPart, ...]] = {}
 
     def sentence(self, register: str) -> str:
         """A new sentence of the register ("narrative", "technical", "study", "question")."""
         name = self.grammar.register(register)
-        low, high = self._range(name)
+        low, high = self._length_range(name)
         place = self._places[name] = (self._places.get(name, self._start) + _GOLDEN) % 1.0
         wanted = low + place * (high - low)
         best, distance = "", 1e9
@@ -87,11 +67,11 @@ class Composer:
             early.append(len(best))
         return best
 
-    def _range(self, register: str) -> tuple[int, int]:
+    def _length_range(self, register: str) -> tuple[int, int]:
         """Shortest and longest sentence to write: the author's habit, once there is one."""
         early = self._early.setdefault(register, [])
         if len(early) < _EARLY:
-            return RANGES[register]
+            return SENTENCE_LENGTHS[register]
         if register not in self._habits:
             lengths = sorted(early)
             self._habits[register] = lengths[1], lengths[-2]
@@ -100,23 +80,23 @@ class Composer:
     def _draft(self, register: str) -> str:
         frames = self.grammar.registers[register]
         out: list[str] = []
-        self._expand(frames[self._deal("=" + register, len(frames))], out)
+        self._expand(frames[self._next_choice("=" + register, len(frames))], out)
         text = "".join(out)
         if self._fusing is not None:
             text = self._fusing.sub(lambda match: self._fused[match[0]], " " + text)
-            if self.grammar.language == "it":
-                text = _ELIDED.sub(lambda match: _ELISIONS[match[1]], text)
+            if self._eliding is not None:
+                text = self._eliding.sub(lambda match: self._elided[match[0]], text)
             text = text[1:]
         return text[:1].upper() + text[1:]
 
-    def _deal(self, key: str, size: int) -> int:
+    def _next_choice(self, key: str, size: int) -> int:
         deck = self._decks.get(key)
         if not deck:
             deck = self._decks[key] = list(range(size))
             self._shuffle(deck)
         return deck.pop()
 
-    def _expand(self, parts: Sequence[Part], out: list[str]) -> None:
+    def _expand(self, parts: Sequence[GrammarPart], out: list[str]) -> None:
         for slot, text in parts:
             if text:
                 out.append(text)
@@ -125,7 +105,7 @@ class Composer:
             if slot.startswith(_TERM) and self._random() < self._sticky:
                 known = self._terms.get(slot)
                 if known is None:
-                    known = self._terms[slot] = entries[self._deal(slot, len(entries))]
+                    known = self._terms[slot] = entries[self._next_choice(slot, len(entries))]
                 self._expand(known, out)
             else:
-                self._expand(entries[self._deal(slot, len(entries))], out)
+                self._expand(entries[self._next_choice(slot, len(entries))], out)

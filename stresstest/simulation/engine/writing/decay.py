@@ -7,46 +7,52 @@ from collections.abc import Iterator
 
 from stresstest.model import SymptomKind
 from stresstest.simulation.engine import vocabulary
-from stresstest.simulation.engine.writing.composer import Composer
-from stresstest.simulation.engine.writing.failures import Failure, Stroke
-from stresstest.simulation.engine.writing.grammar import common_words
-from stresstest.simulation.engine.writing.ink import CONTENT, FRAME, OPEN, SURE, Pieces, pieces
-from stresstest.simulation.engine.writing.loops import Loop
-from stresstest.simulation.engine.writing.outline import BREAK
-from stresstest.simulation.engine.writing.page import Page
+from stresstest.simulation.engine.grammar import common_words, load_grammar
+from stresstest.simulation.engine.writing.composer import SentenceComposer
+from stresstest.simulation.engine.writing.failures import TextChunk, TextFailure
+from stresstest.simulation.engine.writing.layout import UNIT_BREAK, AnswerLayout
+from stresstest.simulation.engine.writing.loops import LoopFailure
+from stresstest.simulation.engine.writing.token_emitter import (
+    CONTENT,
+    FRAME,
+    OPEN,
+    SURE,
+    ClassifiedPieces,
+    classify_pieces,
+)
 
-_DRIFTS_TO = {"en": ("es", "fr", "de", "it")}
-_OTHERS = ("en", "en", "en", "en", "en", "en", "es", "fr")
 
-
-def _elided(found: tuple[int, int]) -> bool:
+def _is_elided_article(found: tuple[int, int]) -> bool:
     """Whether the piece is an article that its word must follow closely: "l'"."""
-    return vocabulary.piece(found[0]).endswith((b"'", "’".encode()))
+    return vocabulary.token_bytes(found[0]).endswith((b"'", "’".encode()))
 
 
-class LanguageDrift(Failure):
+class LanguageDriftFailure(TextFailure):
     """Single foreign words, then whole sentences in the other language; the structure stays."""
 
     kind = SymptomKind.LANGUAGE_DRIFT
     foreshadow = 120
 
-    def __init__(self, page: Page, rng: random.Random, *, ends: bool) -> None:
+    def __init__(self, page: AnswerLayout, rng: random.Random, *, ends: bool) -> None:
         super().__init__(page, rng, ends=ends)
-        choices = [each for each in _DRIFTS_TO.get(page.language, _OTHERS) if each != page.language]
-        self._to = rng.choice(choices)
+        self._to = rng.choice(load_grammar(page.language).drifts_to)
         self._words = [word for word in common_words(self._to)[30:600] if len(word) > 3]
 
-    def foreshadowed(self, found: Pieces, room: int) -> Stroke:
+    def foreshadow_segment(self, found: ClassifiedPieces, room: int) -> TextChunk:
         """A content word gives way to a foreign one now and then; the token count stays, so that the
         sentence still ends where it was to end."""
         del room
         shown = list(found)
         for _ in range(self.rng.choice((0, 1, 1, 2))):
-            self._slip(shown)
-        return Stroke(shown)
+            self._insert_foreign_word(shown)
+        return TextChunk(shown)
 
-    def _slip(self, shown: Pieces) -> None:
-        starts = [i for i in range(4, len(shown) - 3) if shown[i][1] == CONTENT and not _elided(shown[i - 1])]
+    def _insert_foreign_word(self, shown: ClassifiedPieces) -> None:
+        starts = [
+            i
+            for i in range(4, len(shown) - 3)
+            if shown[i][1] == CONTENT and not _is_elided_article(shown[i - 1])
+        ]
         if not starts:
             return
         at = self.rng.choice(starts)
@@ -59,18 +65,18 @@ class LanguageDrift(Failure):
                 shown[at:end] = [(each, CONTENT if i == 0 else SURE) for i, each in enumerate(ids)]
                 return
 
-    def strokes(self) -> Iterator[Stroke]:
+    def text_chunks(self) -> Iterator[TextChunk]:
         """Foreign sentences in the same layout; a short way back where it ends."""
-        self.page.writer = Composer(self._to, self.rng)
+        self.layout.writer = SentenceComposer(self._to, self.rng)
         sentences = self.rng.randint(6, 14) if self.ends else 1 << 60
         while sentences:
-            found = self.page.segment()
+            found = self.layout.next_segment()
             if found is None:
-                yield Stroke([], last=True)
+                yield TextChunk([], last=True)
                 return
             sentences -= 1
-            yield Stroke(found, 0.95)
-        self.page.writer = self.page.composer
+            yield TextChunk(found, 0.95)
+        self.layout.writer = self.layout.composer
 
 
 _CHINESE = (
@@ -80,33 +86,33 @@ _CYRILLIC = "абвгдежзиклмнопрстуфхцчшщыэюя"
 _SALAD = "#@%&*+=~^{}[]<>|\\/_$§°…–"
 
 
-class Gibberish(Failure):
+class GibberishFailure(TextFailure):
     """No language any more: mixed scripts, invented words, or a salad of characters."""
 
     kind = SymptomKind.GIBBERISH
-    anywhere = True
+    any_position = True
 
-    def __init__(self, page: Page, rng: random.Random, *, ends: bool) -> None:
+    def __init__(self, page: AnswerLayout, rng: random.Random, *, ends: bool) -> None:
         super().__init__(page, rng, ends=ends)
         self._style = rng.choices(("mixed", "invented", "salad"), (50, 35, 15))[0]
         self._words = [word.lower() for word in common_words(page.language) if len(word) > 4]
 
-    def strokes(self) -> Iterator[Stroke]:
+    def text_chunks(self) -> Iterator[TextChunk]:
         """Some ten words at a time, at a high entropy."""
         left = self.rng.randint(80, 200) if self.ends else 1 << 60
         while left > 0:
-            text = "".join(self.word() for _ in range(self.rng.randint(6, 14)))
+            text = "".join(self.next_word() for _ in range(self.rng.randint(6, 14)))
             if self._style != "salad":
                 text += self.rng.choice((".", ".", ",", "", " -", ":", "\n"))
             shown = [(each, OPEN) for each in vocabulary.encode(text)]
             left -= len(shown)
-            yield Stroke(shown, self.rng.uniform(1.5, 2.1), last=left <= 0 and self.rng.random() < 0.5)
+            yield TextChunk(shown, self.rng.uniform(1.5, 2.1), last=left <= 0 and self.rng.random() < 0.5)
 
-    def word(self) -> str:
+    def next_word(self) -> str:
         """The next word with the blank before it."""
         draw, rng = self.rng.random(), self.rng
         if self._style == "invented":
-            return " " + (self.invented() if draw < 0.85 else rng.choice(self._words))
+            return " " + (self.invented_word() if draw < 0.85 else rng.choice(self._words))
         if self._style == "salad":
             letters = "".join(rng.choice("bcdfghjklmnpqrstvwxz" + _SALAD) for _ in range(rng.randint(1, 5)))
             return (" " if draw < 0.5 else "") + letters
@@ -115,10 +121,10 @@ class Gibberish(Failure):
         if draw < 0.5:
             return " " + "".join(rng.choice(_CYRILLIC) for _ in range(rng.randint(2, 7)))
         if draw < 0.8:
-            return " " + self.invented()
+            return " " + self.invented_word()
         return " " + rng.choice(self._words)[: rng.randint(2, 9)]
 
-    def invented(self) -> str:
+    def invented_word(self) -> str:
         """A word that never was, from the pieces of some that are."""
         rng = self.rng
         head, tail = rng.choice(self._words), rng.choice(self._words)
@@ -126,36 +132,36 @@ class Gibberish(Failure):
         return head[: rng.randint(2, 4)] + middle + tail[-rng.randint(3, 5) :]
 
 
-class StructureBreak(Failure):
+class StructureBreakFailure(TextFailure):
     """Unit numbers stick, repeat or skip, and sentences lose parts."""
 
     kind = SymptomKind.STRUCTURE_BREAK
 
-    def __init__(self, page: Page, rng: random.Random, *, ends: bool) -> None:
+    def __init__(self, page: AnswerLayout, rng: random.Random, *, ends: bool) -> None:
         super().__init__(page, rng, ends=ends)
         self._number = 0
 
-    def prepare(self) -> int:
+    def begin(self) -> int:
         """From a sentence or a heading on."""
-        self._number = self.page.outline.unit
+        self._number = self.layout.outline.unit
         return 0
 
-    def strokes(self) -> Iterator[Stroke]:
+    def text_chunks(self) -> Iterator[TextChunk]:
         """Shrunken sentences; a heading every few of them, with the wrong number."""
-        page, rng = self.page, self.rng
+        page, rng = self.layout, self.rng
         left = rng.randint(15, 30) if self.ends else 1 << 60
         in_unit = page.outline.sentences
         while left > 0:
             left -= 1
-            shown: Pieces = []
+            shown: ClassifiedPieces = []
             if page.outline.numbered and in_unit >= rng.choice((1, 2, 2, 3)):
                 self._number = self._next_number()
-                shown = [(BREAK, FRAME), *page.outline.heading(self._number)]
+                shown = [(UNIT_BREAK, FRAME), *page.outline.heading(self._number)]
                 in_unit = 0
             in_unit += 1
             text = " " + self._shrunk(page.writer.sentence(page.outline.register))
-            shown += pieces(text, page.writer.grammar.language, OPEN)
-            yield Stroke(shown, 1.3, loose=6.0)
+            shown += classify_pieces(text, page.writer.grammar.language, OPEN)
+            yield TextChunk(shown, 1.3, entropy_jitter=6.0)
         page.outline.unit = max(self._number, page.outline.unit)
         page.outline.end_unit()
 
@@ -173,58 +179,62 @@ class StructureBreak(Failure):
         return kept.strip(" ,") + "."
 
 
-class EntropyShift(Failure):
+class EntropyShiftFailure(TextFailure):
     """The level of entropy changes while the text still reads well; then the text goes too."""
 
     kind = SymptomKind.ENTROPY_SHIFT
 
-    def __init__(self, page: Page, rng: random.Random, *, ends: bool) -> None:
+    def __init__(self, page: AnswerLayout, rng: random.Random, *, ends: bool) -> None:
         super().__init__(page, rng, ends=ends)
         self._up = rng.random() < 0.75
         self._fluent = rng.randint(140, 260)
 
-    def strokes(self) -> Iterator[Stroke]:
+    def text_chunks(self) -> Iterator[TextChunk]:
         """Fluent at the new level, then incoherent (up) or a loop (down)."""
         made = 0
         while made < self._fluent:
-            found = self.page.segment()
+            found = self.layout.next_segment()
             if found is None:
-                yield Stroke([], last=True)
+                yield TextChunk([], last=True)
                 return
             made += len(found)
-            yield Stroke(found, 1.3 if self._up else 0.2, loose=5.0 if self._up else 1.0)
+            yield TextChunk(found, 1.3 if self._up else 0.2, entropy_jitter=5.0 if self._up else 1.0)
         if self.ends:
             return
         yield from self._incoherent() if self._up else self._looping()
 
-    def _looping(self) -> Iterator[Stroke]:
-        loop = Loop(self.page, self.rng, ends=False)
-        if not loop.possible():
+    def _looping(self) -> Iterator[TextChunk]:
+        loop = LoopFailure(self.layout, self.rng, ends=False)
+        if not loop.can_begin():
             return
-        loop.prepare()
-        yield from loop.strokes()
+        loop.begin()
+        yield from loop.text_chunks()
 
-    def _incoherent(self) -> Iterator[Stroke]:
+    def _incoherent(self) -> Iterator[TextChunk]:
         """Words of sentences in no order, more and more invented ones among them."""
-        words = Gibberish(self.page, self.rng, ends=False)
+        words = GibberishFailure(self.layout, self.rng, ends=False)
         broken = 0.05
         while True:
-            shuffled = self.page.writer.sentence(self.page.outline.register).rstrip(".?").split(" ")
+            shuffled = self.layout.writer.sentence(self.layout.outline.register).rstrip(".?").split(" ")
             self.rng.shuffle(shuffled)
-            shuffled = [words.invented() if self.rng.random() < broken else word for word in shuffled]
+            shuffled = [words.invented_word() if self.rng.random() < broken else word for word in shuffled]
             broken = min(broken * 1.2, 0.8)
-            yield Stroke(pieces(" " + " ".join(shuffled) + ".", self.page.language, OPEN), 1.5, loose=7.0)
+            yield TextChunk(
+                classify_pieces(" " + " ".join(shuffled) + ".", self.layout.language, OPEN),
+                1.5,
+                entropy_jitter=7.0,
+            )
 
 
-class Truncation(Failure):
+class TruncationFailure(TextFailure):
     """The answer ends by itself in the middle of the sentence that begins at the onset."""
 
     kind = SymptomKind.TRUNCATION
 
-    def strokes(self) -> Iterator[Stroke]:
+    def text_chunks(self) -> Iterator[TextChunk]:
         """One sentence without its end."""
-        before, register, blank = self.page.outline.prefix()
-        words = (blank + self.page.writer.sentence(register)).rstrip(".?").split(" ")
+        before, register, blank = self.layout.outline.prefix()
+        words = (blank + self.layout.writer.sentence(register)).rstrip(".?").split(" ")
         kept = words[: max(6, round(len(words) * self.rng.uniform(0.4, 0.7)))]
         text = " ".join(kept[:-1] if len(kept) == len(words) else kept).rstrip(",:;»«")
-        yield Stroke([*before, *pieces(text, self.page.language, OPEN)], last=True)
+        yield TextChunk([*before, *classify_pieces(text, self.layout.language, OPEN)], last=True)

@@ -1,0 +1,123 @@
+"""A stream of text, judged while it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stresstest.api.verdict import Verdict, public_verdict
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.identification.identify import require_language
+from stresstest.detectors.suite import DetectorSuite
+from stresstest.detectors.text.tokens import split_pieces
+from stresstest.model import Token
+from stresstest.records import FieldMapping, Record, parse_line
+from stresstest.scanning.detect_chunk import (
+    ParsedChunk,
+    ScanJob,
+    build_verdict,
+    detect_chunk,
+    infer_languages,
+    wanted_language,
+)
+
+_CHECK_EVERY = 8
+"""Words between two checks for an alarm."""
+
+
+class StreamDetector:
+    """The detectors over one answer that arrives in chunks of text, of any size.
+
+    ``feed`` each chunk; it returns True from the alarm on, when a degeneration is certain and the request can
+    be closed. ``finish`` once. Not for several answers, nor for several threads.
+    """
+
+    def __init__(
+        self, *, language: str | None = None, prompt: str | Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        """language, prompt: as `detect` takes them. Raises UsageError for an unknown language."""
+        self._job = _job(language)
+        self._asked = _record("", prompt, None)
+        self._suite = DetectorSuite(DetectorSpec(language=language, prompt_text=self._asked.prompt_text))
+        self._thought: list[str] = []
+        self._answer: list[str] = []
+        self._rest = ""
+        self._unchecked = 0
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether a degeneration is certain."""
+        return self._suite.alarm is not None
+
+    def feed(self, text: str, *, reasoning: bool = False) -> bool:
+        """Take the next chunk; returns whether a degeneration is certain.
+
+        reasoning: of thoughts before the answer, which are watched for loops only; what comes after the
+        answer has begun is not looked at.
+        """
+        if reasoning and self._answer:
+            return self.alarmed
+        if self._thought and not reasoning and not self._answer:
+            self._pass_on([self._rest], reasoning=True)
+            self._rest = ""
+        (self._thought if reasoning else self._answer).append(text)
+        pieces = split_pieces(self._rest + text)
+        self._rest = pieces.pop() if pieces else ""  # it may go on in the next chunk
+        self._pass_on(pieces, reasoning=reasoning)
+        if self._unchecked >= _CHECK_EVERY:
+            self._unchecked = 0
+            return self.alarmed
+        return False
+
+    def finish(self, finish_reason: str | None = None) -> Verdict:
+        """The verdict on what was fed: after an alarm the detectors' own, else that of `detect` on the text.
+
+        finish_reason: the server's word, None where the stream was left or did not say.
+        """
+        record = replace(
+            self._asked,
+            text="".join(self._answer),
+            reasoning="".join(self._thought),
+            finish_reason=finish_reason,
+        )
+        if not self.alarmed:
+            return _judge(record, self._job)
+        self._pass_on([self._rest] if self._rest else [], reasoning=not self._answer)
+        self._rest = ""
+        found = self._suite.finish(finish_reason)
+        return public_verdict(
+            build_verdict(record, found, wanted_language(record, self._job, None), self._job)
+        )
+
+    def _pass_on(self, pieces: Sequence[str], *, reasoning: bool) -> None:
+        for piece in pieces:
+            self._suite.update(Token(piece, reasoning=reasoning))
+        self._unchecked += len(pieces)
+
+
+def judge_text(
+    text: str,
+    *,
+    language: str | None,
+    prompt: str | Sequence[Mapping[str, Any]] | None,
+    finish_reason: str | None,
+) -> Verdict:
+    """What `scan` says of a file that holds this answer alone. Raises UsageError for an unknown language."""
+    return _judge(_record(text, prompt, finish_reason), _job(language))
+
+
+def _judge(record: Record, job: ScanJob) -> Verdict:
+    languages = {} if job.language else infer_languages([record], job, ())
+    return public_verdict(detect_chunk(ParsedChunk((record,), (), 0, "text", 0), job, languages).judged[0])
+
+
+def _record(text: str, prompt: str | Sequence[Mapping[str, Any]] | None, finish_reason: str | None) -> Record:
+    """As the reader of plain records makes it, so that a prompt counts as it does there."""
+    row = {"id": "text", "response": text, "prompt": prompt, "finish_reason": finish_reason}
+    return parse_line(row, "text", 1, FieldMapping())[0]
+
+
+def _job(language: str | None) -> ScanJob:
+    require_language(language)
+    return ScanJob(language=language, show=True)

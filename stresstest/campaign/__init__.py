@@ -1,0 +1,1 @@
+"""Measuring one subject: set up, run, resume, conclude."""

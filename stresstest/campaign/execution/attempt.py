@@ -1,0 +1,122 @@
+"""One generation on the wire: a stream into a detector suite, aborted once its onset is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
+from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationEvent
+from stresstest.campaign.execution.token_scale import TokenScale
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import DetectorSuite
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.counting import CHUNKS, SERVER
+from stresstest.endpoint.outcome import StreamOutcome
+from stresstest.model import Generation, GenerationRequest, Job, Token
+
+_REPORT_EVERY = 16
+"""Tokens between two events."""
+_CHECK_EVERY = 8
+"""Tokens between two checks for an alarm."""
+
+
+@dataclass(frozen=True)
+class GenerationTask:
+    """One generation to request: the job, what is sent, what the detectors know of the prompt.
+
+    history: the part of an answer that the prompt ends in, when it is continued. The suite reads it first;
+    the generation holds, and its positions count, what came after it.
+    """
+
+    job: Job
+    request: GenerationRequest
+    prompt_id: str
+    prompt_text: str
+    spec: DetectorSpec
+    history: tuple[Token, ...] = ()
+
+
+class GenerationAttempt:
+    """One attempt at a task. Call `run` once, then `generation` for the result."""
+
+    def __init__(
+        self, task: GenerationTask, *, keep_after: int | None, on_event: Callable[[GenerationEvent], None]
+    ) -> None:
+        self.task = task
+        self._suite = DetectorSuite(task.spec)
+        for token in task.history:
+            self._suite.update(token)
+        self._tokens: list[Token] = []
+        self._keep_after = keep_after
+        self._on_event = on_event
+        self._alarm: int | None = None
+        self._checked_until = 0
+        self._reported_tokens = 0
+
+    async def run(self, endpoint: Endpoint) -> StreamOutcome:
+        """Stream to the end, the abort or the failure."""
+        if endpoint.counts_only_at_end:
+            # The tokens of an aborted stream would never be counted, so its onset would have no position.
+            self._keep_after = None
+        return await endpoint.generate(self.task.request, self._sink)
+
+    def generation(self, outcome: StreamOutcome, *, attempts: int, loop_lag: float | None) -> Generation:
+        """Everything that arrived, with the suite's verdict over all of it, positions in tokens."""
+        reason = None if outcome.aborted else outcome.finish_reason
+        failure = outcome.failure
+        verdict = continuation_verdict(
+            self._suite.finish(None if failure is not None else reason), len(self.task.history)
+        )
+        tokens = tuple(self._tokens)
+        counted = outcome.token_source not in (SERVER, CHUNKS)
+        if counted and tokens and outcome.output_tokens > 0:
+            scale = TokenScale(tokens, outcome.output_tokens)
+            verdict, tokens = scale.verdict(verdict), scale.tokens()
+        if failure is not None and failure.at_token != verdict.tokens:
+            failure = replace(failure, at_token=verdict.tokens)
+        return Generation(
+            job=self.task.job,
+            prompt_id=self.task.prompt_id,
+            prompt_text=self.task.prompt_text,
+            tokens=tokens,
+            verdict=verdict,
+            finish_reason=reason,
+            failure=failure,
+            aborted=outcome.aborted,
+            prompt_tokens=outcome.prompt_tokens,
+            output_tokens=outcome.output_tokens,
+            token_source=outcome.token_source,
+            started=outcome.started,
+            first_token=outcome.first_token,
+            ended=outcome.ended,
+            loop_lag=loop_lag,
+            attempts=attempts,
+        )
+
+    def _sink(self, arrived: list[Token]) -> bool:
+        update = self._suite.update
+        for token in arrived:
+            update(token)
+        self._tokens += arrived
+        seen = len(self._tokens)
+        if self._alarm is None and seen - self._checked_until >= _CHECK_EVERY:
+            self._checked_until = seen
+            self._check_alarm(seen)
+        if seen - self._reported_tokens >= _REPORT_EVERY:
+            self._reported_tokens = seen
+            self._on_event(GenerationAdvanced(self.task.job.key, seen))
+        return (
+            self._keep_after is not None
+            and self._alarm is not None
+            and seen - self._alarm >= self._keep_after
+        )
+
+    def _check_alarm(self, seen: int) -> None:
+        if self._suite.alarm is None:
+            return
+        before = len(self.task.history)
+        known = alarm_position(self._suite.verdict(), before) if before else self._suite.alarm
+        if known is not None:
+            self._alarm = known - before
+            self._on_event(AlarmRaised(self.task.job.key, seen))

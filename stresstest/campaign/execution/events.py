@@ -1,0 +1,54 @@
+"""What happens while generations are driven, as it happens; for progress displays and logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stresstest.model import Generation, ServiceFailure
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStarted:
+    """The first attempt of a task is sent. at: clock seconds."""
+
+    key: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationAdvanced:
+    """tokens: output tokens of this generation so far; reported every 16 tokens."""
+
+    key: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRaised:
+    """A degeneration became certain. at_token: output tokens seen by then."""
+
+    key: str
+    at_token: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRetried:
+    """An attempt failed before its first token and is repeated after `wait` seconds.
+
+    attempt: the one that failed, from 1.
+    """
+
+    key: str
+    attempt: int
+    failure: ServiceFailure
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFinished:
+    """The generation as it is kept."""
+
+    generation: Generation
+
+
+GenerationEvent = GenerationStarted | GenerationAdvanced | AlarmRaised | AttemptRetried | GenerationFinished

@@ -1,0 +1,71 @@
+"""From positions counted in chunks to positions counted in tokens, never later than the true ones.
+
+A server that counts nothing while it streams gives a total at best. Its chunks may be finer than tokens
+(a T made of them would exceed every cap) or coarser, and sharing the total out evenly would put an onset
+too late wherever a loop's tokens are shorter than the prose before it. What can be relied on is a bound
+from below: words are at least a token each, and what follows is at most a token a byte. The suite reads
+the chunks as they came, since cutting the text anew would hide repetition from it; only its positions are
+translated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from stresstest.detectors.verdict import PositionMap
+from stresstest.endpoint.assembly import split_evenly
+from stresstest.model import Token, Verdict
+
+_WORD_END = re.compile(r"(?<=\S)\s")
+# Tokens that a total may hold without any text at its end: end of turn, end of message.
+_ENDING = 2
+
+
+class TokenScale:
+    """Positions in `chunks` as positions in tokens, of which there are `total`."""
+
+    def __init__(self, chunks: Sequence[Token], total: int) -> None:
+        text = "".join(chunk.text for chunk in chunks)
+        left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
+        ends = [found.start() for found in _WORD_END.finditer(text)]
+        self._chunks = chunks
+        self._total = total
+        self._seen = [0]
+        for k, chunk in enumerate(chunks, 1):
+            at += len(chunk.text)
+            left -= len(chunk.text.encode("utf-8", "surrogatepass"))
+            while words < len(ends) and ends[words] < at:
+                words += 1
+            evenly = k * total // len(chunks)
+            self._seen.append(max(self._seen[-1], min(evenly, max(words, total - left - _ENDING))))
+        self._seen[-1] = total
+
+    def tokens_in(self, chunks: int) -> int:
+        """Whole tokens that so many chunks hold at least."""
+        return self._seen[min(chunks, len(self._chunks))]
+
+    def first_token(self, chunk: int) -> int:
+        """The earliest token that a chunk may begin in."""
+        return min(self.tokens_in(chunk - 1) + 1, self._total)
+
+    def tokens(self) -> tuple[Token, ...]:
+        """`total` tokens, their texts joined the streamed text, each where the positions say that it is."""
+        made: list[Token] = []
+        open_, kind, arrived = "", False, 0.0
+        for k, chunk in enumerate(self._chunks, 1):
+            if open_ and chunk.reasoning != kind and len(made) < self._total:
+                made.append(Token(open_, arrived=arrived, reasoning=kind))  # never half thought, half answer
+                open_ = ""
+            open_, kind, arrived = open_ + chunk.text, chunk.reasoning, chunk.arrived
+            room = self._seen[k] - len(made)
+            if room > 0:
+                made += [Token(part, arrived=arrived, reasoning=kind) for part in split_evenly(open_, room)]
+                open_ = ""
+        if open_:
+            made.append(Token(open_, arrived=arrived, reasoning=kind))
+        return tuple(made)
+
+    def verdict(self, verdict: Verdict) -> Verdict:
+        """The same judgement, its positions in tokens."""
+        return PositionMap(self._total, first=self.first_token, last=self.tokens_in).verdict(verdict)

@@ -1,0 +1,78 @@
+"""Whether a limit has room for one unit of the task: below that it is no advice, and the model is unfit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import median
+
+from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.errors import UsageError
+from stresstest.model import GenerationRecord, Run, RunStatus, Threshold
+from stresstest.statistics import safe_max_tokens
+from stresstest.statistics.certify import clopper_pearson, unusable_reason
+
+_FEWEST_UNITS = 2
+"""Complete units from which on an answer shows their length: a lone number may head a whole story."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLength:
+    """Tokens of one unit: the median of the run's own answers, or the task's estimate."""
+
+    tokens: int
+    own: bool
+
+    @property
+    def source(self) -> str:
+        return "the median of its own answers" if self.own else "the task's estimate"
+
+
+def judge_fitness(
+    threshold: Threshold,
+    generations: Sequence[GenerationRecord],
+    certifying: Sequence[GenerationRecord],
+    run: Run,
+) -> Threshold:
+    """The threshold with the length of one unit; unfit, and without a cap, where the limit is shorter.
+
+    Unfit, too, where nothing is certified because surely more than α fail from their first token on.
+    """
+    unit = _unit_length(generations, run)
+    if unit is None:
+        return threshold
+    threshold = replace(threshold, unit_tokens=unit.tokens)
+    safe = safe_max_tokens(threshold, run.settings.margin)
+    if safe is None:
+        return replace(threshold, unfit=_fails_at_once(threshold, certifying, run))
+    if safe >= unit.tokens:
+        return threshold
+    why = f"the limit would be {safe:,} tokens, and one unit takes about {unit.tokens:,} ({unit.source})"
+    return replace(threshold, unfit=True, withheld=why)
+
+
+def _unit_length(generations: Iterable[GenerationRecord], run: Run) -> UnitLength | None:
+    """None where the prompts ask for no units, or are no longer those of the run."""
+    healthy = [g.verdict for g in generations if g.failure is None and not g.verdict.degenerate]
+    own = [v.tokens / v.units for v in healthy if v.units is not None and v.units >= _FEWEST_UNITS]
+    if own:
+        return UnitLength(ceil(median(own)), own=True)
+    try:
+        prompts = load_prompt_source(run.settings)
+    except UsageError:
+        return None
+    if not prompts.asks_units or prompts.digest() != run.prompts_digest:
+        return None
+    return UnitLength(ceil(prompts.tokens_per_unit), own=False)
+
+
+def _fails_at_once(threshold: Threshold, certifying: Sequence[GenerationRecord], run: Run) -> bool:
+    """Whether more than α fail by the smallest T that was examined, as surely as a threshold is certified.
+
+    Onsets by that T are onsets at the first token: it lies before every later one.
+    """
+    if run.status is not RunStatus.DONE or not threshold.n or unusable_reason(certifying) is not None:
+        return False
+    lower, _ = clopper_pearson(threshold.onsets, threshold.n, 2.0 * threshold.confidence - 1.0)
+    return lower > threshold.alpha

@@ -1,0 +1,103 @@
+"""The prompts of a campaign: a task in one language, or the user's own file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from stresstest.model import Message, RunSettings
+from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, load_task
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSource:
+    """Where a campaign's prompts come from: a task in one language, or the user's own file.
+
+    common_fields: what all requests of the file bring alike, as JSON; it is part of the decoding.
+    """
+
+    settings: RunSettings
+    task: Task | None
+    custom_prompts: tuple[Prompt, ...] = ()
+    notes: tuple[str, ...] = ()
+    common_fields: str | None = None
+
+    @property
+    def distinct(self) -> int:
+        """How many distinct prompts there are; the user's own were made distinct when they were read."""
+        if self.task is None:
+            return len(self.custom_prompts)
+        return self.task.distinct(self.settings.subject.language)
+
+    @property
+    def tokens_per_unit(self) -> float:
+        if self.task is None:
+            return 60.0
+        return self.task.language(self.settings.subject.language).tokens_per_unit
+
+    @property
+    def asks_units(self) -> bool:
+        """Whether the prompts ask for a number of units, and so for a length."""
+        return self.task is not None and self.task.language(self.settings.subject.language).asks_units
+
+    @property
+    def unit_pattern(self) -> str | None:
+        return self.task.language(self.settings.subject.language).unit_pattern if self.task else None
+
+    @property
+    def unit(self) -> str:
+        """How the answers' units are recognised."""
+        return self.task.language(self.settings.subject.language).unit if self.task else UNITS[0]
+
+    @property
+    def judged_language(self) -> str | None:
+        """The language that the answers are judged against; None for code, which has none."""
+        return None if self.unit == "function" else self.settings.subject.language or None
+
+    def prompt_at(self, index: int, units: int | None) -> Prompt:
+        """Prompt number `index`, asking for `units` units; starts over when the prompts run out."""
+        system = self.settings.decoding.system_prompt
+        if self.task is not None:
+            return self.task.prompt(self.settings.subject.language, index, units or 1, system_prompt=system)
+        prompt = self.custom_prompts[index % len(self.custom_prompts)]
+        if system is None or prompt.text is not None:
+            return prompt
+        return replace(prompt, messages=(Message("system", system), *prompt.messages))
+
+    def digest(self) -> str:
+        """Identifies the prompts and what judges their answers (topics, pattern, tokens per unit), so that a
+        resume cannot mix two versions of a file."""
+        if self.task is None:
+            content = [p.fingerprint for p in self.custom_prompts]
+            content += [self.common_fields] if self.common_fields else []
+        else:
+            content = [repr(self.task.language(self.settings.subject.language))]
+        return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
+
+
+def prompt_text(prompt: Prompt) -> str:
+    """The whole prompt as one text."""
+    return prompt.text if prompt.text is not None else "\n".join(m.content for m in prompt.messages)
+
+
+def load_prompt_source(settings: RunSettings) -> PromptSource:
+    """The task or the user's prompts. Raises UsageError for an unknown task, language or bad file."""
+    if settings.prompts_file:
+        read = load_prompts(settings.prompts_file)
+        own = tuple({p.fingerprint: p for p in reversed(read.prompts)}.values())[::-1]
+        return PromptSource(settings, None, own, _notes(read, len(own)), read.common)
+    task = load_task(settings.task_source)
+    task.language(settings.subject.language)
+    return PromptSource(settings, task)
+
+
+def _notes(read: PromptsFile, distinct: int) -> tuple[str, ...]:
+    dropped = len(read.prompts) - distinct
+    notes = (
+        [f"{dropped} of {len(read.prompts)} prompts repeat an earlier one and are skipped"] if dropped else []
+    )
+    if read.not_sent:
+        notes.append(f"set by the measurement, not taken from the prompts file: {', '.join(read.not_sent)}")
+    if read.differing:
+        notes.append(f"sent as each prompt sets it: {', '.join(read.differing)}")
+    return tuple(notes)

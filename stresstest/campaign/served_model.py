@@ -1,0 +1,98 @@
+"""Is what a server serves now still what was measured?
+
+Checked before a stored run is continued, and before a stored limit is relied on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stresstest import __version__
+from stresstest.endpoint.capabilities import profile_endpoint
+from stresstest.endpoint.client import Endpoint
+from stresstest.errors import UsageError
+from stresstest.model import EndpointProfile, Run
+from stresstest.model.comparison import ChangedSetting
+from stresstest.store import StoredThreshold
+from stresstest.store.repository import Store
+
+
+async def server_warnings(
+    rows: Sequence[StoredThreshold], store: Store, base_url: str, *, api_key: str | None = None
+) -> list[str]:
+    """One sentence a difference between the rows' measurements and the server at `base_url`; none: the same.
+
+    The server is profiled for the rows' model, or for its own where they have several: a few requests of
+    two tokens. Raises EndpointError when it cannot be reached, or serves no such model.
+    """
+    models = list(dict.fromkeys(row.subject.model for row in rows))
+    model = models[0] if len(models) == 1 else None
+    async with Endpoint(base_url, api_key=api_key, model=model) as endpoint:
+        now = await profile_endpoint(endpoint, model)
+    found: list[str] = []
+    for row in rows:
+        if row.subject.model != now.model:
+            found.append(f"{row.subject}: not checked, {now.base_url} serves {now.model}")
+            continue
+        found += [_sentence(row, changed) for changed in profile_changes(store.run(row.run_id).profile, now)]
+    return list(dict.fromkeys(found))
+
+
+def profile_changes(before: EndpointProfile, after: EndpointProfile) -> list[ChangedSetting]:
+    """What differs of what both profiles know: a limit holds for what was measured."""
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("simulated", before.simulated or None, after.simulated or None),
+        ("vLLM version", before.version, after.version),
+        ("root", before.root, after.root),
+        ("maximum length", before.max_model_len, after.max_model_len),
+        ("server's sampling defaults", dict(before.defaults) or None, dict(after.defaults) or None),
+    )
+    return [
+        ChangedSetting(name, None if old is None else str(old), None if new is None else str(new))
+        for name, old, new in pairs
+        if old != new and (name == "simulated" or None not in (old, new))
+    ]
+
+
+def refuse_changed_prompts(run: Run, digest: str, *, consequence: str, hint: str) -> None:
+    """UsageError when the prompts are no longer those of the run. digest: of the prompts as they are now."""
+    if digest != run.prompts_digest:
+        raise UsageError(
+            f"The prompts of run {run.id} have changed since it began; {consequence}.", hint=hint
+        )
+
+
+def refuse_changed_server(run: Run, profile: EndpointProfile) -> None:
+    """UsageError when the server, the model or this program is not what the run was measured with."""
+    changed = describe_server_changes(run, profile)
+    if changed is not None:
+        raise UsageError(
+            f"Different from when run {run.id} began: {changed}.",
+            hint="Start a new run; mixing the two would certify neither.",
+        )
+
+
+def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
+    """The first difference between a run and what is served now, in words; None without one."""
+    before, now = run.profile, profile
+    for name, old, new in (
+        ("model", before.model, now.model),
+        ("root", before.root, now.root),
+        ("vLLM version", before.version, now.version),
+        ("maximum length", before.max_model_len, now.max_model_len),
+        ("stresstest version", run.tool_version, __version__),
+    ):
+        if old != new:
+            return f"{name} was {old}, is {new}"
+    return None
+
+
+def _sentence(row: StoredThreshold, changed: ChangedSetting) -> str:
+    if changed.name == "simulated":
+        which = "the simulator" if changed.before else "a real server"
+        now = "a real server" if changed.before else "the simulator"
+        return f"{row.subject}: the limit was measured on {which}, but {now} answers now (run {row.run_id})"
+    return (
+        f"{row.subject}: {changed.name} is {changed.after}, but the limit was measured with "
+        f"{changed.before} (run {row.run_id}); measure again"
+    )

@@ -1,0 +1,1 @@
+"""Settings (command line, environment, TOML file, defaults) and project files."""

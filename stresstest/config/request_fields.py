@@ -1,0 +1,108 @@
+"""Fields of a request's body that the user brings: ``--extra-body``, and the bodies of a prompts file.
+
+What is sent is stored, shown in reports and compared by `check`. A credential in a body is therefore refused
+before anything is sent, and its value is quoted nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stresstest.config.secrets import remember
+from stresstest.errors import UsageError
+from stresstest.model import PARAMETERS
+
+OWN_FIELDS: Mapping[str, str] = {
+    "model": "--model",
+    "messages": "--prompts",
+    "prompt": "--prompts",
+    "max_tokens": "--horizon",
+    "max_completion_tokens": "--horizon",
+    "seed": "--seed",
+    **dict.fromkeys(
+        (
+            *("stream", "stream_options", "n", "best_of", "echo", "ignore_eos", "return_token_ids"),
+            *("logprobs", "top_logprobs", "prompt_logprobs", "return_tokens_as_token_ids"),
+        ),
+        "",
+    ),
+}
+"""Fields that a measurement sets itself, and the option that decides on each; empty where none does."""
+_MAX_CHARACTERS = 200_000
+_CREDENTIAL_NAME = re.compile(
+    r"(?i)^(x[-_])?(api[-_]?key|authorization|auth|token|access[-_]?token|bearer|secret|client[-_]?secret"
+    r"|passw(or)?d|credentials?|private[-_]?key)$"
+)
+_CREDENTIAL_VALUE = re.compile(
+    r"(?i)^bearer\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\."
+)
+
+
+def canonical(fields: Mapping[str, Any]) -> str:
+    """The fields as JSON that is the same for equal content, whatever the order of their keys."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def parse_extra_body(value: object) -> str:
+    """``--extra-body``, as JSON text or as a table of a settings file → canonical JSON.
+
+    Raises UsageError for what is no JSON object, for fields that are ours or that have an option of their
+    own, and for credentials.
+    """
+    fields = value
+    if isinstance(value, str):
+        try:
+            fields = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"--extra-body is not valid JSON: {error}.", hint=_EXAMPLE) from None
+    if not isinstance(fields, dict):
+        raise UsageError("--extra-body must be a JSON object.", hint=_EXAMPLE)
+    for name in fields:
+        option = OWN_FIELDS.get(name) or (_option(name) if name in PARAMETERS else "")
+        if option:
+            raise UsageError(f"--extra-body cannot set {name!r}: {option} does.")
+        if name in OWN_FIELDS:
+            raise UsageError(f"--extra-body cannot set {name!r}: a measurement sets it itself.")
+    refuse_credentials(fields, "--extra-body")
+    try:
+        text = canonical(fields)
+        text.encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--extra-body cannot be sent as JSON: {error}.") from None
+    if len(text) > _MAX_CHARACTERS:
+        raise UsageError(
+            f"--extra-body has {len(text):,} characters; at most {_MAX_CHARACTERS:,} are allowed."
+        )
+    return text
+
+
+_EXAMPLE = """For example: --extra-body '{"response_format": {"type": "json_object"}}'"""
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
+    """Raise UsageError for a text that is a credential by its key or its shape, without quoting it."""
+    for path, secret in _credentials(fields, ""):
+        remember(secret)
+        raise UsageError(
+            f"{where} holds what looks like a credential ({path}). What is sent with each request is stored "
+            "and shown in reports.",
+            hint="Give the server's key with --api-key or OPENAI_API_KEY, which are never stored.",
+        )
+
+
+def _credentials(node: Any, path: str) -> Iterator[tuple[str, str]]:
+    items = node.items() if isinstance(node, Mapping) else enumerate(node)
+    for key, value in items:
+        name = f"{path}.{key}" if path else str(key)
+        if isinstance(value, str):
+            if (_CREDENTIAL_NAME.match(str(key)) and value.strip()) or _CREDENTIAL_VALUE.match(value):
+                yield name, value
+        elif isinstance(value, Mapping | list):
+            yield from _credentials(value, name)

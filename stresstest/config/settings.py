@@ -1,0 +1,271 @@
+"""Settings: the value in force of every option.
+
+Precedence: command line > environment (``STRESSTEST_*``) > TOML file > default. The TOML file is
+``--config FILE`` (or ``STRESSTEST_CONFIG``), else ``stresstest.toml`` in the current folder, else
+``config.toml`` in the user's configuration folder. An unknown key in a file is an error with a
+suggestion. An unknown ``STRESSTEST_*`` variable only causes a warning, because orchestrators inject
+variables of their own: a Kubernetes service called "stresstest" sets ``STRESSTEST_PORT``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from stresstest.config.suggestions import closest_names, did_you_mean
+from stresstest.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
+
+ENV_PREFIX = "STRESSTEST_"
+PROJECT_FILE = "stresstest.toml"
+DEFAULT_BASE_URL = "http://localhost:8000/v1"
+SECTIONS = ("check", "guard")
+"""Top-level keys of a project file that are tables, not options; see :mod:`stresstest.config.project` and
+:mod:`stresstest.config.guard`."""
+CHOICES = {"rigor": ("quick", "standard", "strict"), "display": ("rich", "plain", "none")}
+_NOT_OPTIONS = {"CONFIG"}
+
+
+def parse_share(value: str | float) -> float:
+    """``"10%"``, ``"0.1"`` or ``0.1`` → ``0.1``. Raises UsageError outside [0, 1)."""
+    try:
+        text = str(value).strip()
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise UsageError(f"{value!r} is not a share: write 0.1 or 10%.") from None
+    if not 0.0 <= share < 1.0:
+        raise UsageError(f"A share must be at least 0 and below 1 (100%), not {value!r}.")
+    return share
+
+
+def parse_duration(value: str | float) -> float:
+    """``"90s"``, ``"30m"``, ``"2h"``, ``"1h30m"`` or a number of seconds → seconds, above 0."""
+    import re
+
+    text = str(value).strip().lower().replace(" ", "")
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    seconds = 0.0
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        seconds = float(text)
+    elif re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
+        seconds = sum(float(n) * units[u] for n, _, u in re.findall(r"(\d+(\.\d+)?)([smhd])", text))
+    if seconds <= 0:
+        raise UsageError(f"{value!r} is not a duration: write for example 90s, 30m or 1h30m.")
+    return seconds
+
+
+def parse_count(value: str | int) -> int:
+    """``"200000"``, ``"200_000"``, ``"200k"`` or ``"2M"`` → a positive whole number."""
+    text = str(value).strip().lower().replace("_", "").replace(",", "")
+    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:], 1)
+    digits = text[:-1] if factor > 1 else text
+    try:
+        count = int(float(digits) * factor) if factor > 1 else int(digits)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{value!r} is not a count: write for example 200000, 200k or 2M.") from None
+    if count <= 0:
+        raise UsageError(f"A count must be above 0, not {value!r}.")
+    return count
+
+
+@cache
+def _settings_class() -> type[BaseSettings]:
+    """The pydantic model, built on first use because importing pydantic would slow down `--help`."""
+    from pydantic import AfterValidator, BeforeValidator, Field
+    from pydantic_settings import BaseSettings, SettingsConfigDict
+
+    from stresstest.config.request_fields import parse_extra_body
+
+    class Settings(BaseSettings):
+        model_config = SettingsConfigDict(
+            env_prefix=ENV_PREFIX, extra="forbid", env_ignore_empty=True, allow_inf_nan=False
+        )
+
+        model: str | None = None
+        lang: str | None = None
+        task: str = "narrative"
+        base_url: str = DEFAULT_BASE_URL
+        rigor: Annotated[str, AfterValidator(partial(_one_of, "rigor"))] = "standard"
+        temperature: float | None = Field(default=None, ge=0)
+        top_p: float | None = Field(default=None, gt=0, le=1)
+        top_k: int | None = Field(default=None, ge=-1)
+        min_p: float | None = Field(default=None, ge=0, le=1)
+        repetition_penalty: float | None = Field(default=None, gt=0)
+        presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+        frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+        system_prompt: str | None = None
+        extra_body: Annotated[str, BeforeValidator(parse_extra_body)] | None = None
+        concurrency: int = Field(default=8, ge=1, le=4096)
+        horizon: int | None = Field(default=None, ge=64, le=10_000_000)
+        margin: Annotated[float, BeforeValidator(parse_share)] = 0.10
+        prompts: str | None = None
+        budget_tokens: Annotated[int, BeforeValidator(parse_count)] | None = None
+        budget_time: Annotated[float, BeforeValidator(parse_duration)] | None = None
+        tighten: bool = False
+        no_abort: bool = False
+        seed: int = Field(default=1, ge=0)
+        no_seed: bool = False
+        stall_timeout: Annotated[float, BeforeValidator(parse_duration)] | None = None
+        gpus: str = "auto"
+        gpu_exporter: str | None = None
+        store: str | None = None
+        api_key: str | None = Field(default=None, repr=False)
+        display: Annotated[str, AfterValidator(partial(_one_of, "display"))] | None = None
+
+    return Settings
+
+
+def _one_of(name: str, value: str) -> str:
+    if value not in CHOICES[name]:
+        raise UsageError(f"--{name} {value!r} is not known: choose {', '.join(CHOICES[name])}.")
+    return value
+
+
+def option_names() -> tuple[str, ...]:
+    """Every option that the environment and the TOML file can set."""
+    return tuple(_settings_class().model_fields)
+
+
+def option_fields() -> dict[str, Any]:
+    """Every option with its type and pydantic field, in the form that `pydantic.create_model` expects."""
+    return {name: (field.annotation, field) for name, field in _settings_class().model_fields.items()}
+
+
+def section(name: str, config_file: Path | None = None) -> tuple[Path, Any] | None:
+    """(settings file in force, its table `name`); None without a file or without that table.
+
+    name: one of `SECTIONS`.
+    """
+    path = config_file or _find_file()
+    if path is None:
+        return None
+    data = _toml(path)
+    return (path, data[name]) if name in data else None
+
+
+def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dict[str, Any]:
+    """The value in force of every option.
+
+    given: values from the command line; None means "not given".
+    Raises UsageError for an unknown key or an invalid value; the message names its source.
+    """
+    from pydantic import ValidationError
+
+    known = option_names()
+    source, from_file = _read_file(config_file, known)
+    cls = _settings_class()
+    env_set = {name for name in known if os.environ.get(ENV_PREFIX + name.upper())}
+    merged = {k: v for k, v in from_file.items() if k not in env_set}
+    merged.update({k: v for k, v in given.items() if v is not None and k in known})
+    _protect_database_password(given, config_file)
+    _refuse_unsendable(merged)
+    try:
+        return dict(cls(**merged))
+    except ValidationError as error:
+        raise UsageError(_validation_sentence(error, given, env_set, source)) from None
+
+
+def _refuse_unsendable(values: Mapping[str, Any]) -> None:
+    """Raise UsageError for text that cannot be encoded or sent: lone surrogates, NUL characters.
+
+    Undecodable bytes on the command line arrive as lone surrogates.
+    """
+    for name, value in values.items():
+        if isinstance(value, str) and ("\0" in value or any(0xD800 <= ord(c) <= 0xDFFF for c in value)):
+            raise UsageError(f"--{name.replace('_', '-')} holds bytes that are not valid UTF-8.")
+
+
+def unknown_variables() -> list[str]:
+    """Warnings about unknown ``STRESSTEST_*`` variables whose names resemble a known one."""
+    known = {ENV_PREFIX + n.upper() for n in option_names()} | {ENV_PREFIX + n for n in _NOT_OPTIONS}
+    warnings = []
+    for name in sorted(os.environ):
+        if name.startswith(ENV_PREFIX) and name not in known:
+            close = closest_names(name, known, cutoff=0.85)
+            if close:
+                warnings.append(f"The environment variable {name} is not known. Did you mean {close[0]}?")
+    return warnings
+
+
+def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
+    path = config_file or _find_file()
+    if path is None:
+        return None, {}
+    data = _toml(path)
+    for key in data:
+        if key not in known and key not in SECTIONS:
+            hint = did_you_mean(key, (*known, *SECTIONS)) or f"Known keys: {', '.join(known)}."
+            raise UsageError(f"The settings file {path} has an unknown key {key!r}. {hint}")
+    return path, {key: value for key, value in data.items() if key not in SECTIONS}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
+
+
+def address_comes_from_project_file(given: Mapping[str, Any], config_file: Path | None = None) -> bool:
+    """Whether `base_url` is set by a project file that was only found in the current folder."""
+    return _found("base_url", given, config_file) is not None
+
+
+def _found(key: str, given: Mapping[str, Any], config_file: Path | None) -> Any:
+    """An option's value where nothing but a project file found in the current folder sets it, else None.
+
+    Such a file may have come with somebody else's repository. One that the user names with --config or
+    STRESSTEST_CONFIG is the user's own.
+    """
+    named = config_file or os.environ.get(ENV_PREFIX + "CONFIG")
+    elsewhere = given.get(key) is not None or os.environ.get(ENV_PREFIX + key.upper())
+    if named or elsewhere or not Path(PROJECT_FILE).is_file():
+        return None
+    return _toml(Path(PROJECT_FILE)).get(key)
+
+
+def _protect_database_password(given: Mapping[str, Any], config_file: Path | None) -> None:
+    """Raise UsageError where libpq would send PGPASSWORD to a server that nobody but a found file names."""
+    if os.environ.get("PGPASSWORD") and str(_found("store", given, config_file) or "").startswith("postgres"):
+        raise UsageError(
+            f"The database password in the environment is not sent to the store that ./{PROJECT_FILE} names.",
+            hint=f"If you trust the file, name it: --config {PROJECT_FILE}",
+        )
+
+
+def _find_file() -> Path | None:
+    named = os.environ.get(ENV_PREFIX + "CONFIG")
+    if named:
+        return Path(named)
+    project = Path(PROJECT_FILE)
+    if project.is_file():
+        return project
+    from platformdirs import user_config_path
+
+    try:
+        user = user_config_path("stresstest", appauthor=False) / "config.toml"
+    except RuntimeError:
+        return None  # no home folder can be determined
+    return user if user.is_file() else None
+
+
+def _validation_sentence(error: Any, given: Mapping[str, Any], env_set: set[str], source: Path | None) -> str:
+    first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else "?"
+    if given.get(key) is not None:
+        origin = f"--{key.replace('_', '-')}"
+    elif key in env_set:
+        origin = ENV_PREFIX + key.upper()
+    else:
+        origin = f"{key!r} in {source}"
+    # Never echo an API key.
+    value = "" if key == "api_key" else f" {first['input']!r}"
+    return f"{origin}{value} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}."

@@ -1,0 +1,214 @@
+"""Floods in recorded text: the detector over a whole answer at once, and the screen.
+
+Both look only at windows of few different words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stresstest.detectors.entry import ScreenBatch, Suspicion
+from stresstest.detectors.flooding.online import (
+    BREAK,
+    END_SHARE,
+    FIGURE,
+    FLOOD_SHARE,
+    MAX_FLOOD_WORDS,
+    MIN_FLOOD_COUNT,
+    MOST_DISTINCT,
+    OPEN_WORDS,
+    WINDOW,
+    WORD,
+    FloodingDetector,
+    FloodRun,
+    classify_token,
+)
+from stresstest.detectors.flooding.typographic import FLOODED
+from stresstest.detectors.text.features import TextFeatures
+from stresstest.detectors.text.windows import (
+    Flags,
+    Indices,
+    count_between,
+    dense_window_ends,
+    distance_to_previous,
+    text_index,
+    text_starts,
+)
+
+_BLOCK, _BLANK_SHARE = 256, 0.75
+"""Of a flood of white space, four fifths of which are white, some aligned block of so many characters is."""
+_FIGURE_SHARE = 0.8
+"""The same for figures, nine tenths of which are one, in a window of words."""
+MAX_REPEAT_DISTANCE = 15
+"""Distance in words within which most words of a flood recur."""
+
+
+def candidate_window_ends(lags: Indices, fences: Indices) -> Indices:
+    """The last places of windows, each in one text, that may be flooded. lags: see `distance_to_previous`.
+
+    A new word occurs in the window for the first time; a dominant word recurs nearby, since it can be
+    `MAX_REPEAT_DISTANCE` away from itself only so often.
+    """
+    seldom = MAX_FLOOD_WORDS * (1 + (WINDOW - 1) // (MAX_REPEAT_DISTANCE + 1))
+    near = dense_window_ends(lags <= MAX_REPEAT_DISTANCE, WINDOW, MIN_FLOOD_COUNT - seldom, fences)
+    return np.intersect1d(
+        near, dense_window_ends(lags < WINDOW, WINDOW, WINDOW - MOST_DISTINCT, fences), True
+    )
+
+
+def _dominant_count(words: list[int]) -> int:
+    return sum(sorted(Counter(words).values())[-MAX_FLOOD_WORDS:])
+
+
+class _WordStream:
+    """The words of an answer, as the detector's window holds them. codes: equal for equal words."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        kinds = {text: classify_token(text) for text in dict.fromkeys(texts)}
+        rows = dict(zip(kinds, range(len(kinds)), strict=True))
+        order = np.fromiter(map(rows.__getitem__, texts), np.int64, len(texts))
+        words = dict.fromkeys(word for kind, word in kinds.values() if kind == WORD)
+        self.numbers = {word: n for n, word in enumerate(words, 1)}
+        self._names = ["", *words]
+        every = np.array([self.numbers[word] if kind == WORD else 0 for kind, word in kinds.values()])
+        every = every.astype(np.uint64).take(order)
+        self._at = np.flatnonzero(every)
+        self.codes = every[self._at]
+        counted = (
+            [kind == FIGURE for kind, _ in kinds.values()],
+            [kind in (WORD, FIGURE) or bool(word) for kind, word in kinds.values()],
+            [kind == BREAK for kind, _ in kinds.values()],
+        )
+        self._totals = [np.cumsum(np.array(each, np.int64).take(order))[self._at] for each in counted]
+
+    def window(self, first: int, end: int) -> list[tuple[str, int, int, int, int]]:
+        """The words of [first, end): text, position, and the figures, tokens and breaks up to it."""
+        names = map(self._names.__getitem__, self.codes[first:end].tolist())
+        totals = (each[first:end].tolist() for each in self._totals)
+        return list(zip(names, (self._at[first:end] + 1).tolist(), *totals, strict=True))
+
+    def position(self, n: int) -> int:
+        return int(self._at[n]) + 1
+
+
+class BatchFloodingDetector(FloodingDetector):
+    _words: _WordStream
+
+    def update_all(self, texts: Sequence[str]) -> None:
+        """Check only windows that may be flooded, and follow a flood by counting its words."""
+        self._take_signs(texts)
+        self._words = _WordStream(texts)
+        codes = self._words.codes
+        if not len(codes):
+            return
+        n, fence = 0, np.array([len(codes) - 1])
+        for full in candidate_window_ends(distance_to_previous(codes, fence), fence).tolist():
+            if full >= n and self._current is None:
+                n = self._check_window_at(full)
+        if self._current is None:
+            if _dominant_count(codes[-OPEN_WORDS:].tolist()) >= FLOOD_SHARE * OPEN_WORDS:
+                self._state_at(len(codes) - 1)
+            else:
+                self._window.clear()  # its end is no tail of a flood
+
+    def _take_signs(self, texts: Sequence[str]) -> None:
+        """The floods without words, token by token where there may be any."""
+        if not (
+            may_be_blank_flood("".join(texts)) or sum(text.strip()[:1].isdigit() for text in texts) >= FLOODED
+        ):
+            return
+        for self._position, text in enumerate(texts, 1):
+            kind, word = classify_token(text)
+            if kind != WORD:
+                self._take_sign(kind, word, len(text))
+            elif self._signs.rising:
+                self._signs.add_other(len(word), word=True)
+        self._position = self._breaks = self._figures = self._tokens = 0
+
+    def _state_at(self, n: int) -> None:
+        """Set the detector's state to that after the word at n, without a flood."""
+        window = self._words.window(max(n - WINDOW + 1, 0), n + 1)
+        self._window.clear()
+        self._window.extend(window)
+        self._counts = Counter(word for word, *_ in window)
+        _, self._position, self._figures, self._tokens, self._breaks = window[-1]
+
+    def _check_window_at(self, n: int) -> int:
+        """Check the window that ends with the word at n. Returns the first word not read with it."""
+        lacking = MIN_FLOOD_COUNT - _dominant_count(self._words.codes[n - WINDOW + 1 : n + 1].tolist())
+        if lacking > 0:
+            return n + lacking  # a word more is one more at most
+        self._state_at(n)
+        self._check_window()
+        return n + 1 if self._current is None else self._follow_flood(self._current, n + 1)
+
+    def _follow_flood(self, flood: FloodRun, n: int) -> int:
+        """Follow a flood from the word at n on; the first word after it."""
+        numbers = [self._words.numbers[word] for word in flood.words]
+        own = np.isin(self._words.codes[n - WINDOW :], np.array(numbers, np.uint64))
+        sums = np.cumsum(own, dtype=np.int64)
+        over = np.flatnonzero(~own[WINDOW:] & (sums[WINDOW:] - sums[:-WINDOW] < WINDOW * END_SHARE))[:1]
+        end = n + int(over[0]) if len(over) else len(self._words.codes)
+        said = (np.flatnonzero(own[WINDOW : end - n + WINDOW]) + n).tolist()
+        if flood.requested_count and flood.count + len(said) >= flood.requested_count:
+            self._position = self._words.position(said[flood.requested_count - flood.count - 1])
+            flood.count += len(said)
+            self._report(flood)
+        else:
+            flood.count += len(said)
+        if said:
+            flood.last = self._words.position(said[-1])
+        if len(over):
+            flood.active = False
+            self._current = None
+        return end + 1
+
+
+def may_be_blank_flood(text: str) -> bool:
+    """Whether a block of the text is nearly all white space, as some block of a flood is."""
+    codes = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    return bool(_blank_blocks(codes).size)
+
+
+def _blank_blocks(codes: NDArray[np.uint16]) -> Indices:
+    """Where blocks begin that are nearly all white space."""
+    whole = codes[: len(codes) // _BLOCK * _BLOCK]
+    blank = (whole <= ord(" ")) | (whole == 0xA0) | (whole == 0x3000)
+    return np.flatnonzero(blank.reshape(-1, _BLOCK).sum(axis=1) >= _BLANK_SHARE * _BLOCK) * _BLOCK
+
+
+def _suspect_signs(seen: TextFeatures) -> Flags:
+    """Which texts may hold a flood of white space or of one figure."""
+    found = np.zeros(len(seen.texts), np.bool_)
+    ends = seen.text_starts[1:] - 1
+    for inside in (0, _BLOCK - 1):
+        found[text_index(_blank_blocks(seen.codes) + inside, ends)] = True
+    least = int(_FIGURE_SHARE * FLOODED)
+    found[
+        text_index(
+            dense_window_ends(seen.starts_with_digit, FLOODED, least, seen.word_fences), seen.word_fences
+        )
+    ] = True
+    return found
+
+
+def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
+    """The texts with a window, or a tail that may become one, of as few words as a flood.
+
+    The features count no emoji as words; the detector does.
+    """
+    seen = batch.features
+    plain = ~seen.starts_with_digit
+    fences = np.cumsum(plain, dtype=np.int64)[seen.word_fences] - 1
+    lags = distance_to_previous(seen.words[plain], fences)
+    found = np.zeros(len(fences), np.bool_)
+    found[text_index(candidate_window_ends(lags, fences), fences)] = True
+    few = int(OPEN_WORDS * (1 - FLOOD_SHARE)) + MAX_FLOOD_WORDS
+    close = np.flatnonzero(lags < WINDOW)
+    tail = count_between(close, np.maximum(fences - OPEN_WORDS, text_starts(fences)), fences)
+    found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
+    return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

@@ -1,0 +1,271 @@
+"""Flooding: one word or a handful fill a whole window of the output, white space or one figure far more.
+
+It catches what an exact loop misses: "no no yes no yes yes no …" has no period and no content. Natural prose
+never comes near the bound (four words making up nine tenths of sixty-four), so the work is in what must *not*
+count: rulers, tables, number lists, answer keys and formulas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, pairwise
+from math import ceil
+from typing import NamedTuple
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.flooding.typographic import TypographicFloods
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.detectors.text.tokens import is_symbol
+from stresstest.model import Symptom, SymptomKind, Token
+
+WINDOW = 64
+"""Words examined together, about three sentences: shorter windows meet chants and interjections."""
+
+MAX_FLOOD_WORDS = 4
+FLOOD_SHARE = 0.9
+"""At most this number of distinct words that make up at least this share of a window flood it."""
+
+MIN_WORD_SHARE = 0.08
+
+MAX_FIGURE_SHARE = 0.15
+"""Share of digits and cell borders among a window's tokens from which on it is a table or a numbered list."""
+
+MIN_TEXT_SHARE = 0.4
+"""Share of words among a window's tokens below which it is formulas or markup: \\frac, \\left, begin, end."""
+
+LIST_SHARE = 0.9
+"""Share of words on a line of their own, or between commas, from which on they are a list: of labels,
+answers, moves. It floods from `UNCOUNTED_LIMIT` words on, like a repetition requested without a count."""
+
+OPEN_WORDS = 24
+"""A flooded tail of so many words may yet become a flooded window."""
+
+END_SHARE = 0.5
+MIN_FLOOD_COUNT = ceil(WINDOW * FLOOD_SHARE)
+MOST_DISTINCT = WINDOW - MIN_FLOOD_COUNT + MAX_FLOOD_WORDS
+WORD, FIGURE, _OTHER, BREAK = 1, 2, 0, 3
+_BREAKS = frozenset("\n,;،、，")
+_SIGNS = frozenset("\\{}<>$_^=")
+
+
+@dataclass(slots=True)
+class FloodRun:
+    """requested_count: how many of its words were requested; beyond them it is a symptom, until then open."""
+
+    words: frozenset[str]
+    onset: int
+    alarm: int
+    last: int
+    count: int
+    requested_count: int = 0
+    active: bool = True
+
+
+class _WindowWord(NamedTuple):
+    """A word of the window: its text, its token, and the figures, tokens and breaks (lines, commas) before
+    it."""
+
+    text: str
+    position: int
+    figures: int
+    tokens: int
+    breaks: int
+
+
+class FloodingDetector:
+    """Online counts over the last 64 words; O(1) a token, O(window) only when a flood is likely."""
+
+    def __init__(self, spec: DetectorSpec) -> None:
+        self._position = 0
+        self._figures = 0
+        self._tokens = 0
+        self._breaks = 0
+        # The fields of `_WindowWord`: plain tuples are quicker.
+        self._window: deque[tuple[str, int, int, int, int]] = deque()
+        self._counts: dict[str, int] = {}
+        self._kinds: dict[str, tuple[int, str]] = {}
+        self._floods: list[FloodRun] = []
+        self._current: FloodRun | None = None
+        self._signs = TypographicFloods()
+        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+
+    def update(self, token: Token) -> None:
+        self._position += 1
+        text = token.text
+        known = self._kinds.get(text)
+        if known is None:
+            known = self._kinds[text] = classify_token(text)
+        kind, word = known
+        if kind != WORD:
+            self._take_sign(kind, word, len(text))
+            return
+        self._tokens += 1
+        if self._signs.rising:
+            self._signs.add_other(len(word), word=True)
+        counts, window = self._counts, self._window
+        window.append((word, self._position, self._figures, self._tokens, self._breaks))
+        counts[word] = counts.get(word, 0) + 1
+        if len(window) > WINDOW:
+            old = window.popleft()[0]
+            if counts[old] == 1:
+                del counts[old]
+            else:
+                counts[old] -= 1
+        if self._current is not None:
+            self._continue_flood(self._current, word)
+        elif len(counts) <= MOST_DISTINCT and len(window) == WINDOW:
+            self._check_window()
+
+    def _take_sign(self, kind: int, word: str, characters: int) -> None:
+        """Take a token that is no word: a figure, a break, white space, or a sign."""
+        self._breaks += kind == BREAK
+        self._figures += kind == FIGURE
+        if not word:
+            self._signs.add_blank(characters, self._position)
+            return
+        self._tokens += 1
+        if kind == FIGURE and word[0].isdigit():
+            self._signs.add_figure(word, self._position)
+        elif self._signs.rising:
+            self._signs.add_other(len(word), word=False)
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Every full window was checked."""
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of a requested flood, or of a tail that may yet become a flood."""
+        starts = (self._open_words, self._signs.open_from)
+        return min((start for start in starts if start is not None), default=None)
+
+    @property
+    def _open_words(self) -> int | None:
+        """The same, of words: a flooded tail of 24 is not yet a window."""
+        if self._current is not None:
+            return self._current.onset if self._current.requested_count else None
+        if len(self._window) < OPEN_WORDS:
+            return None
+        last = islice(reversed(self._window), OPEN_WORDS)
+        few = _dominant_words(Counter(text for text, *_ in last), OPEN_WORDS)
+        if not few:
+            return None
+        words = list(map(_WindowWord._make, self._window))
+        first = _flood_start(words, few)
+        if len(words) - first < OPEN_WORDS or self._is_typographic(words[first:]):
+            return None
+        return words[first].position
+
+    def symptoms(self) -> list[Symptom]:
+        signs = [
+            s for s in self._signs.symptoms() if self._requests.requested_words(s.detail["words"]) is None
+        ]
+        return sorted([*map(_symptom, self._floods), *signs], key=lambda s: s.onset)
+
+    def _check_window(self) -> None:
+        few = _dominant_words(self._counts, WINDOW)
+        if not few:
+            return
+        words = list(map(_WindowWord._make, self._window))
+        if self._is_typographic(words):
+            return
+        first = _flood_start(words, few)
+        flood = FloodRun(few, words[first].position, self._position, self._position, WINDOW - first)
+        self._current = flood
+        asked = self._requests.requested_words(few)
+        if asked is not None:
+            flood.requested_count = asked or UNCOUNTED_LIMIT
+        elif len(few) > 1 and self._is_list(words[first:]):
+            flood.requested_count = UNCOUNTED_LIMIT
+        self._report(flood)
+
+    def _report(self, flood: FloodRun) -> None:
+        """Report a flood once it exceeds what was requested."""
+        if flood.count >= flood.requested_count:
+            flood.requested_count, flood.alarm = 0, self._position
+            self._floods.append(flood)
+
+    def _is_typographic(self, words: list[_WindowWord]) -> bool:
+        """Whether the stretch up to the last word is figures, cell borders and signs rather than words."""
+        tokens = self._tokens - words[0].tokens + 1
+        figures = self._figures - words[0].figures
+        return figures >= MAX_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
+
+    @staticmethod
+    def _is_list(words: list[_WindowWord]) -> bool:
+        breaks = (after.breaks > word.breaks for word, after in pairwise(words))
+        return sum(breaks) >= LIST_SHARE * (len(words) - 1)
+
+    def _continue_flood(self, flood: FloodRun, word: str) -> None:
+        """End the flood once its words no longer make up half of the window."""
+        if word in flood.words:
+            flood.last = self._position
+            flood.count += 1
+            if flood.requested_count:
+                self._report(flood)
+        elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * END_SHARE:
+            flood.active = False
+            self._current = None
+
+
+@lru_cache(1 << 15)
+def classify_token(text: str) -> tuple[int, str]:
+    """A token's class: a word (case-folded), a figure, a break or other. A lone letter of an alphabet is no
+    word: answer keys and sequences consist of them; one ideograph is, and so is an emoji."""
+    word = text.strip()
+    if len(word) <= 1 and not _BREAKS.isdisjoint(text):
+        return BREAK, word
+    if any(ch.isdigit() or ch == "|" for ch in word):
+        return FIGURE, word
+    if not _SIGNS.isdisjoint(word):
+        return _OTHER, word
+    letters = sum(ch.isalpha() for ch in word)
+    if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
+        return WORD, word.casefold()
+    symbols = "" if word.isascii() or letters else _symbols(word)
+    return (WORD, symbols) if symbols else (_OTHER, word)
+
+
+def _symbols(text: str) -> str:
+    """Its emoji and similar symbols, without their modifiers; a run of one symbol is reduced to it."""
+    found = list(filter(is_symbol, text))
+    return found[0] if len(set(found)) == 1 else "".join(found)
+
+
+def _dominant_words(counts: Mapping[str, int], total: int) -> frozenset[str]:
+    """The fewest words, at most four, that make up the flood share; empty if none do."""
+    owned = 0
+    # An owner has a share of its own: a frequent word of the prose before must not complete the four.
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_FLOOD_WORDS]
+    ranked = [(word, count) for word, count in ranked if count >= MIN_WORD_SHARE * total]
+    for size, (_, count) in enumerate(ranked, 1):
+        owned += count
+        if owned >= FLOOD_SHARE * total:
+            return frozenset(word for word, _ in ranked[:size])
+    return frozenset()
+
+
+def _flood_start(words: list[_WindowWord], few: frozenset[str]) -> int:
+    """Index at which the flooded tail begins: read backwards, each flooding word gains what nine of them lose
+    with one other word, and the tail begins where the sum is greatest."""
+    best, total, first = 0, 0, len(words)
+    for i in range(len(words) - 1, -1, -1):
+        total += 1 if words[i].text in few else -9
+        if total > best:
+            best, first = total, i
+    return first
+
+
+def _symptom(flood: FloodRun) -> Symptom:
+    shown = ", ".join(f"“{word}”" for word in sorted(flood.words))
+    return Symptom(
+        kind=SymptomKind.FLOODING,
+        onset=flood.onset,
+        alarm=flood.alarm,
+        end=None if flood.active else flood.last,
+        score=1.0 - 0.5 * WINDOW / max(flood.count, WINDOW),
+        detail={"words": sorted(flood.words), "count": flood.count},
+        summary=f"{flood.count} words in a row consist of little more than {shown}",
+    )

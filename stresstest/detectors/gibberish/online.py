@@ -1,0 +1,412 @@
+"""Gibberish: the letters no longer make words, or the words no longer sentences, of any language.
+
+Five sums run over the words (Page's CUSUM: evidence adds up, never falls below zero, and an alarm is
+raised at a bound; the onset is the word at which the sum last left zero):
+- letters: trigrams that no word of the language has (letter salad, shuffled letters, cut codes);
+- grammar: word after word without one of the function words that prose is made of (word fragments,
+  invented words, words of many languages);
+- forms: words that the language does not have, though they are spelled like its own, among its function words
+  (invented and fused words; where its word forms are known);
+- scripts: words that jump between writing systems, or mix them inside (tokens drawn at random);
+- broken characters: U+FFFD and the marks of a wrong decoding.
+A sum that reaches its bound is a suspicion: the stretch is then read again as each language that it
+might be in, and only what is in none is gibberish. Code, URLs, formulas and long keys are left out;
+figures, signs and line breaks, of which lists and tables are made, weigh against.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.gibberish.word_evidence import (
+    UNIT_PATTERN,
+    WordEvidence,
+    expected_score,
+    function_word_share,
+    mean_log_probability,
+    script_slack,
+    trigrams,
+    word_parts,
+    word_scorer,
+)
+from stresstest.detectors.identification.identify import (
+    detect_foreign_text,
+    identified_languages,
+    langdetect_scores,
+    normalize_language,
+    screening_identifier,
+)
+from stresstest.detectors.languages.catalog import scripts_of
+from stresstest.detectors.languages.function_words import covered_languages, languages_of
+from stresstest.detectors.text.scripts import DENSE_SCRIPTS, is_latin, latin_part
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.model import Symptom, SymptomKind, Token
+
+PIECE_CHARS = 100
+"""Characters after which an unfinished sentence is judged without waiting for its end."""
+_MARGIN = 40
+"""More than the feed needs to decide that a sentence has ended."""
+CUSUM_LIMITS = {"letters": 8.0, "grammar": 8.0, "forms": 10.0, "scripts": 6.0, "broken": 4.0}
+GRAMMAR_LIMIT_WITH_FORMS = 10.0
+"""The bound of `grammar` where the language's word forms are known: invented words are told by these, and
+real ones may be short of function words for a sentence or two."""
+RECOVERY_EVIDENCE = 12.0
+"""Evidence of health after which a stretch of gibberish has ended."""
+RECHECK_WORDS = 60
+"""Words of a suspect stretch that are read again."""
+OPEN_SHARE = 0.5
+"""Of its bound: a sum so high is an open candidate."""
+ONSET_SHARE = 0.3
+"""Of its bound: a sum so high when another one raises the alarm tells where it began."""
+REPEAT_WINDOW = 60
+"""A word that was there so many units ago says nothing new: repetition is another symptom."""
+
+_JUMP, _RETURN, _AGAIN, _STAY, _PAUSE = 1.8, 0.6, -0.1, -0.2, -1.6
+"""Evidence of a word in another strange script than the last, in that one again, in it still, in a usual
+script, and of a sign: what is drawn at random has no commas between."""
+
+_FENCE = re.compile(r"\s*(?:>\s*)?(```|~~~)")
+_EXCLUDED = re.compile(
+    r"``.*?``|`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\w+(?:\{[^{}]*\})*|(?:https?|ftp)://\S+|www\.\S+"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[a-zA-Z][^<>]{0,200}>|(?:[\w.-]*/){2,}[\w.-]*|[A-Za-z0-9+/=_-]{24,}"
+    r"|\w+(?:[_.:=(){}\[\]<>&|]+\w+)+\S*",
+    re.DOTALL,
+)
+_MARKED = re.compile(r"[`$\\@<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
+_MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
+
+MAX_CANDIDATES = 3
+SLACK_SHARE = 0.7
+"""Of the slack of a single word (`word_evidence.script_slack`), what the mean of many may use."""
+MIN_FUNCTION_WORD_SHARE = 0.5
+"""Least share of a language's function words in prose, of their usual share."""
+MIN_INVENTED_GRAMMAR = 0.15
+"""Least share of function words around invented ones; without any it is a list, or `grammar` tells."""
+CONFIDENT_PROBABILITY = 0.9
+"""Probability at which a language without a list of function words is believed."""
+CERTAIN_PROBABILITY = 0.999
+"""Probability, by both identifiers, at which another language than the wanted one is believed with few of its
+function words and unusual letters: Turkish and Vietnamese are like that. It may be drift, not gibberish."""
+
+
+class _UnitPosition(NamedTuple):
+    """A unit of a piece that was read: where the piece begins, what it says, and the unit's number."""
+
+    start: int
+    text: str
+    unit: int
+
+    def span(self) -> tuple[int, int]:
+        """The characters [first, end) of the answer at which the unit stands."""
+        for number, match in enumerate(UNIT_PATTERN.finditer(self.text)):
+            if number == self.unit:
+                return self.start + match.start(), self.start + match.end()
+        return self.start, self.start
+
+
+_NOWHERE = _UnitPosition(0, "", 0)
+
+
+@dataclass(slots=True)
+class _EvidenceSum:
+    """One CUSUM. place: the unit at which it last left zero."""
+
+    bound: float
+    value: float = 0.0
+    place: _UnitPosition = _NOWHERE
+
+
+class GibberishDetector:
+    """Online detector of `gibberish`. The feed takes each token before the detector does."""
+
+    def __init__(self, spec: DetectorSpec, feed: TextSegmenter) -> None:
+        self._feed = feed
+        self._language = normalize_language(spec.language) if spec.language else None
+        self._own = frozenset({"LATIN", "", *scripts_of(self._language)})
+        self._lexicon = word_scorer(self._language)
+        self._sums = tuple(map(_EvidenceSum, CUSUM_LIMITS.values()))
+        self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
+        if self._lexicon.knows_forms:
+            self._grammar.bound = GRAMMAR_LIMIT_WITH_FORMS
+        self._read = 0
+        self._done = 0
+        self._line = 0
+        self._fenced = False
+        self._new: set[str] = set()
+        self._old: set[str] = set()
+        self._strange = ""
+        self._away = False
+        self._health = 0.0
+        self._gibberish_start = _NOWHERE
+        self._symptoms: list[Symptom] = []
+        self._in_gibberish = False
+        self._finished = False
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of a suspect stretch that is not settled, else of the text not yet judged."""
+        if self._finished:
+            return None
+        starts = [s.place.span()[0] for s in self._sums if s.value >= OPEN_SHARE * s.bound]
+        if starts and not self._in_gibberish:
+            return self._feed.token_at(min(starts))
+        if self._done > self._feed.pending_at and self._feed.pending.strip():
+            return self._feed.token_at(self._done)
+        return self._feed.pending_token
+
+    def update(self, token: Token) -> None:
+        del token
+        feed = self._feed
+        if self._read < len(feed.sentences):
+            self._take_sentences()
+        if feed.chars - self._done >= PIECE_CHARS + _MARGIN:
+            self._take_pending()
+
+    def finish(self, finish_reason: str | None) -> None:
+        if self._finished:
+            return
+        self._feed.close()
+        self._take_sentences()
+        self._finished = finish_reason is not None and finish_reason not in ("length", "abort", "error")
+
+    def symptoms(self) -> list[Symptom]:
+        return list(self._symptoms)
+
+    def _take_sentences(self) -> None:
+        sentences = self._feed.sentences
+        for span in sentences[self._read :] if self._read else sentences:
+            self._begin_line(span.line, span.start)
+            if self._done <= span.start and _FENCE.match(span.text):
+                self._fenced = not (self._fenced or span.text.rstrip("`~ ").find("```") > 0)
+            else:
+                rest = span.text[max(self._done - span.start, 0) :].lstrip()
+                self._process_text(rest, span.end - len(rest), final=True)
+            self._done = max(self._done, span.end)
+        self._read = len(sentences)
+
+    def _take_pending(self) -> None:
+        start = max(self._done, self._feed.pending_at)
+        text = self._feed.pending[start - self._feed.pending_at :]
+        bare = text.strip()
+        if len(bare) >= PIECE_CHARS + _MARGIN:
+            start += len(text) - len(text.lstrip())
+            self._begin_line(self._feed.pending_line, start)
+            self._process_text(bare, start, final=False)
+
+    def _begin_line(self, line: int, start: int) -> None:
+        if line != self._line:
+            self._line = line
+            self._score_piece("\n", start)
+
+    def _process_text(self, text: str, start: int, *, final: bool) -> None:
+        """Judge `text` in pieces that end where the text alone says; without `final`, whole pieces only."""
+        at = 0
+        while at < len(text):
+            end = _piece_end(text, at)
+            if not final and end + _MARGIN > len(text):
+                break
+            self._score_piece(text[at:end], start + at)
+            at = end
+            self._done = start + at
+
+    def _score_piece(self, text: str, start: int) -> None:
+        """Add up the evidence of one piece. The hot loop: a fraction of a microsecond a unit."""
+        if self._fenced:
+            return
+        if not text.isascii() and (broken := list(_MOJIBAKE.finditer(text))):
+            self._count_broken(start, text, broken)
+        if _MARKED.search(text):
+            text = _EXCLUDED.sub(lambda match: " " * len(match.group()), text)
+        known, weigh, own = self._lexicon.known, self._lexicon.score, self._own
+        letters, grammar, forms = self._letters, self._grammar, self._forms
+        for number, unit in enumerate(UNIT_PATTERN.findall(text)):
+            evidence = known.get(unit) or weigh(unit)
+            by_letters, by_grammar, script, mixed, by_forms = evidence
+            if by_letters > 0.0 or by_grammar > 0.0:
+                if unit in self._new or unit in self._old:
+                    if forms.value > 0.0 and by_forms < 0.0:
+                        forms.value += by_forms
+                    continue
+                self._new.add(unit)
+            if self._in_gibberish:
+                self._track_recovery(evidence, _UnitPosition(start, text, number))
+                continue
+            if by_letters > 0.0 or by_grammar > 0.0 or letters.value > 0.0 or grammar.value > 0.0:
+                self._add_evidence("letters", letters, by_letters, start, text, number)
+                self._add_evidence("grammar", grammar, by_grammar, start, text, number)
+            if by_forms > 0.0 or forms.value > 0.0:
+                self._add_evidence("forms", forms, by_forms, start, text, number)
+            if mixed or script not in own or self._scripts.value > 0.0:
+                self._add_evidence(
+                    "scripts", self._scripts, self._script_change_evidence(script, mixed), start, text, number
+                )
+        if len(self._new) >= REPEAT_WINDOW:
+            self._old, self._new = self._new, set()
+
+    def _add_evidence(
+        self, name: str, to: _EvidenceSum, evidence: float, start: int, text: str, unit: int
+    ) -> None:
+        """Add a unit's evidence to a sum; places are only made where they are needed."""
+        value = to.value
+        if value <= 0.0:
+            if evidence <= 0.0:
+                return
+            to.place = _UnitPosition(start, text, unit)
+        value += evidence
+        to.value = max(0.0, value)
+        if value >= to.bound:
+            self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
+
+    def _count_broken(self, start: int, text: str, broken: list[re.Match[str]]) -> None:
+        for match in broken:
+            if not self._in_gibberish:
+                self._add_evidence("broken", self._broken, 1.0, start + match.start(), "", 0)
+        self._add_evidence("broken", self._broken, -0.002 * len(text), start, "", 0)
+
+    def _script_change_evidence(self, script: str, mixed: bool) -> float:
+        """Evidence of one word's script: a third writing system, another than the last strange one."""
+        if mixed:
+            return _JUMP
+        if not script:
+            return _PAUSE
+        if script in self._own:
+            self._away = False
+            return _STAY
+        if script == "KANA":
+            script = "HAN"
+        away, self._away = self._away, True
+        if script == self._strange:
+            return _AGAIN if away else _RETURN
+        self._strange = script
+        return _JUMP
+
+    def _confirm_suspicion(self, name: str, found: _EvidenceSum, place: _UnitPosition) -> None:
+        """A bound was reached: gibberish, unless a second reading finds a language."""
+        if self._in_gibberish:
+            return
+        found.value = 0.0
+        at = found.place.span()[0]
+        words = [
+            unit for unit in UNIT_PATTERN.findall(self._feed.text[at : place.span()[1]]) if unit[0].isalpha()
+        ]
+        stretch = words[-RECHECK_WORDS:]
+        if name in ("letters", "grammar") and is_readable(stretch, self._language):
+            return
+        if name == "forms" and not self._is_invented(stretch):
+            return
+        starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * s.bound]
+        first = self._feed.token_at(min([at, *starts]))
+        for each in self._sums:
+            each.value = 0.0
+        self._in_gibberish, self._health, self._gibberish_start = True, 0.0, place
+        excerpt = " ".join(words[:12])
+        self._symptoms.append(
+            Symptom(
+                kind=SymptomKind.GIBBERISH,
+                onset=first,
+                alarm=max(self._feed.tokens, first),
+                score=1.0,
+                detail={"by": name, "excerpt": excerpt},
+                summary=f"{_WHY[name]}: “{excerpt}”",
+            )
+        )
+
+    def _is_invented(self, words: list[str]) -> bool:
+        """Whether words that the language does not have stand in its sentences: not in those of another
+        language, and not in a list of terms, which has no function words."""
+        language = self._language
+        strange = [word for word in words if self._lexicon.score(word).forms > 0.0]
+        if language is None or detect_foreign_text(" ".join(strange), language).foreign:
+            return False
+        if screening_identifier(language).rank(" ".join(words))[0][0] != language:
+            return False
+        grammar = sum(language in languages_of(part) for word in words for part in word_parts(word.lower()))
+        return grammar >= MIN_INVENTED_GRAMMAR * len(words)
+
+    def _track_recovery(self, evidence: WordEvidence, place: _UnitPosition) -> None:
+        letters, grammar, _, mixed, forms = evidence
+        worse = letters + grammar if letters > 0.0 and grammar > 0.0 else max(letters, grammar)
+        worse = max(worse, forms) if forms > 0.0 else worse
+        self._health = max(0.0, self._health - (_JUMP if mixed else worse))
+        if self._health == 0.0:
+            self._gibberish_start = place
+        if self._health >= RECOVERY_EVIDENCE:
+            end = self._feed.token_at(self._gibberish_start.span()[0])
+            self._symptoms[-1] = replace(self._symptoms[-1], end=end)
+            self._in_gibberish = False
+
+
+_WHY = {
+    "letters": "letters that make no words",
+    "grammar": "words that make no sentence in any language",
+    "forms": "words that no language has",
+    "scripts": "words that jump between scripts",
+    "broken": "broken characters",
+}
+
+
+def _piece_end(text: str, at: int) -> int:
+    """The first blank after `PIECE_CHARS` characters, or the end; without blanks, cut at twice that."""
+    blank = text.find(" ", at + PIECE_CHARS)
+    hard = at + 2 * PIECE_CHARS
+    return min(blank if blank >= 0 else len(text), hard, len(text))
+
+
+def is_readable(words: list[str], language: str | None) -> bool:
+    """Whether the words could be prose of the wanted language or of one that the identifiers see in them."""
+    if len(words) < 4:
+        return True
+    lower = [word.lower() for word in words]
+    if language and _fits_language(lower, language):
+        return True
+    text = " ".join(words)
+    ranked = screening_identifier(language or "en").rank(text)[:MAX_CANDIDATES]
+    if any(
+        code in covered_languages() and code in identified_languages() and _fits_language(lower, code)
+        for code, _ in ranked
+    ):
+        return True
+    first, probability = ranked[0]
+    if first == language or not _spelling_fits(lower, first, 1.0):
+        return False
+    vote = langdetect_scores(text).get(first, 0.0)
+    if min(probability, vote) >= CERTAIN_PROBABILITY:
+        return True
+    return first not in covered_languages() and vote >= CONFIDENT_PROBABILITY and _spelling_fits(lower, first)
+
+
+def is_spelled_like(text: str, language: str | None) -> bool:
+    """Whether the Latin words of a text are spelled like those of `language`; True where not known."""
+    if not language or not is_latin(language) or not trigrams(language):
+        return True
+    words = latin_part(text).lower().split()
+    if not words:
+        return True
+    return mean_word_score(words, language) >= expected_score(language) - script_slack("LATIN")
+
+
+def mean_word_score(words: list[str], language: str) -> float:
+    """Mean of `mean_log_probability` over lower-case words."""
+    return sum(mean_log_probability(word, language) for word in words) / len(words)
+
+
+def _fits_language(words: list[str], language: str) -> bool:
+    """Whether the letters fit `language` and, where its function words are known, so does the grammar."""
+    if not _spelling_fits(words, language):
+        return False
+    if language not in covered_languages():
+        return True
+    grammar = sum(any(language in languages_of(part) for part in word_parts(word)) for word in words)
+    return grammar >= MIN_FUNCTION_WORD_SHARE * function_word_share(language) * len(words)
+
+
+def _spelling_fits(words: list[str], language: str, share: float = SLACK_SHARE) -> bool:
+    """Whether the letters fit `language`; False where that cannot be told. share: of a word's slack."""
+    dense = scripts_of(language)[0] in DENSE_SCRIPTS
+    if not trigrams(language) or dense:
+        return False
+    script = scripts_of(language)[0]
+    return mean_word_score(words, language) >= expected_score(language) - share * script_slack(script)

@@ -1,0 +1,221 @@
+"""The screen for gibberish: the words' evidence is summed over whole texts, as the detector does."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stresstest.detectors.entry import ScreenBatch, Suspicion
+from stresstest.detectors.gibberish.online import CUSUM_LIMITS
+from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
+from stresstest.detectors.identification.identify import can_detect_drift, normalize_language
+from stresstest.detectors.languages.catalog import Catalog, catalog
+from stresstest.detectors.languages.function_words import covered_languages, languages_of
+from stresstest.detectors.text.features import TextFeatures
+from stresstest.detectors.text.scripts import is_latin
+from stresstest.detectors.text.tokens import UNSPACED_SCRIPTS
+from stresstest.detectors.text.windows import Flags, Indices, cusum, max_per_text
+
+EVIDENCE_SCALE = 1000
+"""The evidence is counted in thousandths, rounded up."""
+MAX_OWN_WORDS = 3
+"""Function words of the wanted language: with fewer, a text may be foreign as a whole."""
+BEYOND, SENTENCE_BEYOND = 6, 16
+"""Letters of other scripts: fewer are names and formulas; so many may be a sentence."""
+MIN_FOREIGN_SCRIPT_SHARE = 0.4
+"""Letters of other scripts a token, from which on the whole suite is run at once."""
+_BROKEN = ("\ufffd", "Ã", "â€")
+"""Marks of a text that was decoded wrongly."""
+SUSPICION_SHARE = 0.8
+"""Share of a detector's bound from which on the detector is run."""
+_FIGURE = -1 * EVIDENCE_SCALE
+_OF_KIND = (np.array([0.0, 0.0, 0.0, -0.6, -2.0, 0.0, -0.1, 0.0]) * EVIDENCE_SCALE).astype(np.int16)
+"""The evidence of signs, line breaks, full stops and joints, by kind."""
+
+_LEAST_BITS, _MOST_BITS = 15, 20
+_SLOTS_PER_WORD = 16
+"""Places for each word that is known: with fewer, words that share one are weighed again and again."""
+_WORD = re.compile(rf"[{UNSPACED_SCRIPTS}]|[^\W{UNSPACED_SCRIPTS}]+")
+_MAX_WORD_UNITS = 128
+"""UTF-16 units of a word that are looked at."""
+OWN, STRANGE, USED, LONE = 1, 2, 4, 8
+"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too; one
+letter, which formulas are full of."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordsOfBatch:
+    """Every word of a batch weighed against its language (see `word_table`), for the screens of gibberish and
+    of language drift. own: function words of the wanted language alone.
+
+    Of each text: whole: it has to be read as a whole; plain: much of it is in another script.
+    """
+
+    letters: NDArray[np.int16]
+    grammar: NDArray[np.int16]
+    forms: NDArray[np.int16]
+    flags: NDArray[np.uint8]
+    own: Flags
+    whole: Flags
+    plain: Flags
+
+
+def weigh_words(batch: ScreenBatch) -> WordsOfBatch | None:
+    """The weighed words; None where the wanted language has no function words in a Latin script."""
+    language, seen = normalize_language(batch.language or ""), batch.features
+    if not (is_latin(language) and language in covered_languages()):
+        return None
+    letters, grammar, forms, flags = word_evidence_table(language)(seen)
+    own = (flags & OWN) != 0
+    broken = [not text.isascii() and any(mark in text for mark in _BROKEN) for text in seen.texts]
+    whole = (
+        seen.may_have_astral
+        | (_count_per_text(own, seen.word_fences) < MAX_OWN_WORDS)
+        | (seen.non_latin_letters >= SENTENCE_BEYOND)
+    )
+    plain = seen.non_latin_letters >= MIN_FOREIGN_SCRIPT_SHARE * seen.counts
+    return WordsOfBatch(letters, grammar, forms, flags, own, whole | np.array(broken, np.bool_), plain)
+
+
+def suspect_gibberish(batch: ScreenBatch) -> list[Suspicion | None]:
+    """The texts in which one of the detector's sums may come near its bound."""
+    known = batch.language is not None and can_detect_drift(batch.language)
+    words = batch.once(weigh_words) if known else None
+    if words is None:
+        return [Suspicion(text) for text in batch.texts]
+    seen = batch.features
+    found = _near_bounds(seen, words) | (seen.non_latin_letters >= BEYOND) | words.whole | words.plain
+    return [
+        Suspicion(text, plain) if suspected else None
+        for text, suspected, plain in zip(seen.texts, found.tolist(), words.plain.tolist(), strict=True)
+    ]
+
+
+def _count_per_text(flags: Flags, fences: Indices) -> Indices:
+    return np.diff(np.searchsorted(np.flatnonzero(flags), fences), prepend=0)
+
+
+def _near_bounds(seen: TextFeatures, words: WordsOfBatch) -> Flags:
+    """Where one of the detector's sums may come near its bound. What the detector leaves out counts here."""
+    capital = np.flatnonzero(seen.capital)
+    letters, grammar = words.letters.copy(), words.grammar.copy()
+    for evidence in (letters, grammar):
+        evidence[capital] = evidence[capital] // 2
+    grammar[seen.starts_with_digit] = _FIGURE
+    every = _OF_KIND.take(seen.kinds)
+    every[seen.at] = grammar
+    by_letters = max_per_text(cusum(letters, seen.word_fences), seen.word_fences)
+    by_grammar = max_per_text(cusum(every, seen.fences), seen.fences)
+    forms = words.forms.copy()
+    forms[capital[~_shouted(seen, capital)]] = 0
+    by_forms = max_per_text(cusum(forms, seen.word_fences), seen.word_fences)
+    sums = {"letters": by_letters, "grammar": by_grammar, "forms": by_forms}
+    found = np.zeros(len(seen.word_fences), np.bool_)
+    for name, most in sums.items():
+        found |= most >= SUSPICION_SHARE * EVIDENCE_SCALE * CUSUM_LIMITS[name]
+    return found
+
+
+def _shouted(seen: TextFeatures, capital: Indices) -> Flags:
+    """Which of some words with a capital have a second one."""
+    second = seen.codes.take(seen.starts[capital].astype(np.int64) + 1, mode="clip")
+    found: Flags = ((second >= ord("A")) & (second <= ord("Z"))) | ((second >= 0xC0) & (second <= 0xDE))
+    return found
+
+
+class WordEvidenceTable:
+    """The evidence of the words of answers in one language, by their hashes, for whole texts at once.
+
+    A direct-mapped cache: a word that is not in it is scored once, by the detectors' own scorer, and replaces
+    the word in its place. A lookup costs a few nanoseconds, and memory is bounded by 13 MB.
+    """
+
+    def __init__(self, language: str | None) -> None:
+        self._language = language
+        self._lexicon = word_scorer(language)
+        self._known = 0
+        self._allocate(_LEAST_BITS)
+
+    def _allocate(self, bits: int) -> None:
+        self._bits, self._shift = bits, np.uint64(64 - bits)
+        self._tags = np.zeros(1 << bits, np.uint64)
+        self._letters = np.zeros(1 << bits, np.int16)
+        self._grammar = np.zeros(1 << bits, np.int16)
+        self._forms = np.zeros(1 << bits, np.int16)
+        self._flags = np.zeros(1 << bits, np.uint8)
+
+    def _grow(self) -> None:
+        """Twice the places, as long as there are few for the words; all that is known moves with them."""
+        before = self._tags, self._letters, self._grammar, self._forms, self._flags
+        known = np.flatnonzero(self._tags)
+        self._allocate(self._bits + 1)
+        tags, letters, grammar, forms, flags = (column[known] for column in before)
+        places = (tags >> self._shift).astype(np.int64)
+        self._tags[places], self._flags[places] = tags, flags
+        self._letters[places], self._grammar[places], self._forms[places] = letters, grammar, forms
+
+    def __call__(
+        self, seen: TextFeatures
+    ) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]:
+        """(letters', grammar's and forms' evidence, flags) of every word in lower case; a fence has none."""
+        while self._known * _SLOTS_PER_WORD > 1 << self._bits and self._bits < _MOST_BITS:
+            self._grow()
+        places = (seen.words >> self._shift).astype(np.int64)
+        found = self._unknown_words(seen, places)
+        for i in found:
+            self._add_words(seen, places, i)
+        letters, grammar = self._letters.take(places), self._grammar.take(places)
+        forms, flags = self._forms.take(places), self._flags.take(places)
+        # Of two new words of one place, the second has replaced the first.
+        for i in self._unknown_words(seen, places) if found else ():
+            letters[i], grammar[i], forms[i], flags[i] = self._score_word(seen, i)
+        for each in (letters, grammar, forms, flags):
+            each[seen.word_fences] = 0
+        return letters, grammar, forms, flags
+
+    def _unknown_words(self, seen: TextFeatures, places: Indices) -> list[int]:
+        new = np.flatnonzero(self._tags.take(places) != seen.words)
+        if len(new) <= len(seen.word_fences):
+            return []
+        strangers: list[int] = np.setdiff1d(new, seen.word_fences, assume_unique=True).tolist()
+        return strangers
+
+    def _add_words(self, seen: TextFeatures, places: Indices, i: int) -> None:
+        place = places[i]
+        if self._tags[place] == seen.words[i]:
+            return
+        self._known += self._tags[place] == 0
+        self._tags[place] = seen.words[i]
+        found = self._score_word(seen, i)
+        self._letters[place], self._grammar[place], self._forms[place], self._flags[place] = found
+
+    def _score_word(self, seen: TextFeatures, i: int) -> tuple[int, int, int, int]:
+        """(letters', grammar's and forms' evidence, flags) of a word that was not weighed yet."""
+        first = int(seen.starts[i])
+        units = seen.codes[first : first + _MAX_WORD_UNITS].tobytes().decode("utf-16-le", "replace")
+        match = _WORD.match(units)
+        word = match.group().lower() if match else ""
+        evidence = (self._lexicon.known.get(word) or self._lexicon.score(word)) if word else NOTHING
+        users = languages_of(word)
+        own = OWN if users == (self._language,) else 0
+        own |= LONE if len(word) == 1 else 0
+        flags = own | (USED if self._language in users else STRANGE if users else 0)
+        letters, grammar, forms = (
+            math.ceil(each * EVIDENCE_SCALE) for each in (evidence.letters, evidence.grammar, evidence.forms)
+        )
+        return letters, grammar, forms, flags
+
+
+def word_evidence_table(language: str | None) -> WordEvidenceTable:
+    """The table of a language, shared by all its answers."""
+    return _word_evidence_table(language, catalog())
+
+
+@lru_cache(maxsize=16)
+def _word_evidence_table(language: str | None, _known: Catalog) -> WordEvidenceTable:
+    return WordEvidenceTable(language)

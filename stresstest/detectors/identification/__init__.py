@@ -1,0 +1,1 @@
+"""Which language a passage, an answer or a group of answers is in."""

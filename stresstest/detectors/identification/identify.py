@@ -1,0 +1,427 @@
+"""Whether a passage is in the wanted language, and which language an answer is in where that is unknown.
+
+Checks in order of cost: function words (`function_words`) and the script of the letters (`scripts`), a few
+microseconds; py3langid, about 40 µs a passage; and, only when it names another language, langdetect (seeded),
+about 1 ms. Both must call a passage foreign, or one of them and its function words. Close relatives (Italian
+and Spanish, Danish and Norwegian) are distinguished only when both votes are certain and agree. Both
+libraries are loaded at the first passage judged.
+
+To infer an answer's language only its start is read: an answer that drifts later began in its language. Where
+the start does not settle it, the answer's group does: the other outputs of one model and task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from stresstest.detectors.languages.catalog import Catalog, catalog, per_catalog, scripts_of
+from stresstest.detectors.languages.function_words import (
+    FunctionWordCount,
+    count_function_words,
+    covered_languages,
+)
+from stresstest.detectors.languages.language import LATIN
+from stresstest.detectors.text.prose import ProseFilter
+from stresstest.detectors.text.scripts import (
+    DENSE_SCRIPTS,
+    clearly_in_script,
+    count_letters,
+    has_non_latin,
+    is_latin,
+    is_mostly_latin,
+    latin_part,
+    latin_runs,
+    script_weights,
+    weighted_length,
+)
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.errors import UsageError
+from stresstest.model import Token
+
+_SAMPLE_CHARS = 300
+"""Characters of a passage that are examined: more do not change the result."""
+_SCREENED, _VOTE = 0.5, 0.9
+_LEAST_OWN_SHARE = 0.2
+"""Of the words of a sentence that the identifiers take for another language."""
+_NEAR_SCREENED, _NEAR_VOTE = 0.9, 0.98
+"""Minimum probability that py3langid gives another language, and that langdetect gives any but the wanted
+one; for relatives, both for the same other language."""
+_ROMANISED_WORDS = 8
+_RUN_GRAMMAR = 2
+_KANA_IN_CHINESE = 0.3
+_KANA_IN_JAPANESE = 0.05
+
+READ_CHARS = 1500
+"""Characters of an answer that are read."""
+SUFFICIENT_PROSE = 600
+"""Characters of prose that settle it; an alphabet's worth, see `weighted_length`."""
+MIN_PROSE = 40
+"""Less prose than this settles nothing."""
+MAJORITY = 0.6
+"""Share of the prose, or of a group's settled answers, that one language must have."""
+MIN_GROUP_ANSWERS = 3
+"""Settled answers that speak for a group; a smaller group needs all of its own."""
+_PROBABILITY = 0.8
+
+
+@per_catalog
+def identified_languages(known: Catalog) -> frozenset[str]:
+    """Languages that a model may drift into. Rarer ones win only by chance, on lists of names."""
+    return frozenset(code for code, language in known.languages.items() if not language.rare)
+
+
+indistinguishable = per_catalog(lambda known: known.pairs(lambda language: language.twins))
+"""Pairs of languages between which the identifiers' votes are coin tosses."""
+_relatives = per_catalog(lambda known: known.pairs(lambda language: language.relatives))
+
+
+@per_catalog
+def _unused_letters(known: Catalog) -> dict[str, re.Pattern[str]]:
+    """Language → letters of its script that it does not use; where one occurs, the identifier decides."""
+    return {
+        code: re.compile(f"[{re.escape(language.foreign_letters)}]")
+        for code, language in known.languages.items()
+        if language.foreign_letters
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageVerdict:
+    """foreign: both votes say so. language: what it is instead. score: the weaker vote, 0-1.
+
+    script: the letters alone decided. share: of the passage, what is foreign.
+    """
+
+    foreign: bool
+    language: str | None = None
+    score: float = 0.0
+    script: bool = False
+    share: float = 1.0
+
+
+NOT_FOREIGN = LanguageVerdict(foreign=False)
+
+
+def normalize_language(language: str) -> str:
+    """ISO 639-1 code of a language tag: "it-IT" → "it", "zh-cn" → "zh", "nb" → "no"."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    return catalog().aliases.get(code, code)
+
+
+def can_detect_drift(language: str) -> bool:
+    """Whether drift away from this language can be detected: by its script, its words or the identifier."""
+    code = normalize_language(language)
+    return code in catalog().languages or code in screening_identifier(code).labels
+
+
+def require_language(language: str | None) -> None:
+    """Raises UsageError for a language that drift cannot be detected from; None is fine."""
+    if language and not can_detect_drift(language):
+        raise UsageError(f"No identifier here knows the language {language!r}; write a code such as it.")
+
+
+def warm_up(wanted: str) -> None:
+    """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
+    screening_identifier(normalize_language(wanted))
+    langdetect_scores("This sentence is only here to load the profiles of every language once.")
+
+
+def prefilter_language(text: str, wanted: str) -> bool:
+    """Whether the cheap screens alone leave no doubt that `text` is in the wanted language."""
+    text = text[:_SAMPLE_CHARS]
+    if is_latin(wanted):
+        return (
+            wanted in covered_languages()
+            and count_function_words(text).clearly_in(wanted)
+            and is_mostly_latin(text)
+        )
+    if not clearly_in_script(text, wanted):
+        return False
+    if wanted in ("zh", "ja", "ko"):
+        return _detect_kana(script_weights(text), wanted) is NOT_FOREIGN and not latin_runs(text)
+    strangers = _unused_letters().get(wanted)
+    return strangers is not None and not strangers.search(text) and not latin_runs(text)
+
+
+def detect_foreign_text(text: str, wanted: str, *, sure: bool = True) -> LanguageVerdict:
+    """Whether `text` (prose) is in another language than `wanted` (normalised).
+
+    sure: ask for the second vote. Without it, for text known to be foreign already, the first suffices.
+    """
+    text = text[:_SAMPLE_CHARS]
+    counted = count_function_words(text)
+    if is_latin(wanted) and counted.clearly_in(wanted) and is_mostly_latin(text):
+        return NOT_FOREIGN
+    by_script = _detect_by_script(text, wanted, sure=sure)
+    if by_script is not None:
+        return by_script
+    return _first_vote(text, wanted, counted, sure=sure)
+
+
+def _first_vote(text: str, wanted: str, counted: FunctionWordCount, *, sure: bool) -> LanguageVerdict:
+    identifier = screening_identifier(wanted)
+    language, screened = identifier.classify(text)
+    # A language that the identifiers do not know is recognised by its function words alone.
+    for code in counted.uses:
+        if code not in identifier.labels and code != wanted and counted.clearly_in(code):
+            return LanguageVerdict(True, code, 0.9)
+    if wanted not in identifier.labels:
+        differs = _function_words_agree(counted, wanted, language)
+        return LanguageVerdict(True, language, max(screened, 0.9)) if differs else NOT_FOREIGN
+    if language == wanted:
+        return NOT_FOREIGN
+    if frozenset((wanted, language)) in indistinguishable():
+        return NOT_FOREIGN
+    if _function_words_agree(counted, wanted, language):
+        return LanguageVerdict(True, language, max(screened, 0.9))
+    if sure and _function_words_object(counted, wanted, language):
+        return NOT_FOREIGN
+    return (
+        _second_vote(text, wanted, language, screened) if sure else LanguageVerdict(True, language, screened)
+    )
+
+
+def _function_words_object(counted: FunctionWordCount, wanted: str, language: str) -> bool:
+    """Whether the function words are those of `wanted` and none is of `language` alone: of a short sentence
+    the identifiers know little more than its letters."""
+    if language not in covered_languages() or counted.exclusive.get(language, 0):
+        return False
+    own, theirs = counted.uses.get(wanted, 0), counted.uses.get(language, 0)
+    return counted.exclusive.get(wanted, 0) >= 1 and own > theirs and own >= _LEAST_OWN_SHARE * counted.words
+
+
+def _function_words_agree(counted: FunctionWordCount, wanted: str, language: str) -> bool:
+    """Whether the function words, too, are those of `language` and almost none of `wanted`."""
+    if language not in covered_languages() or wanted not in covered_languages():
+        return False
+    own, theirs = counted.uses.get(wanted, 0), counted.uses.get(language, 0)
+    only = counted.exclusive.get(language, 0)
+    return only >= 2 and theirs >= 3 and own <= 0.5 * theirs and not counted.exclusive.get(wanted, 0)
+
+
+def _detect_by_script(text: str, wanted: str, *, sure: bool) -> LanguageVerdict | None:
+    """A verdict from the letters alone, None when the script fits or decides nothing."""
+    scripts = scripts_of(wanted)
+    if scripts == ("LATIN",) and not has_non_latin(text):
+        return None
+    found = script_weights(text)
+    total = sum(found.values())
+    if not total:
+        return NOT_FOREIGN
+    if (kana := _detect_kana(found, wanted)) is not None and kana.foreign:
+        return kana
+    fitting = sum(found.get(s, 0) for s in scripts)
+    main = max(found, key=lambda s: (found[s], s))
+    if main in scripts:
+        if found.get("LATIN", 0) and not is_latin(wanted) and (run := _embedded_foreign_run(text)):
+            return run
+        return None if is_latin(wanted) or wanted in _unused_letters() else NOT_FOREIGN
+    if fitting / total > (0.4 if scripts == ("LATIN",) else 0.2):
+        return (None if is_latin(wanted) else _embedded_foreign_run(text)) or NOT_FOREIGN
+    # Names, formulas and terms in Latin letters are common everywhere: that needs more.
+    if main == "LATIN":
+        return _detect_latin_in_script(text, wanted, sure=sure)
+    # In the middle of a drift nobody asks for the language.
+    language = screening_identifier(wanted).classify(text)[0] if sure else None
+    return LanguageVerdict(True, language, 1.0 - fitting / total, script=True)
+
+
+def _detect_latin_in_script(text: str, wanted: str, *, sure: bool) -> LanguageVerdict:
+    """A passage in Latin letters where another script is wanted: prose, not a list of names or terms."""
+    text = latin_part(text)
+    words = text.split()
+    plain = sum(word[:1].islower() for word in words)
+    language, screened = screening_identifier("en").classify(text)
+    counted = count_function_words(text)
+    romanised = language not in covered_languages() or not counted.uses
+    if romanised and language != "en" and plain >= _ROMANISED_WORDS and plain >= 0.6 * len(words):
+        return LanguageVerdict(True, language, 1.0, script=True)
+    if sum(counted.exclusive.values()) >= _RUN_GRAMMAR and plain >= 0.4 * len(words):
+        return LanguageVerdict(True, language, max(screened, 0.9))
+    if language == wanted:
+        return NOT_FOREIGN
+    return (
+        _second_vote(text, wanted, language, screened) if sure else LanguageVerdict(True, language, screened)
+    )
+
+
+def _embedded_foreign_run(text: str) -> LanguageVerdict | None:
+    """A sentence's worth of Latin words inside text of another script, with grammar in it."""
+    for run in latin_runs(text):
+        counted = count_function_words(run)
+        lower = sum(word[:1].islower() for word in run.split())
+        if (
+            counted.exclusive
+            and sum(counted.exclusive.values()) >= _RUN_GRAMMAR
+            and 2 * lower >= counted.words
+        ):
+            language = max(counted.exclusive, key=lambda code: (counted.exclusive[code], code))
+            return LanguageVerdict(True, language, 0.9, share=len(run) / weighted_length(text))
+    return None
+
+
+def _detect_kana(found: dict[str, int], wanted: str) -> LanguageVerdict | None:
+    """Chinese wanted and kana in it: Japanese; Japanese or Korean wanted and only Han: Chinese."""
+    if wanted not in ("zh", "ja", "ko"):
+        return None
+    total = sum(found.values())
+    han, kana = found.get("HAN", 0) / total, found.get("KANA", 0) / total
+    if wanted == "zh" and kana > _KANA_IN_CHINESE:
+        return LanguageVerdict(True, "ja", kana, script=True)
+    if wanted == "ja" and kana < _KANA_IN_JAPANESE and han > 0.8:
+        return LanguageVerdict(True, "zh", han, script=True)
+    if wanted == "ko" and found.get("HANGUL", 0) / total < 0.1 and han + kana > 0.8:
+        return LanguageVerdict(True, "ja" if kana > _KANA_IN_CHINESE else "zh", han + kana, script=True)
+    return NOT_FOREIGN
+
+
+def _second_vote(text: str, wanted: str, language: str, screened: float) -> LanguageVerdict:
+    """The second vote. A relative of the wanted language must be named by both, with near certainty."""
+    near = frozenset((wanted, language)) in _relatives()
+    if screened < (_NEAR_SCREENED if near else _SCREENED):
+        return NOT_FOREIGN
+    votes = langdetect_scores(text)
+    if near:
+        vote = votes.get(language, 0.0)
+        return LanguageVerdict(True, language, min(vote, screened)) if vote >= _NEAR_VOTE else NOT_FOREIGN
+    against = 1.0 - votes.get(wanted, 0.0) if votes else 0.0
+    return LanguageVerdict(True, language, min(against, screened)) if against >= _VOTE else NOT_FOREIGN
+
+
+@lru_cache(maxsize=2)
+def _identifier_cache(languages: frozenset[str]) -> Any:
+    from stresstest.detectors.identification.identifiers import IdentifierCache
+
+    return IdentifierCache(languages)
+
+
+def screening_identifier(wanted: str) -> Any:
+    """py3langid over `identified_languages` and the wanted language."""
+    return _identifier(wanted, identified_languages())
+
+
+@lru_cache(maxsize=16)
+def _identifier(wanted: str, languages: frozenset[str]) -> Any:
+    return _identifier_cache(languages).for_languages(languages | {wanted})
+
+
+def langdetect_scores(text: str) -> dict[str, float]:
+    """Language → probability; empty when langdetect finds nothing to go by."""
+    from langdetect import LangDetectException
+
+    from stresstest.detectors.identification import identifiers
+
+    try:
+        found = identifiers.langdetect_probabilities(text)
+    except LangDetectException:
+        return {}
+    votes: dict[str, float] = {}
+    for each in found:
+        code = normalize_language(each.lang)
+        votes[code] = votes.get(code, 0.0) + float(each.prob)
+    return votes
+
+
+@per_catalog
+def _only_language(known: Catalog) -> dict[str, str]:
+    """Scripts of one language alone, and that language."""
+    users = Counter(script for language in known.languages.values() for script in language.scripts)
+    return {
+        script: code
+        for code, language in known.languages.items()
+        for script in language.scripts
+        if script != LATIN and users[script] == 1
+    }
+
+
+def infer_language(text: str) -> str | None:
+    """ISO 639-1 code of the language that an answer starts in, None when that is not plain."""
+    text = text[:READ_CHARS]
+    # An answer that is a single quotation is read as its content.
+    passages = _opening_passages(text, quotations=True) or _opening_passages(text, quotations=False)
+    total = sum(map(weighted_length, passages))
+    if total < MIN_PROSE:
+        return None
+    for twice in (False, True):  # the second identifier costs most, and is seldom needed
+        votes: Counter[str] = Counter()
+        for passage in passages:
+            language = _language_of(passage, twice=twice)
+            if language is not None:
+                votes[language] += weighted_length(passage)
+        language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]), default=("", 0))
+        if chars >= MAJORITY * total:
+            return language
+    twins = sum(
+        votes[twin] for pair in indistinguishable() if language in pair for twin in pair if twin != language
+    )
+    return language if chars and chars + twins >= MAJORITY * total else None
+
+
+def _opening_passages(text: str, *, quotations: bool) -> list[str]:
+    """The first passages, `SUFFICIENT_PROSE` in all."""
+    found: list[str] = []
+    total = 0
+    for passage in _passages(text, quotations=quotations):
+        found.append(passage)
+        total += weighted_length(passage)
+        if total >= SUFFICIENT_PROSE:
+            break
+    return found
+
+
+def infer_group_language(texts: Iterable[str]) -> str | None:
+    """The language most answers of a group start in, None without a clear majority."""
+    found = Counter(language for text in texts if (language := infer_language(text)) is not None)
+    if not found:
+        return None
+    language, number = max(found.items(), key=lambda vote: (vote[1], vote[0]))
+    settled = found.total()
+    if number < MAJORITY * settled or (settled < MIN_GROUP_ANSWERS and len(found) > 1):
+        return None
+    return language
+
+
+def _passages(text: str, *, quotations: bool) -> Iterator[str]:
+    """Prose in sentences of `MIN_PROSE` characters or more, shorter ones joined."""
+    feed = TextSegmenter(in_lines=False)
+    feed.update(Token(text))
+    feed.close()
+    prose = ProseFilter(quotations=quotations)
+    held = ""
+    for span in feed.sentences:
+        part = " ".join(prose(span.text, span.line).split())
+        if 2 * count_letters(part) < len(part):
+            continue
+        held = f"{held} {part}".strip()
+        if weighted_length(held) >= MIN_PROSE:
+            yield held
+            held = ""
+    if held:
+        yield held
+
+
+def _language_of(passage: str, *, twice: bool) -> str | None:
+    """twice: whether the second identifier is used where the first is not certain."""
+    found = script_weights(passage)
+    script = max(found, key=lambda name: (found[name], name), default="")
+    counted = count_function_words(passage)
+    best = max(counted.uses, key=lambda code: (counted.uses[code], code), default=None)
+    if best is not None and counted.clearly_in(best) and script in scripts_of(best):
+        return best
+    if found.get("KANA", 0) > 0.1 * sum(found.values()) and script in DENSE_SCRIPTS - {"HANGUL"}:
+        return "ja"
+    if script in _only_language():
+        return _only_language()[script]
+    language, probability = screening_identifier("en").classify(passage)
+    if language not in identified_languages() or script not in scripts_of(language):
+        return None
+    if probability >= _PROBABILITY or (
+        twice and langdetect_scores(passage).get(language, 0.0) >= _PROBABILITY
+    ):
+        return str(language)
+    return None

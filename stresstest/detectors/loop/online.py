@@ -1,0 +1,302 @@
+"""Exact loops: the end of the output repeats itself, at any period, detected while it is written.
+
+An index of the last six tokens proposes a candidate period; each candidate then extends by one comparison a
+token or is dropped. This is the online form of searching maximal repetitions (runs): Kolpakov and Kucherov,
+"Finding maximal repetitions in a word in linear time", 1999. The nearest earlier occurrence is at the
+primitive period, so twelve separators are one period of one token and never "a 4-gram three times".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.model import Symptom, SymptomKind, Token
+from stresstest.model.tokens import IMPOSSIBLE_TEXTS
+
+GRAM_SIZE = 6
+"""Tokens that must match before a period is proposed: shorter ones propose at every stock phrase."""
+
+MIN_REPEATED = 48
+"""Least repeated tokens (beyond the first copy) of a loop, so that short periods need many copies: a single
+word occurs 49 times before it is a loop."""
+
+LONG_REPEATED = 200
+THIRD_COPY_EXTRA = 64
+"""A long period need not complete a third copy: 200 repeated tokens suffice once it has begun. Refrains recur
+after other text, so their copies are not adjacent, and a passage that merely occurs twice (a slip, a text
+restated) is never begun a third time."""
+
+SEPARATOR_REPEATED = 256
+"""Repeated tokens for a run without a letter (rulers, dots, blank cells, zeros) or of one character."""
+
+SAME_CHARACTER_LIMIT = 1024
+"""Or so many of one sign, digit or blank: a token may hold dozens of them."""
+
+OPEN_REPEATED = 12
+"""From here on a run may yet become a loop, and the output counts as observed only up to it."""
+
+RESUME_GAP = 16
+"""A loop that resumes its own period within one period and this many tokens never ended."""
+
+_BITS = 20
+_MASK = (1 << (_BITS * GRAM_SIZE)) - 1
+_NEVER = 1 << 60
+
+
+@dataclass(slots=True, eq=False)
+class _CandidateRun:
+    """A maximal run with one period: s[i] == s[i - period] for every i from `start` on (0-based).
+
+    need: repeated tokens at which it is checked (again); `_NEVER` once it is confirmed.
+    """
+
+    period: int
+    start: int
+    need: int
+    loop: _ConfirmedLoop | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _ConfirmedLoop:
+    """A run that passed the bound. last: its last repeated token (0-based)."""
+
+    period: int
+    start: int
+    alarm: int
+    need: int
+    last: int
+    text: str
+    active: bool = True
+
+
+@lru_cache(1 << 14)
+def min_repeated_tokens(period: int) -> int:
+    """Repeated tokens after which a run of this period is degenerate: three copies and 48 repeated tokens;
+    from 200 repeated tokens on, two copies and the beginning of a third."""
+    return min(max(2 * period, MIN_REPEATED), max(period + THIRD_COPY_EXTRA, LONG_REPEATED))
+
+
+def is_separator(text: str) -> bool:
+    """Whether a period's text is typography rather than language: no letter, or one character only."""
+    return len(set(text) - set(" \t\n")) <= 1 or not any(ch.isalpha() for ch in text)
+
+
+def _separator_limit(text: str, period: int) -> int:
+    """Repeated tokens that a separator needs, given a period's text."""
+    signs = token_key(text)
+    if signs.strip() and (len(set(signs)) > 1 or signs[0].isalpha()):
+        return SEPARATOR_REPEATED
+    # Combining marks alone, or tokens that carry only a part of a character, leave no sign.
+    return min(SEPARATOR_REPEATED, -(-SAME_CHARACTER_LIMIT * period // max(1, len(signs))))
+
+
+class LoopDetector:
+    """Online search for exact loops over token ids (over token text where there are none, or where the
+    server names the same id for every text).
+
+    Cost: two dictionary operations a token, and one comparison for each of a few candidates. Memory: two
+    integers a token.
+    """
+
+    def __init__(self, spec: DetectorSpec) -> None:
+        # Numbered units differ in their number: their count is not how often one text was asked for.
+        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._codes: dict[int | str, int] = {}
+        self._texts: list[str] = [""]
+        self._seq: list[int] = []
+        self._index: dict[int, int] = {}
+        self._gram = 0
+        self._floor = 0
+        self._reasoning = False
+        self._active: list[_CandidateRun] = []
+        self._loops: list[_ConfirmedLoop] = []
+        self._by_id = True
+        # The tokens until a second id is seen, or enough of them to believe the first.
+        self._of_one_id: list[Token] | None = []
+
+    def update(self, token: Token) -> None:
+        if self._of_one_id is not None:
+            self._check_ids(self._of_one_id, token)
+        self._update(token)
+
+    def _check_ids(self, before: list[Token], token: Token) -> None:
+        """Read the answer again by its texts where one id is said to have many."""
+        if token.id is None or (before and token.id != before[0].id) or len(before) >= MIN_REPEATED - 1:
+            self._of_one_id = None
+            return
+        before.append(token)
+        if len({token_key(each.text) for each in before}) < IMPOSSIBLE_TEXTS:
+            return
+        self._of_one_id = None
+        self._by_id = False
+        self._codes.clear()
+        self._seq.clear()
+        self._index.clear()
+        self._active.clear()
+        del self._texts[1:]
+        self._gram = self._floor = 0
+        self._reasoning = False
+        for each in before[:-1]:
+            self._update(each)
+
+    def _update(self, token: Token) -> None:
+        if token.reasoning is not self._reasoning:
+            self._start_section(token.reasoning)
+        key = token.id if self._by_id and token.id is not None else token_key(token.text)
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self._texts)
+            self._texts.append(token.text)
+        n = len(self._seq)
+        self._seq.append(code)
+        self._gram = gram = ((self._gram << _BITS) | code) & _MASK
+        if self._active:
+            self._extend_candidates(n, code)
+        last = self._index.get(gram)
+        self._index[gram] = n
+        if last is not None:
+            self._open_candidate(n, n - last)
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Keep a loop open that broke within the last few tokens of a lost or cut output: fewer than six
+        tokens (the last one perhaps incomplete) do not show that the model went on differently. Nor do blanks
+        after the loop, however the output ended."""
+        if self._loops:
+            loop = max(self._loops, key=lambda found: found.last)
+            after = self._seq[loop.last + 1 :]
+            short = finish_reason != "stop" and len(after) < GRAM_SIZE
+            loop.active = loop.active or short or not any(self._texts[code].strip() for code in after)
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of the second copy of the oldest run that may yet become a loop, or None."""
+        end = len(self._seq)
+        starts = [
+            run.start + 1 for run in self._active if run.need < _NEVER and end - run.start >= OPEN_REPEATED
+        ]
+        return min(starts, default=None)
+
+    @property
+    def loop_active(self) -> bool:
+        """Whether a loop reaches the last token."""
+        return any(loop.active for loop in self._loops)
+
+    def symptoms(self) -> list[Symptom]:
+        if not self._loops:
+            return []
+        return [self._symptom(loop) for loop in sorted(self._loops, key=lambda loop: loop.start)]
+
+    def _extend_candidates(self, n: int, code: int) -> None:
+        """Extend or drop every candidate by the token at n."""
+        seq = self._seq
+        broken = False
+        for run in self._active:
+            if seq[n - run.period] != code:
+                broken = True
+            elif n - run.start >= run.need - 1:
+                self._check_run(run, n)
+            elif run.loop is not None:
+                run.loop.last = n
+        if broken:
+            self._drop_candidates([run for run in self._active if seq[n - run.period] != code])
+
+    def _drop_candidates(self, broken: list[_CandidateRun]) -> None:
+        for run in broken:
+            if run.loop is not None:
+                run.loop.active = False
+        self._active = [run for run in self._active if run not in broken]
+
+    def _open_candidate(self, n: int, period: int) -> None:
+        """Begin a candidate at n, its start extended left to the maximal run."""
+        for run in self._active:
+            if run.period == period:
+                return
+        seq = self._seq
+        start = n - GRAM_SIZE + 1
+        lowest = self._floor + period
+        while start > lowest and seq[start - 1] == seq[start - 1 - period]:
+            start -= 1
+        run = _CandidateRun(period, start, min_repeated_tokens(period))
+        if self._find_resumed_loop(run) is not None:
+            run.need = min(run.need, OPEN_REPEATED)
+        self._active.append(run)
+        if n - start >= run.need - 1:
+            self._check_run(run, n)
+
+    def _find_resumed_loop(self, run: _CandidateRun) -> _ConfirmedLoop | None:
+        """The loop that this run resumes, if it broke off shortly before with the same period."""
+        if not self._loops:
+            return None
+        loop = self._loops[-1]
+        gap = run.start - loop.last
+        same = not loop.active and loop.period == run.period and loop.last >= self._floor
+        return loop if same and 0 < gap <= run.period + RESUME_GAP else None
+
+    def _check_run(self, run: _CandidateRun, n: int) -> None:
+        """A run has reached the length at which it is checked: a loop, or not yet."""
+        resumed = self._find_resumed_loop(run)
+        if resumed is not None:
+            resumed.active, resumed.last = True, n
+            run.loop, run.need = resumed, _NEVER
+            return
+        need = min_repeated_tokens(run.period)
+        repeated = n - run.start + 1
+        if repeated < need:
+            run.need = need
+            return
+        if self.loop_active:
+            # Inside a loop that stands already (a short run within a long period): look again later.
+            run.need = repeated + MIN_REPEATED
+            return
+        text = self._text(run.start - run.period, run.period)
+        if is_separator(text):
+            need = max(need, _separator_limit(text, run.period))
+            if repeated < need:
+                run.need = need
+                return
+        copies = self._requests.requested_copies(text)
+        if copies is not None:
+            # As requested, so far: it stays an open candidate, and is a loop beyond what was asked for.
+            need = max(need, copies * run.period or UNCOUNTED_LIMIT)
+            if repeated < need:
+                run.need = need
+                return
+        run.loop = _ConfirmedLoop(run.period, run.start, n + 1, need, n, text)
+        run.need = _NEVER
+        self._loops.append(run.loop)
+
+    def _start_section(self, reasoning: bool) -> None:
+        """Start answer or reasoning: no run crosses from one into the other, since an answer may quote its
+        reasoning."""
+        self._reasoning = reasoning
+        self._drop_candidates(list(self._active))
+        self._index.clear()
+        self._gram = 0
+        self._floor = len(self._seq)
+
+    def _text(self, start: int, length: int) -> str:
+        return "".join(self._texts[code] for code in self._seq[start : start + length])
+
+    def _symptom(self, loop: _ConfirmedLoop) -> Symptom:
+        repeated = loop.last - loop.start + 1
+        exponent = (repeated + loop.period) / loop.period
+        shown = " ".join(loop.text.split())
+        shown = shown if len(shown) <= 80 else f"{shown[:77]}…"
+        return Symptom(
+            kind=SymptomKind.LOOP,
+            onset=loop.start + 1,
+            alarm=loop.alarm,
+            start=loop.start - loop.period + 1,
+            end=None if loop.active else loop.last + 1,
+            score=1.0 - 0.5 * loop.need / max(repeated, loop.need),
+            detail={"period": loop.period, "exponent": round(exponent, 2), "repeated": repeated},
+            summary=f"{loop.period} tokens repeat {exponent:.1f} times: “{shown}”",
+        )
+
+
+def token_key(text: str) -> str:
+    """What a token without an id is compared by."""
+    return text.strip(" \t") or text

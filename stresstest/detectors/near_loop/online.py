@@ -1,0 +1,382 @@
+"""Near-loops: text that repeats earlier text, with counters, small edits and changed words.
+
+Three kinds of proof, over words with numbers masked (`text/tokens.py`), all online:
+
+*Steady*: the words repeat at one distance, and the numbers among them stay or count up. That is an exact loop
+but for its counter, and has the exact loop's bound.
+
+*Copying*: each word is predicted to be the one that followed the previous occurrence of the last four words
+(a match model, as in Mahoney's PAQ compressors). A failed prediction is kept for a while, so that a changed
+word costs one word and not five; a word that was edited in the previous copy is looked up in the one before
+it. Page's CUSUM (Biometrika 41, 1954) weighs predicted against unpredicted words: it grows where more than
+five words of six are copies. It is proof once it holds enough words that occur for the *third* time: a
+passage that occurs twice is a slip, a refrain, a text restated.
+
+*Circling*: nearly every four words occurred a moment ago: phrases of the last line or two in ever new order
+("because the old mill, while the old mill, because the wood, because the old mill"). Poems, chats and
+multiple-choice questions reach half of its bound.
+
+Text that is alike by design (filled-in templates, code, tables) needs more words; a table only where no units
+of prose were asked for. The onset is where the sum
+last left zero, its maximum-likelihood estimate: the second copy.
+"""
+
+from __future__ import annotations
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.flooding.online import MAX_FLOOD_WORDS, WINDOW
+from stresstest.detectors.loop.online import (
+    MIN_REPEATED,
+    OPEN_REPEATED,
+    SEPARATOR_REPEATED,
+    min_repeated_tokens,
+)
+from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
+from stresstest.detectors.near_loop.token_history import (
+    CopiedStretch,
+    HistoryEntry,
+    NearLoopRun,
+    TokenHistory,
+    is_related_lag,
+)
+from stresstest.detectors.text.code_lines import CodeRegionTracker
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.detectors.text.tokens import WordAssembler, WordTotals
+from stresstest.model import Symptom, Token
+
+GRAM_WORDS = 4
+"""Words that must match before a copy is followed."""
+
+NEW_WORD_COST = 5
+"""Cost of a new word, in copied words: text with one new word in six adds nothing up."""
+
+FIGURE_COST = 8
+"""Cost of a number that does not count. A changed word may be a slip; a number is new content."""
+
+JUMP_COST = 8
+"""Cost of copying on from elsewhere: known phrases in ever new order are a template."""
+
+THIRD_COPY_WORDS = 98
+"""Copied words occurring for the third time, net of uncopied ones, at which copying is proof."""
+
+MAX_EVIDENCE = 2 * THIRD_COPY_WORDS
+"""Limit of the sum, so that the end of a near-loop is seen within 39 new words."""
+
+MAX_FAILED_PREDICTIONS = 8
+"""Failed predictions in a row after which the copy is no longer followed."""
+
+TEMPLATE_COPIED_WORDS = 1024
+"""Words that a near-loop needs where pieces are alike by design: tests, types and records in code or markup,
+filled-in templates, days of a plan. A steady one in code needs `SEPARATOR_REPEATED`."""
+
+MAX_CIRCLE_DISTANCE = 24
+"""Distance in words within which text circles. Below `GRAM_WORDS`, a word or two repeat exactly or flood."""
+
+CIRCLING_WORDS = 32
+"""Circling words that are proof: about the 48 tokens of an exact loop, at two words to three tokens."""
+
+STRAY_COST = 2
+"""Cost of a word that does not end four recently repeated words (a new word costs four times as much)."""
+
+RECHECK_INTERVAL = 48
+"""Copied words after which a stretch that was no near-loop is checked again."""
+
+_BITS = 20
+_MASK = (1 << (_BITS * GRAM_WORDS)) - 1
+
+
+class NearLoopDetector:
+    """Online search for near-loops over token texts, whatever their tokenizer.
+
+    Cost: three dictionary look-ups and one comparison a word. Memory: a code, a position and a byte a word,
+    the index of four-grams, and the distance from which each copied word was predicted.
+    """
+
+    def __init__(self, spec: DetectorSpec) -> None:
+        self._prose_wanted = spec.unit_pattern is not None
+        self._records_wanted = spec.counts_units and not self._prose_wanted
+        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._reader = WordAssembler(self._process_word)
+        self._code = CodeRegionTracker()
+        self._position = 0
+        self._reasoning = False
+        self._history = TokenHistory()
+        self._index: dict[int, int] = {}
+        self._gram = 0
+        self._lag = self._missed = self._owed = 0
+        self._lags: dict[int, int] = {}
+        self._steady = 0
+        self._meaningful_words = self._figures = 0
+        self._stretch = CopiedStretch(0, 0, 0, WordTotals(), THIRD_COPY_WORDS, MIN_REPEATED)
+        self._circle = CopiedStretch(0, 0, 0, WordTotals(), CIRCLING_WORDS, MIN_REPEATED)
+        self._sum = self._third = self._circling = 0
+        self._current: NearLoopRun | None = None
+        self._found: list[NearLoopRun] = []
+
+    def update(self, token: Token) -> None:
+        self._position += 1
+        if token.reasoning is not self._reasoning:
+            self._start_section(token.reasoning)
+        self._reader.update(token.text, self._position)
+        self._code.update(token.text)
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Close a near-loop that the output left some words ago. The last word may be incomplete and is not
+        compared."""
+        del finish_reason
+        found = self._current
+        if found is not None and len(self._history.codes) - 1 - found.last >= MAX_FAILED_PREDICTIONS:
+            found.active = False
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of a copied stretch that may yet become a near-loop, or None."""
+        if self._current is not None:
+            return None
+        sums = ((self._sum - NEW_WORD_COST * self._owed, self._stretch), (self._circling, self._circle))
+        opened = (self._date_stretch(it) for total, it in sums if total >= OPEN_REPEATED and not it.data)
+        first = min(opened, default=None)
+        return None if first is None else self._history.at[first]
+
+    def symptoms(self) -> list[Symptom]:
+        return list(map(self._history.near_loop_symptom, self._found))
+
+    def _process_word(self, word: str, position: int) -> None:
+        written = self._history
+        n = len(written.codes)
+        entry = written.add(word, position)
+        self._meaningful_words += entry[1]
+        self._figures += entry[2]
+        self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK
+        last = self._index.get(gram)
+        self._index[gram] = n
+        if last is not None or self._lag or self._sum or self._circling:
+            self._continue_copy(n, entry, last)
+        elif entry[2]:
+            written.continues_counter(n, 0, entry[3])
+
+    def _continue_copy(self, n: int, entry: HistoryEntry, last: int | None) -> None:
+        """The word at n, while something is being copied or after its four-gram occurred before, up to
+        `last`."""
+        code, counts, figure, value = entry
+        lag = self._lag
+        if lag:
+            seq, lags = self._history.codes, self._lags
+            lags[n] = lag
+            if seq[n - lag] == code:
+                self._steady += 1
+                self._on_hit(n, counts)
+            elif (older := lags.get(n - lag, 0)) and seq[n - lag - older] == code:
+                self._steady = 0
+                self._skip_known_edit(n, n - lag - older)
+            else:
+                self._on_miss(counts)
+                if self._missed > 1 and self._lag and self._sum:
+                    self._try_shift(n, code)
+        elif self._sum:
+            self._on_miss(counts)
+        if last is not None and n - last != self._lag and (self._missed > 1 or not self._lag):
+            self._switch_source(n, n - last)
+        if figure:
+            self._count_number(n, value)
+        if self._sum:
+            self._check_stretch(n)
+        if last is not None and GRAM_WORDS <= n - last <= MAX_CIRCLE_DISTANCE:
+            self._on_circling(n, n - last, counts)
+        elif self._circling:
+            self._charge_stray(STRAY_COST)
+
+    def _on_hit(self, n: int, counts: bool) -> None:
+        self._missed = 0
+        if self._owed:
+            self._settle_owed()
+        copied = self._history.copied
+        again = copied[n - self._lag]
+        copied[n] = 2 if again else 1
+        if counts:
+            if not self._sum:
+                self._begin_copy(n, n, self._lag)
+            if self._sum < MAX_EVIDENCE:
+                self._sum += 1
+            if again:
+                self._third += 1
+
+    def _try_shift(self, n: int, code: int) -> None:
+        """Continue a word or two away if the last two words occur there: a word was left out or inserted.
+        Between two edits there are seldom four words."""
+        seq = self._history.codes
+        for lag in (self._lag + 1, self._lag - 1, self._lag + 2, self._lag - 2):
+            if GRAM_WORDS <= lag < n and seq[n - lag] == code and seq[n - 1 - lag] == seq[n - 1]:
+                self._switch_source(n, lag, 2)
+                return
+
+    def _skip_known_edit(self, n: int, source: int) -> None:
+        """The copy repeats an edit of the previous copy: neither new content nor proof."""
+        self._missed = 0
+        if self._owed:
+            self._settle_owed()
+        copied = self._history.copied
+        copied[n] = 2 if copied[source] else 1
+
+    def _check_stretch(self, n: int) -> None:
+        if self._current is not None:
+            if self._history.copied[n]:
+                self._current.last = n
+        elif self._third >= self._stretch.third or self._steady >= self._stretch.constant_lag:
+            self._check_near_loop(n, self._stretch, self._lag)
+
+    def _on_circling(self, n: int, lag: int, counts: bool) -> None:
+        if not self._circling:
+            self._circle = self._open_stretch(n, n - GRAM_WORDS + 1, lag)
+            self._circle.third = CIRCLING_WORDS
+        self._circling += counts
+        if self._current is not None:
+            self._current.last = n
+            self._circling = min(self._circling, 2 * CIRCLING_WORDS)
+        elif self._circling >= self._circle.third:
+            self._check_near_loop(n, self._circle, lag)
+
+    def _charge_stray(self, cost: int) -> None:
+        self._circling = max(self._circling - cost, 0)
+        if self._current is not None and self._current.circling and not self._circling:
+            self._end_near_loop(self._current)
+
+    def _end_near_loop(self, found: NearLoopRun) -> None:
+        found.active = False
+        self._current = None
+
+    def _open_stretch(self, n: int, first: int, lag: int) -> CopiedStretch:
+        """Begin a copied stretch; the totals up to the word at n precede it."""
+        return CopiedStretch(first, lag, n, self._totals_at(n), THIRD_COPY_WORDS, min_repeated_tokens(lag))
+
+    def _totals_at(self, n: int) -> WordTotals:
+        del n
+        return WordTotals(self._meaningful_words, self._figures, self._reader.signs)
+
+    def _begin_copy(self, n: int, first: int, lag: int) -> None:
+        self._stretch = self._open_stretch(n, first, lag)
+        self._third = 0
+
+    def _on_miss(self, counts: bool) -> None:
+        self._steady = 0
+        self._missed += 1
+        if self._missed > MAX_FAILED_PREDICTIONS:
+            self._lag = 0
+        if counts and self._sum:
+            if self._owed == GRAM_WORDS:
+                self._charge_cost(NEW_WORD_COST)
+            else:
+                self._owed += 1
+
+    def _settle_owed(self) -> None:
+        """Charge for the unpredicted words: no four-gram shows that they were copied from elsewhere."""
+        owed, self._owed = self._owed, 0
+        self._charge_cost(owed * NEW_WORD_COST)
+
+    def _charge_cost(self, cost: int) -> None:
+        self._third = max(self._third - cost, 0)
+        self._sum -= cost
+        if self._sum <= 0:
+            self._sum = 0
+            if self._current is not None and not self._current.circling:
+                self._end_near_loop(self._current)
+
+    def _switch_source(self, n: int, lag: int, words: int = GRAM_WORDS) -> None:
+        """Copy from elsewhere, where the last few words occur: nothing is owed for them."""
+        first = n - words + 1
+        if self._owed:
+            self._owed = max(self._owed - sum(map(self._is_meaningful, range(first, n + 1))), 0)
+            self._settle_owed()
+        if self._sum and self._lag and not is_related_lag(lag, self._lag):
+            self._charge_cost(JUMP_COST)
+        self._lag, self._missed = lag, 0
+        if not self._sum:
+            self._begin_copy(n, first, lag)
+        self._steady = words
+        self._stretch.constant_lag = min_repeated_tokens(lag)
+        copied, lags = self._history.copied, self._lags
+        for i in range(first, n + 1):
+            lags[i] = lag
+            before, again = copied[i], copied[i - lag] > 0
+            if before == 2 or (before and not again):
+                continue
+            copied[i] = 2 if again else 1
+            if self._is_meaningful(i):
+                if not before:
+                    self._sum = min(self._sum + 1, MAX_EVIDENCE)
+                self._third += again
+
+    def _is_meaningful(self, n: int) -> bool:
+        return self._history.is_meaningful(n)
+
+    def _count_number(self, n: int, value: int | None) -> None:
+        """Treat a number that neither stays nor counts as a new word."""
+        written = self._history
+        if not written.continues_counter(n, self._lag, value):
+            self._steady = written.copied[n] = 0
+            self._charge_stray(FIGURE_COST)
+            if self._sum:
+                self._charge_cost(FIGURE_COST)
+
+    def _check_near_loop(self, n: int, stretch: CopiedStretch, lag: int) -> None:
+        """Enough was copied: report a near-loop, or check again later."""
+        circling = stretch is self._circle
+        steady = not circling and self._steady >= stretch.constant_lag
+        before = stretch.before or self._totals_at(stretch.noticed)
+        said = WordTotals(*(now - then for now, then in zip(self._totals_at(n), before, strict=True)))
+        if said.tabular:
+            stretch.data = said.data and not steady  # rows that say something in their figures
+        text = self._history.text(n - lag + 1, n + 1)
+        need = self._required_words(n, stretch.first, lag, said, steady=steady)
+        asked = self._requests.requested_copies(text)
+        if asked is not None:
+            need = max(need, asked * lag or UNCOUNTED_LIMIT)
+        if stretch.data or said.words < need:
+            stretch.third = max(self._third, self._circling, stretch.third) + RECHECK_INTERVAL
+            stretch.constant_lag = max(self._steady, stretch.constant_lag) + RECHECK_INTERVAL
+            return
+        if self._found and stretch.first <= self._found[-1].last:
+            self._current = found = self._found[-1]
+            found.active, found.circling, found.last = True, circling, n
+            return
+        need = max(need, stretch.constant_lag if steady else stretch.third)
+        first = self._date_stretch(stretch)
+        if self._steady >= lag and (self._records_wanted or said.tabular or self._code.in_code):
+            first = max(first, n - self._steady + 1)  # records share their keys with healthy ones
+        start = max(first - lag, 0)
+        self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, circling)
+        self._found.append(self._current)
+
+    def _required_words(self, n: int, first: int, lag: int, said: WordTotals, *, steady: bool) -> int:
+        """Words that the copied stretch up to the word at n needs, given its kind; `said`: its words so
+        far."""
+        written, code = self._history, self._records_wanted or self._code.in_code
+        need = SEPARATOR_REPEATED if said.tabular or code else 0
+        if steady and self._prose_wanted and not code:
+            return 0  # no table was asked for, and a counter alone says nothing
+        if steady and said.data:
+            need = TEMPLATE_COPIED_WORDS if code else UNCOUNTED_LIMIT
+        elif not steady and len(set(written.codes[max(n - WINDOW, 0) : n + 1])) <= MAX_FLOOD_WORDS:
+            need = max(
+                need, UNCOUNTED_LIMIT
+            )  # a list of labels; whether they flood is another detector's matter
+        if said.words >= TEMPLATE_COPIED_WORDS or need == TEMPLATE_COPIED_WORDS:
+            return need
+        alike = not steady and (code or is_template(written, first, n + 1, lag))
+        return TEMPLATE_COPIED_WORDS if alike or is_day_plan(written, self._lags, first, n + 1) else need
+
+    def _date_stretch(self, stretch: CopiedStretch) -> int:
+        lowest = self._found[-1].last + 1 if self._found else 0
+        return self._history.backdate(stretch.first, stretch.lag, lowest)
+
+    def _start_section(self, reasoning: bool) -> None:
+        """Start answer or reasoning: no copy crosses from one into the other, since an answer may quote its
+        reasoning."""
+        self._reasoning = reasoning
+        self._reader.discard_pending()
+        self._code.reset()
+        self._sum = self._third = self._circling = self._owed = 0
+        if self._current is not None:
+            self._end_near_loop(self._current)
+        self._index.clear()
+        self._gram = self._lag = self._steady = 0

@@ -1,0 +1,148 @@
+"""The detector suite: all detectors over one generation, online."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, DetectorSpec, SuiteContext
+from stresstest.detectors.registry import entries
+from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.verdict import Observed, conclude
+from stresstest.model import Token, Verdict
+
+MAX_HELD_TOKENS = 32
+"""Tokens that are held back at most until a result is requested."""
+
+
+class DetectorSuite:
+    """All registered detectors over one generation. `update` once a token, then `finish` once.
+
+    The verdict's onset is that of the earliest confirmed symptom. It never changes through what
+    merely continues; it moves back when later text proves an earlier symptom.
+    """
+
+    def __init__(self, spec: DetectorSpec) -> None:
+        self._feed = TextSegmenter()
+        self._context = SuiteContext(spec, self._feed)
+        made = [(entry, *found) for entry in entries() if (found := self._form(entry, self._context))]
+        self._detectors: tuple[Detector, ...] = tuple(detector for _, detector, _ in made)
+        by_cadence = {cadence: [d for _, d, own in made if own is cadence] for cadence in Cadence}
+        self._on_tokens = tuple(detector.update for detector in by_cadence[Cadence.TOKENS])
+        self._on_text = tuple(detector.update for detector in by_cadence[Cadence.TEXT])
+        self._on_spans = tuple(detector.update for detector in by_cadence[Cadence.SPANS])
+        # Only these can confirm something between two spans.
+        every_token = (Cadence.TOKENS, Cadence.TEXT)
+        self._quick = tuple(d for entry, d, own in made if own in every_token)
+        self._held: list[Token] = []
+        self._spans = self._spans_looked = 0
+        self._tokens = 0
+        self._checked_until = 0
+        self._alarm: int | None = None
+        self._announced = False
+        self._finished = False
+
+    def _form(self, entry: DetectorEntry, context: SuiteContext) -> tuple[Detector, Cadence] | None:
+        """The form in which a detector takes part, and when it is updated; None: not at all."""
+        return entry.online(context), entry.cadence
+
+    def update(self, token: Token) -> None:
+        """Take the next output token. Reasoning is watched for loops and flooding only."""
+        self._tokens += 1
+        self._held.append(token)
+        if len(self._held) >= MAX_HELD_TOKENS:
+            self._flush_held()
+
+    def _flush_held(self) -> None:
+        """Pass on the tokens that are held back: all of them to one detector after the other, which costs
+        half as much as token by token to all detectors. Detectors that read the shared text receive them one
+        by one, in step with it."""
+        held = self._held
+        if not held:
+            return
+        for update in self._on_tokens:
+            for token in held:
+                update(token)
+        feed, context, on_text = self._feed, self._context, self._on_text
+        sentences, heads = feed.sentences, feed.line_heads
+        for token in held:
+            feed.update(token)
+            for update in on_text:
+                update(token)
+            spans = len(sentences) + len(heads)
+            if spans != self._spans:
+                self._spans = spans
+                for update in self._on_spans:
+                    update(token)
+            if context.rise is not None and not self._announced:
+                self._announced = True
+                for corroborate in context.on_rise:
+                    corroborate(context.rise)
+        held.clear()
+
+    @property
+    def alarm(self) -> int | None:
+        """The token at which a degeneration became certain, or None. Never changes once set."""
+        if self._alarm is None and self._checked_until != self._tokens:
+            self._checked_until = self._tokens
+            self._flush_held()
+            for detector in self._quick:
+                if detector.symptoms():
+                    self._check_detector(detector)
+            if self._spans != self._spans_looked or self._finished:
+                self._spans_looked = self._spans
+                for detector in self._detectors:
+                    self._check_detector(detector)
+        return self._alarm
+
+    def _check_detector(self, detector: Detector) -> None:
+        for symptom in detector.symptoms():
+            if symptom.confirmed and (self._alarm is None or symptom.alarm < self._alarm):
+                self._alarm = symptom.alarm
+
+    def finish(self, finish_reason: str | None) -> Verdict:
+        """The output has ended ("stop", "length", None when lost or unknown). Later calls only return the
+        verdict again."""
+        if not self._finished:
+            self._finished = True
+            self._checked_until = -1
+            self._flush_held()
+            self._feed.close()
+            for detector in self._detectors:
+                detector.finish(finish_reason)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What is known so far; after `finish`, of the whole output."""
+        self._flush_held()
+        return conclude(
+            [symptom for detector in self._detectors for symptom in detector.symptoms()],
+            Observed(
+                tokens=self._tokens,
+                open_from=tuple(detector.open_from for detector in self._detectors),
+                numbered=self._context.spec.counts_units,
+                units=self._context.units(),
+                headings=self._context.headings(),
+                sentence_from=self._sentence_from,
+            ),
+        )
+
+    def _sentence_from(self, position: int) -> int:
+        """First token of the first sentence that begins at `position` or later."""
+        sentences = self._feed.sentences
+        at = bisect_left(sentences, position, key=lambda span: span.first)
+        return sentences[at].first if at < len(sentences) else self._tokens
+
+
+def detect_tokens(tokens: Iterable[Token], spec: DetectorSpec, finish_reason: str | None = None) -> Verdict:
+    """The suite's verdict over a stored generation; the same as online."""
+    suite = DetectorSuite(spec)
+    for token in tokens:
+        suite.update(token)
+    return suite.finish(finish_reason)
+
+
+def detect_text(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> Verdict:
+    """The suite's verdict over plain text. Positions count the tokens of `text_tokens`."""
+    return detect_tokens(text_tokens(text), spec, finish_reason)

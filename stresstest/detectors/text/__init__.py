@@ -1,0 +1,1 @@
+"""From tokens to text: segments, prose, words and their normal forms."""

@@ -1,0 +1,103 @@
+"""Whether the output is in code or markup at the moment, where many lines are alike and each is new.
+
+It is needed rarely, so tokens are kept unread until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from stresstest.detectors.languages.catalog import Catalog, per_catalog
+
+_MAX_PENDING = 4096
+"""Tokens kept unread at most."""
+_WINDOW_LINES = 12
+_MIN_LINES = 4
+_MIN_CODE_SHARE = 0.5
+"""Outside fences: of the last twelve lines, four at least, so many look like code."""
+
+_FENCE = re.compile(r"\s*(?:>\s*)?(?:```|~~~)")
+_PROSE = re.compile(r"(?:\S+\s+){5}.*\w[.!?…]+[\"'»”)]?\s*$")
+
+
+@per_catalog
+def _code(known: Catalog) -> re.Pattern[str]:
+    """A line of code, of markup, or of a test scenario in Gherkin."""
+    blocks, steps = (
+        "|".join(re.escape(word) for word in sorted(known.words(words))) or "(?!)"
+        for words in (lambda language: language.gherkin_blocks, lambda language: language.gherkin_steps)
+    )
+    return re.compile(
+        r"\s*</?[\w!?]"  # markup
+        r"|.*(?:[;{}>]|\)\s*:|=>|\]\)?,)\s*$"
+        r"|\s*(?:(?:import|def|class|return|const|let|function|export|public|private|static)\s|assert\b|@\w|#include)"
+        r"|\s*(?:if|elif|else|for|while|with|try|except|finally|match|case)\b[^.?!…]*:\s*(?:\#.*)?$"
+        r"|\s*[\w.]+(?:\[[^\]]*\])?(?::\s*[\w.\[\], |]+)?\s*[-+*/|&]?=(?!=)\s*\S"  # an assignment
+        r"|\s*\w[\w.]*\([^()]*\)\s*$"  # a call
+        r"|\s*\"[^\"\n]{1,80}\"\s*:\s"  # a key of JSON
+        r"|\s*[\w.]+ as \w+,\s*$"  # a name of a long import
+        rf"|\s*(?:{blocks}):"
+        rf"|\s*(?:{steps})\s(?:.*[^.!?…,])$"
+    )
+
+
+class CodeRegionTracker:
+    """`update` with each token's text, then ask `in_code`: linear over the output, however often asked."""
+
+    __slots__ = ("_code_lines", "_fenced", "_last", "_line", "_lines", "_pending_texts", "_prose")
+
+    def __init__(self) -> None:
+        self._pending_texts: list[str] = []
+        self._line = ""
+        self._lines = self._code_lines = 0
+        self._fenced = False
+        self._last: deque[bool] = deque(maxlen=_WINDOW_LINES)
+        self._prose: deque[bool] = deque(maxlen=_WINDOW_LINES)
+
+    def update(self, text: str) -> None:
+        self._pending_texts.append(text)
+        if len(self._pending_texts) > _MAX_PENDING:
+            self._process_pending()
+
+    def reset(self) -> None:
+        """Another text begins: what was open is no longer."""
+        self._pending_texts.clear()
+        self._last.clear()
+        self._prose.clear()
+        self._line, self._fenced = "", False
+        self._lines = self._code_lines = 0
+
+    @property
+    def in_code(self) -> bool:
+        """Whether a fence is open with no prose in it, or the last lines look like code or markup, or most
+        lines do and the last ones are a docstring or a long call, but no prose."""
+        self._process_pending()
+        known = len(self._last) >= _MIN_LINES
+        prose = known and sum(self._prose) >= _MIN_CODE_SHARE * len(self._prose)
+        if self._fenced:
+            # A fence that was never closed does not make code of all that follows.
+            return not prose
+        mostly = self._lines >= _WINDOW_LINES and self._code_lines >= _MIN_CODE_SHARE * self._lines
+        return known and (sum(self._last) >= _MIN_CODE_SHARE * len(self._last) or (mostly and not prose))
+
+    def _process_pending(self) -> None:
+        *whole, rest = "".join(self._pending_texts).split("\n")
+        self._pending_texts.clear()
+        if whole:
+            whole[0] = self._line + whole[0]
+            self._line = ""
+        lasting: deque[str] = deque(maxlen=_WINDOW_LINES)
+        for line in whole:
+            fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
+            if fence is not None and "```" not in line[fence.end() :].lstrip("`"):
+                self._fenced = not self._fenced
+            elif line and not line.isspace():
+                lasting.append(line)
+        looks = [_code().match(line) is not None for line in lasting]
+        self._lines += len(looks)
+        self._code_lines += sum(looks)
+        self._last.extend(looks)
+        self._prose.extend(_PROSE.match(line) is not None for line in lasting)
+        # A line without end is not code, and is not copied again and again.
+        self._line = (self._line + rest)[:_MAX_PENDING]

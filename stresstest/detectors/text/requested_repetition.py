@@ -1,0 +1,230 @@
+"""Requested repetition: what a prompt asks to be written again and again, and how often.
+
+Text that merely stands in a prompt (an instruction, a topic, a document given as context) is what
+models fall into loops on; it proves nothing. Requested is only what is shown there as something to
+repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row; and what
+is known by name for being said again and again, a rosary or a litany. It
+counts as a whole: a sentence out of a quoted passage was not asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
+
+UNCOUNTED_LIMIT = 400
+"""Repeated tokens (words, of a flood) that a request without a readable count allows for."""
+
+COUNT_TOLERANCE = 3
+"""So many times the count that was asked for, models being bad at counting."""
+
+_COUNT_DISTANCE = 160
+"""Characters before and after the shown text in which its count may stand."""
+
+_MAX_TILES = 4
+"""So many shown texts in turn may make one period: "yes" and "no" alternately."""
+
+_LONGEST = 1000
+_GAP = re.compile(r"[\W_]+")
+_GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
+_QUOTED = re.compile(
+    "|".join(
+        rf"{opening}((?:{inside}){{1,{_LONGEST}}}?){closing}"
+        for opening, inside, closing in (
+            (r"```(?:\w*\n)?", r"[^`]", r"```"),
+            (r"`", r"[^`]", r"`"),
+            (r"“", r"[^“”]", r"”"),
+            (r"[„“]", r"[^„“]", r"“"),
+            (r"«", r"[^«»]", r"»"),
+            (r"»", r"[^«»]", r"«"),
+            (r"[「『]", r"[^「」『』]", r"[」』]"),
+            (r"(?<!\w)\"", r"[^\"]", r"\"(?!\w)"),
+            (r"(?<!\w)‘", r"[^‘’]|(?<=\w)’(?=\w)", r"’(?!\w)"),
+            (r"(?<!\w)'(?!\s)", r"[^']|(?<=\w)'(?=\w)", r"(?<!\s)'(?!\w)"),
+        )
+    )
+)
+_FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
+_MIN_RECITATIONS = 10
+"""How often, at least: a decade of the rosary."""
+
+
+@per_catalog
+def _counted(known: Catalog) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A count of repetitions ("50 times", "20 lines", "3×"), and one that announces the text to repeat."""
+    units = alternatives(known.words(lambda language: language.repetition_units), start="")
+    times = rf"(?<![\d.,])(\d{{1,6}}|\d{{1,3}}(?:[.,]\d{{3}})+)\s?-?(?:{units}|x\b|×)"
+    announced = rf"{times}[^\n.!?:：]{{0,80}}[:：]\s*(\S[^\n]{{0,{_LONGEST}}})"
+    return re.compile(times), re.compile(announced)
+
+
+@per_catalog
+def _recited(known: Catalog) -> re.Pattern[str]:
+    """What repeats itself by nature, and is known by its name alone."""
+    return re.compile(alternatives(known.words(lambda language: language.recitations)))
+
+
+class _RequestedText(NamedTuple):
+    """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown)."""
+
+    cycle: str
+    words: str
+    copies: int
+
+
+class RequestedRepetition:
+    """What the prompt asks to be repeated. The prompt is read at the first question about it."""
+
+    def __init__(self, prompt: str, units: int | None = None) -> None:
+        self._given = prompt
+        self._units = units or 0
+
+    def requested_copies(self, period: str) -> int | None:
+        """Up to how many copies of the period are as requested: None if none are, 0 for no count.
+
+        The period may be read from any point on; case, white space and punctuation do not matter.
+        """
+        if not self._given:
+            return None
+        cycle = _cycle(period)
+        shown = _find_tiling(cycle, self._requested_texts)
+        if shown is not None:
+            return COUNT_TOLERANCE * max(text.copies for text in shown)
+        asked = self._in_a_row(cycle)
+        return self._recited_copies if asked is None else asked
+
+    def requested_words(self, few: Collection[str]) -> int | None:
+        """The same for a flood of words (or pieces of words) without a period: how many in all."""
+        if not self._given:
+            return None
+        pieces = {_words(word) for word in few} - {""}
+        if not pieces:
+            return None
+        alternatives = sorted(map(re.escape, pieces), key=len, reverse=True)
+        made_of = re.compile(f"(?:{'|'.join(alternatives)}| )")
+        shown = {text.words: text.copies for text in self._requested_texts if not made_of.sub("", text.words)}
+        missing = {piece for piece in pieces if not any(piece in text for text in shown)}
+        if not all(self._in_a_row(f"{piece} ") is not None for piece in missing):
+            return None
+        return COUNT_TOLERANCE * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
+
+    @cached_property
+    def _prompt(self) -> str:
+        return self._given.casefold()
+
+    @cached_property
+    def _requested_texts(self) -> tuple[_RequestedText, ...]:
+        prompt = self._prompt
+        spans = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(prompt)]
+        spans += [match.span(2) for match in _counted()[1].finditer(prompt)]
+        for form in _FORM.finditer(prompt):
+            spans.append(form.span())
+            lines = re.finditer(r"[^\n]+", form[0])
+            spans += [(form.start() + line.start(), form.start() + line.end()) for line in lines]
+        found: dict[str, _RequestedText] = {}
+        for first, last in spans:
+            near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
+            count = max(_counts(near), default=self._units)
+            text = prompt[first:last]
+            words = _words(text)
+            for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
+                cycle = _cycle(repeatable)
+                if cycle:
+                    asked = count * max(1, len(_folded(repeatable)) // len(cycle))
+                    known = found.get(cycle)
+                    found[cycle] = _RequestedText(cycle, words, max(asked, known.copies if known else 0))
+        return tuple(found.values())
+
+    @cached_property
+    def _recited_copies(self) -> int | None:
+        """Copies of anything, where a prayer or the like is asked for by name; None where none is."""
+        if not _recited().search(self._prompt):
+            return None
+        return COUNT_TOLERANCE * max([_MIN_RECITATIONS, *_counts([self._prompt])])
+
+    @cached_property
+    def _prompt_words(self) -> tuple[str, str]:
+        """The prompt's words, and the same without figures, which may number the lines of a template."""
+        return f" {_words(self._prompt)} ", f" {_GAP_OR_FIGURE.sub(' ', self._prompt).strip()} "
+
+    def _in_a_row(self, cycle: str) -> int | None:
+        """0 if the cycle stands twice in a row in the prompt; a lone word three times ("had had")."""
+        if not any(ch.isalnum() for ch in cycle):
+            return None
+        length = (2 if " " in cycle.strip() else 3) * len(cycle)
+        return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None
+
+
+def _folded(text: str) -> str:
+    """The text's words with one blank between them, as a cycle: one blank at most where it closes.
+    A text without words is taken sign by sign."""
+    if not _words(text):
+        return "".join(text.split())
+    folded = _GAP.sub(" ", text.casefold())
+    return folded[1:] if folded[0] == folded[-1] == " " else folded
+
+
+def _cycle(text: str) -> str:
+    """The text folded, and reduced to what repeats if it is itself a repetition."""
+    folded = _folded(text)
+    return folded[: (folded + folded).find(folded, 1)] if folded else ""
+
+
+def _words(text: str) -> str:
+    return _GAP.sub(" ", text.casefold()).strip()
+
+
+def _counts(texts: Iterable[str]) -> list[int]:
+    return [int(re.sub(r"\D", "", match[1])) for text in texts for match in _counted()[0].finditer(text)]
+
+
+def _find_tiling(cycle: str, shown: Iterable[_RequestedText]) -> list[_RequestedText] | None:
+    """The shown texts, at most four in turn, that make the cycle, wherever one begins to read it."""
+    size, twice = len(cycle), cycle + cycle
+    tiles = [text for text in shown if len(text.cycle) <= size and text.cycle in twice]
+
+    def laid(at: int, end: int, left: int) -> list[_RequestedText] | None:
+        if at == end:
+            return []
+        for tile in tiles if left else ():
+            following = at + len(tile.cycle)
+            if following <= end and twice.startswith(tile.cycle, at):
+                rest = laid(following, end, left - 1)
+                if rest is not None:
+                    return [tile, *rest]
+        return None
+
+    for tile in tiles:
+        at = twice.find(tile.cycle)
+        while 0 <= at < size:
+            rest = laid(at + len(tile.cycle), at + size, _MAX_TILES - 1)
+            if rest is not None:
+                return [tile, *rest]
+            at = twice.find(tile.cycle, at + 1)
+    return None
+
+
+def _continues_in(cycle: str, text: str, length: int) -> bool:
+    """Whether the cycle, read from whichever point on, goes on in the text for so long in whole words."""
+    size = len(cycle)
+    at = text.find(cycle)
+    while at >= 0:
+        first, last = at, at + size
+        while first > 0 and text[first - 1] == text[first - 1 + size]:
+            first -= 1
+        while last < len(text) and text[last] == text[last - size]:
+            last += 1
+        after = max(at + 1, last - size + 1)
+        if " " in cycle:
+            while 0 < first < last and text[first - 1] != " ":
+                first += 1
+            while last > first and text[last - 1] != " ":
+                last -= 1
+        if last - first >= length:
+            return True
+        at = text.find(cycle, after)
+    return False

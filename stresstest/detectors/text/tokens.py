@@ -1,0 +1,179 @@
+"""Plain text as tokens, and the words of an output whatever its tokenizer: what near-loops are compared by.
+
+A word may come in several tokens and a number digit by digit; a counter changes its digits, and with them its
+tokens. So words are reassembled and case-folded, and figures masked. Punctuation and blanks are only counted,
+since an edit of punctuation does not make new text. Scripts without spaces are read character by character.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from stresstest.model import Token
+
+UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3001-\ua4cf\uac00-\ud7af\uf900-\ufaff"
+)
+"""Scripts without spaces between words, as a character class: every character is a word of its own."""
+
+MAX_PIECE_CHARS = 32
+"""Characters after which plain text without tokens is cut within a word (`text_tokens`)."""
+
+_PIECE = re.compile(
+    rf"[^\S\n]{{0,{MAX_PIECE_CHARS}}}(?:[{UNSPACED_SCRIPTS}]|[^\W{UNSPACED_SCRIPTS}]{{1,{MAX_PIECE_CHARS}}}|[^\w\s]|\n)"
+    rf"|[^\S\n]{{1,{MAX_PIECE_CHARS}}}"
+)
+_token = lru_cache(1 << 15)(Token)
+"""Tokens are frozen, so that one serves every place where its piece stands."""
+
+_CACHE_SIZE = 1 << 15
+"""Token texts and words remembered, over all generations of the process."""
+
+MAX_WORD_CHARS = 64
+"""Characters after which a word is cut, so that one without end costs no quadratic time."""
+
+WORD = re.compile(rf"[{UNSPACED_SCRIPTS}]|[^\W_{UNSPACED_SCRIPTS}]+")
+_LEADING = re.compile(rf"[^\W_{UNSPACED_SCRIPTS}]+")
+
+MAX_NUMBER_DIGITS = 9
+"""Digits of the longest number that is read as a number; a longer one has no value."""
+
+MAX_FIGURE_SHARE = 0.15
+MIN_WORD_SHARE = 0.4
+"""Figures among words and signs beyond which, and words below which, a stretch is a table, data or
+formulas; it needs more words."""
+
+DATA_FIGURE_SHARE = 0.35
+DATA_WORD_SHARE = 0.3
+"""Beyond and below these, rows of data are never a near-loop: each says something in its figures."""
+
+
+def split_pieces(text: str) -> list[str]:
+    """Plain text cut into words, punctuation and line breaks, each with the blanks before it. Joined they
+    are the text. Scripts without spaces go character by character."""
+    return _PIECE.findall(text)
+
+
+def text_tokens(text: str) -> list[Token]:
+    """Plain text as tokens without ids: its `split_pieces`."""
+    return list(map(_token, _PIECE.findall(text)))
+
+
+class NormalizedToken(NamedTuple):
+    """A word or figure. text: folded, runs of numerals as one "0". word: it says something (a number
+    and a lone letter of an alphabet do not). value: of a number that can be read."""
+
+    text: str
+    word: bool
+    figure: bool
+    value: int | None
+
+
+class _TokenParts(NamedTuple):
+    """A token's text. head: letters that go on with the word before; rest: whole words after it; tail:
+    a word that may go on; signs: its other characters. broken: whether anything stands after the head."""
+
+    head: str
+    rest: tuple[str, ...]
+    tail: str
+    signs: int
+    broken: bool
+
+
+@lru_cache(_CACHE_SIZE)
+def _split_token(text: str) -> _TokenParts:
+    leading = _LEADING.match(text)
+    head = leading.group() if leading else ""
+    after = text[len(head) :]
+    words = WORD.findall(after)
+    tail = ""
+    if words and after.endswith(words[-1]) and _LEADING.match(words[-1]):
+        tail = words.pop()
+    return _TokenParts(head, tuple(words), tail, _count_symbols(after), bool(after))
+
+
+@lru_cache(_CACHE_SIZE)
+def normalize_word(word: str) -> NormalizedToken:
+    """What a whole word is compared by. Every Unicode numeral (Nd, Nl, No) is masked."""
+    if any(map(str.isnumeric, word)) and not ("\u3400" <= word[0] <= "\u9fff"):
+        masked = re.sub("0+", "0", "".join("0" if ch.isnumeric() else ch for ch in word.casefold()))
+        value = int(word) if word.isdecimal() and len(word) <= MAX_NUMBER_DIGITS else None
+        return NormalizedToken(masked, masked != "0" and len(masked) > 2, masked == "0", value)
+    text = word.casefold()
+    return NormalizedToken(text, len(text) > 1 or (not text.isascii() and text.upper() == text), False, None)
+
+
+def _count_symbols(text: str) -> int:
+    return sum(unicodedata.category(ch)[0] in "PS" for ch in text)
+
+
+def is_unspaced_character(word: str) -> bool:
+    return _LEADING.match(word) is None
+
+
+class WordAssembler:
+    """Puts words together from tokens. `take` calls back with each whole word and the position of its
+    first token, as soon as the next token shows that it is whole. signs: other characters so far."""
+
+    __slots__ = ("_at", "_on_word", "_pending", "signs")
+
+    def __init__(self, take: Callable[[str, int], None]) -> None:
+        self._on_word = take
+        self._pending = ""
+        self._at = 0
+        self.signs = 0
+
+    def update(self, text: str, position: int) -> None:
+        head, rest, tail, signs, broken = _split_token(text)
+        pending = self._pending
+        if head:
+            if not pending:
+                self._at = position
+            pending += head
+        if broken:
+            if pending:
+                self._on_word(pending, self._at)
+            for word in rest:
+                self._on_word(word, position)
+            pending = tail
+            self._at = position
+            self.signs += signs
+        elif len(pending) > MAX_WORD_CHARS:
+            self._on_word(pending, self._at)
+            pending = ""
+        self._pending = pending
+
+    def discard_pending(self) -> None:
+        self._pending = ""
+
+
+@lru_cache(1 << 13)
+def is_symbol(char: str) -> bool:
+    """Whether it is an emoji or the like, which flood as words do."""
+    return unicodedata.category(char) == "So" and not _DRAWING_CHARACTER.match(char)
+
+
+_DRAWING_CHARACTER = re.compile("[\u2190-\u23ff\u2500-\u25ff\u2800-\u28ff\u2b1b\u2b1c\U0001f7e5-\U0001f7eb]")
+"""Arrows, technical signs, boxes, blocks, Braille dots, squares: rulers, diagrams, grids."""
+
+
+class WordTotals(NamedTuple):
+    """What was written up to a place: words that say something, figures, signs."""
+
+    words: int = 0
+    figures: int = 0
+    signs: int = 0
+
+    @property
+    def tabular(self) -> bool:
+        """Whether it is a table, data or formulas."""
+        return self.figures > MAX_FIGURE_SHARE * sum(self) or self.words < MIN_WORD_SHARE * sum(self)
+
+    @property
+    def data(self) -> bool:
+        """Whether it is hardly anything but data."""
+        return self.figures > DATA_FIGURE_SHARE * sum(self) or self.words < DATA_WORD_SHARE * sum(self)

@@ -1,0 +1,146 @@
+"""Array operations over the words of many texts laid end to end: repetitions, runs, sums, gaps.
+
+Each text is closed by a fence, a place that is no word: `fences` are these places, in order, and the last one
+is the last place of all. No result crosses a fence into another text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_MIX, _SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+_FALL = -(1 << 30)
+NO_EARLIER = 1 << 30
+
+
+def text_index(places: Indices, fences: Indices) -> Indices:
+    """The text that each place belongs to."""
+    return np.searchsorted(fences, places)
+
+
+def text_starts(fences: Indices) -> Indices:
+    return np.concatenate((np.zeros(1, np.int64), fences[:-1] + 1))
+
+
+def repeated_run_starts(hashes: Hashes, gram: int, fences: Indices) -> tuple[Indices, Indices]:
+    """(first places, in order, of runs of `gram` hashes that occurred earlier in their text; where last).
+
+    The hash of a fence occurs nowhere else.
+    """
+    return repeated_runs(_salt_by_text(hashes, fences), gram)
+
+
+def repeated_runs(hashes: Hashes, gram: int) -> tuple[Indices, Indices]:
+    """:func:`repeated_run_starts` within one text."""
+    n = len(hashes) - gram + 1
+    if n < 2:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    mixed = hashes[:n].copy()
+    for i in range(1, gram):
+        mixed *= _MIX
+        mixed += hashes[i : i + n]
+    return _repeated_indices(mixed)
+
+
+def distance_to_previous(hashes: Hashes, fences: Indices) -> Indices:
+    """Distance of each hash to its last occurrence in its text; `NO_EARLIER` without one."""
+    found = np.full(len(hashes), NO_EARLIER, np.int64)
+    at, source = _repeated_indices(_salt_by_text(hashes, fences))
+    found[at] = at - source
+    return found
+
+
+def _salt_by_text(hashes: Hashes, fences: Indices) -> Hashes:
+    """Different hashes for different texts."""
+    if len(fences) == 1:
+        return hashes.copy()
+    salts = np.arange(len(fences), dtype=np.uint64) * _SPREAD
+    return hashes + np.repeat(salts, np.diff(fences, prepend=-1))
+
+
+def _repeated_indices(hashes: Hashes) -> tuple[Indices, Indices]:
+    """(indices whose hash occurred before, in order; where last). The low bits carry the index."""
+    n = len(hashes)
+    bits = np.uint64(n.bit_length())
+    hashes *= _SPREAD
+    hashes >>= bits
+    hashes <<= bits
+    hashes |= np.arange(n, dtype=np.uint64)
+    hashes.sort()
+    names = hashes >> bits
+    same = np.flatnonzero(names[1:] == names[:-1])
+    low = (np.uint64(1) << bits) - np.uint64(1)
+    pairs = (hashes[same + 1] & low) << bits | (hashes[same] & low)
+    pairs.sort()
+    return (pairs >> bits).astype(np.int64), (pairs & low).astype(np.int64)
+
+
+def run_starts(places: Indices, length: int) -> Indices:
+    """Those of the sorted places at which a run of `length` consecutive places begins."""
+    if len(places) < length:
+        return places[:0]
+    first = places[: len(places) - length + 1]
+    return first[places[length - 1 :] - first < length]
+
+
+def in_a_row(places: Indices, length: int, fences: Indices) -> Flags:
+    """Which texts have a run of `length` of the places."""
+    found = np.zeros(len(fences), np.bool_)
+    found[text_index(run_starts(places, length), fences)] = True
+    return found
+
+
+def count_between(places: Indices, first: Indices, end: Indices) -> Indices:
+    """How many of the sorted places are in each [first, end)."""
+    return np.searchsorted(places, end) - np.searchsorted(places, first)
+
+
+def prefix_sums(flags: Flags) -> NDArray[np.int32]:
+    """Number of flags before each place, and in all."""
+    sums = np.zeros(len(flags) + 1, np.int32)
+    np.cumsum(flags, dtype=np.int32, out=sums[1:])
+    return sums
+
+
+def dense_window_ends(flags: Flags, window: int, least: int, fences: Indices) -> Indices:
+    """The last places of all windows with at least `least` flags, each within one text."""
+    if len(flags) < window:
+        return np.zeros(0, np.int64)
+    sums = prefix_sums(flags)
+    first = np.flatnonzero(sums[window:] - sums[:-window] >= least)
+    last = first + window - 1
+    found: Indices = last[text_index(first, fences) == text_index(last, fences)]
+    return found
+
+
+def cusum(evidence: NDArray[np.integer[Any]], fences: Indices) -> Indices:
+    """Page's sum of whole-number evidence at every place: never below zero, and zero at a fence."""
+    sums = evidence.astype(np.int64)
+    sums[fences] = _FALL
+    np.cumsum(sums, out=sums)
+    lowest = np.minimum.accumulate(sums)
+    sums -= np.minimum(lowest, 0, out=lowest)
+    return sums
+
+
+def max_per_text(values: NDArray[Any], fences: Indices) -> NDArray[Any]:
+    """The largest value of each text, the one at its fence included."""
+    most: NDArray[Any] = np.maximum.reduceat(values, text_starts(fences))
+    return most
+
+
+def unmarked_gaps(marked: Flags, fences: Indices, least: int) -> tuple[Indices, Indices]:
+    """Maximal stretches [first, end) of at least `least` places without a mark, within one text."""
+    closed = marked.copy()
+    closed[fences] = True
+    end = np.flatnonzero(closed)
+    first = np.concatenate((np.zeros(1, np.int64), end[:-1] + 1))
+    wide = end - first >= least
+    return first[wide], end[wide]

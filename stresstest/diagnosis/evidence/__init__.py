@@ -1,0 +1,1 @@
+"""Observed evidence for or against each plane."""

@@ -1,0 +1,1 @@
+"""Arms, forks and exact tests, by which a plane is confirmed."""

@@ -1,0 +1,88 @@
+"""The interventions, declared before the first request, ordered by the size of the change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stresstest.model import Arm, Decoding, Plane
+
+PENALTIES = (1.0, 1.05, 1.1, 1.15, 1.2)
+HIGH_TEMPERATURE = 0.9
+"""From this temperature on, the temperature arm tries a lower one."""
+MILD_SAMPLING = (0.7, 0.9)
+COOL_SAMPLING = (0.3, 0.9)
+UNCHANGED, ALONE, CONTEXT, BOTH = "unchanged", "alone", "last-units", "decoding-and-context"
+
+
+def declare_arms(
+    decoding: Decoding,
+    *,
+    constraint: str | None,
+    concurrency: int,
+    planes: Sequence[Plane],
+    penalty: float | None = None,
+) -> list[Arm]:
+    """All arms, the unchanged one first; the number of the others enters the significance level of each.
+
+    constraint: the task's sentence that requires its language, if any. planes: the planes to test. penalty:
+    the server's default repetition_penalty, in force if none is sent.
+    """
+    arms = [Arm(UNCHANGED, None, "nothing", decoding)]
+    if Plane.SYSTEM in planes and concurrency > 1:
+        arms.append(Arm(ALONE, Plane.SYSTEM, "alone on the server", decoding, alone=True))
+    if Plane.DECODING in planes:
+        arms += decoding_arms(decoding, constraint, penalty)
+    if Plane.CONTEXT in planes:
+        words = "only the instruction and the last units in context"
+        arms.append(Arm(CONTEXT, Plane.CONTEXT, words, decoding, truncated=True))
+        if Plane.DECODING in planes:
+            words = "another decoding and only the instruction and the last units in context"
+            arms.append(Arm(BOTH, Plane.CONTEXT, words, decoding, truncated=True))
+    return arms
+
+
+def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | None = None) -> list[Arm]:
+    """Arms for penalties from the nearest to the farthest, language constraint, both, and temperature."""
+    own = decoding.repetition_penalty or penalty or 1.0
+    others = sorted((p for p in PENALTIES if abs(p - own) > 1e-9), key=lambda p: (abs(p - own), p))
+    arms = [_penalty(decoding, p) for p in others]
+    demanded = with_constraint(decoding, constraint)
+    if demanded is not None:
+        arms.append(Arm("constraint", Plane.DECODING, "language constraint", demanded))
+        with_it = 1.0 if own >= 1.15 else 1.15
+        words = f"language constraint and {_penalty_words(with_it)}"
+        both = replace(demanded, repetition_penalty=with_it)
+        arms.append(Arm("constraint-and-penalty", Plane.DECODING, words, both))
+    arms.append(_temperature(decoding))
+    return arms
+
+
+def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:
+    """The decoding with the constraint added to its system prompt; None if there is none to add."""
+    system = decoding.system_prompt or ""
+    if constraint is None or constraint in system:
+        return None
+    return replace(decoding, system_prompt=f"{system}\n{constraint}".strip())
+
+
+def _penalty(decoding: Decoding, penalty: float) -> Arm:
+    changed = replace(decoding, repetition_penalty=penalty)
+    return Arm(f"penalty-{penalty:g}", Plane.DECODING, _penalty_words(penalty), changed)
+
+
+def _penalty_words(penalty: float) -> str:
+    """1 is marked as off, to distinguish it from the unchanged arm."""
+    return f"repetition_penalty {penalty:g}" + (" (off)" if penalty == 1.0 else "")
+
+
+def _temperature(decoding: Decoding) -> Arm:
+    """An arm with 0.7 and top_p 0.9, or with 0.3 if the run's own temperature is close to 0.7.
+
+    A temperature that is not sent counts as 1.0.
+    """
+    own = decoding.temperature
+    temperature, top_p = COOL_SAMPLING if own is not None and 0.5 < own < HIGH_TEMPERATURE else MILD_SAMPLING
+    words = f"temperature {temperature:g}, top_p {top_p:g}"
+    changed = replace(decoding, temperature=temperature, top_p=top_p)
+    return Arm(f"temperature-{temperature:g}", Plane.DECODING, words, changed)

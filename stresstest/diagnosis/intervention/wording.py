@@ -1,0 +1,73 @@
+"""Sentences that describe a diagnosis: a link of the chain, a decoding, a split. Pure."""
+
+from __future__ import annotations
+
+from stresstest.detectors.registry import symptom_info
+from stresstest.diagnosis.intervention.arms import ALONE
+from stresstest.diagnosis.intervention.exact import MAX_REMAINING_RATE
+from stresstest.model import ArmResult, Basis, CauseLink, Decoding, Plane, SplitRemedy
+
+_ROUNDED = 10
+
+
+def link_sentence(link: CauseLink) -> str:
+    """The link in words, e.g. "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15"."""
+    what = "service failures" if link.symptom is None else symptom_info(link.symptom).short_label
+    where = f" at ~{_rounded_tokens(link.median_onset):,}" if link.median_onset is not None else ""
+    if link.plane is None:
+        return f"{what}{where}: inconclusive, {link.lacking}"
+    words = f"{what}{where}: {link.plane}, {link.basis}"
+    if link.plane is Plane.SYSTEM and link.basis is Basis.CONFIRMED:
+        words += "; goes away alone on the server"
+    elif link.cleared_by:
+        words += f"; goes away with {link.cleared_by}"
+    changed = _constraint_changes(link)
+    return f"{words}; {changed}" if changed else words
+
+
+def _constraint_changes(link: CauseLink) -> str | None:
+    """Describes how a language constraint that does not clear changes the symptom; None if it does not."""
+    unchanged = next((a for a in link.arms if a.plane is None), None)
+    constraint = next((a for a in link.arms if a.name == "constraint"), None)
+    if unchanged is None or constraint is None or constraint.clears or not constraint.symptoms:
+        return None
+    before, after = _commonest(unchanged), _commonest(constraint)
+    if before is None or after is None or before == after:
+        return None
+    onset, moved = unchanged.median_onset, constraint.median_onset
+    same = onset is not None and moved is not None and abs(moved - onset) <= 0.15 * onset
+    effect = "not the onset" if same else "and moves the onset"
+    return f"a language constraint changes the symptom ({symptom_info(after).label}), {effect}"
+
+
+def _commonest(arm: ArmResult) -> str | None:
+    return max(arm.symptoms, key=lambda kind: arm.symptoms[kind], default=None)
+
+
+def _rounded_tokens(tokens: float) -> int:
+    step = _ROUNDED if tokens < 1000 else 10 * _ROUNDED
+    return round(tokens / step) * step
+
+
+def describe_decoding(decoding: Decoding) -> str:
+    """A decoding in words, its system prompt quoted."""
+    words = [f"{k} {v:g}" for k, v in decoding.sent().items()] + decoding.extra_words()
+    if decoding.system_prompt is not None:
+        words.append(f"system prompt “{' '.join(decoding.system_prompt.split())}”")
+    return ", ".join(words) or "the server's defaults"
+
+
+def split_sentence(remedy: SplitRemedy) -> str:
+    """The outcome of the split. It is verified if the bound of its failure rate is as low as for an arm."""
+    held = remedy.upper <= MAX_REMAINING_RATE
+    word = "verified" if held else "does not hold" if 2 * remedy.failed > remedy.outputs else "tried"
+    return (
+        f"request {remedy.per_request} units at a time, each time with the last {remedy.carried} as context: "
+        f"{word}, {remedy.failed} of {remedy.outputs} outputs written this way degenerate within "
+        f"{remedy.units:.0f} units (at most {100 * remedy.upper:.0f} % with 95 % confidence)"
+    )
+
+
+def cleared_alone(link: CauseLink) -> bool:
+    """Whether the link was cleared by running alone on the server."""
+    return any(arm.name == ALONE and arm.clears for arm in link.arms)

@@ -1,0 +1,1 @@
+"""One package per command, with its command, workflow, document and console."""

@@ -1,0 +1,178 @@
+"""Two sides to the outcome of one look: the test, what else was found, notes and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, replace
+from typing import Any
+
+from stresstest.features.check.reservations import (
+    RecordedReservations,
+    find_reservations,
+    refuse_same_file,
+    reservation_notes,
+)
+from stresstest.features.check.sample import CheckSample
+from stresstest.model import CheckVerdict, Comparison, ComparisonSide, FindingKind, Method, Observation
+from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs, assess_risk
+from stresstest.statistics.comparison import look_confidence
+from stresstest.statistics.findings import check_findings, compare_survival
+
+_UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
+"""A line without an answer: for a pass it has failed."""
+
+
+def compare_samples(
+    baseline: CheckSample,
+    candidate: CheckSample,
+    fresh: CheckSample | None,
+    *,
+    look: tuple[int, int],
+    max_increase: float | None,
+    max_drop: float,
+    errors: Collection[FindingKind],
+) -> Comparison:
+    """The baseline's threshold must be certified. look: which one, of how many declared.
+
+    Raises UsageError where a recorded file is on both sides.
+    """
+    refuse_same_file(baseline.files, candidate.files)
+    alpha = baseline.threshold.alpha
+    increase = alpha if max_increase is None else max_increase
+    unit = "words" if baseline.unit == "words" else "tokens"
+    rule = CheckRule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
+    found = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
+    unread = [_UNKNOWN_OUTCOME] * candidate.unread
+    found = found or assess_risk([*candidate.observations, *unread], rule)
+    reservations = find_reservations(baseline, candidate, rule)
+    lacking = candidate.lacking
+    if found.tested is CheckVerdict.PASS:
+        lacking = lacking or reservations.pass_objection(rule)
+    if lacking is not None:
+        found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)
+    p, earlier = compare_survival(baseline.observations, candidate.observations)
+    sides = baseline.to_side(), candidate.to_side(failed=found.failed, at_risk=found.at_risk)
+    beside = check_findings(
+        *sides,
+        max_drop=max_drop,
+        candidate_open=candidate.threshold.censored_at is not None,
+        p=p,
+        earlier=earlier,
+        errors=errors,
+    )
+    return Comparison(
+        baseline=sides[0],
+        candidate=sides[1],
+        at_tokens=baseline.threshold.tokens,
+        alpha=alpha,
+        max_increase=increase,
+        tested=found.tested,
+        confidence=rule.confidence,
+        method=found.method,
+        p_baseline=found.p_baseline,
+        p_candidate=found.p_candidate,
+        difference=found.difference,
+        interval=found.bounds,
+        pairs=found.pairs,
+        looks=look[1],
+        look=look[0],
+        lacking=found.lacking,
+        findings=beside,
+        notes=_notes(baseline, candidate, fresh, found, reservations),
+        evidence=_evidence(baseline, fresh, found, p, reservations),
+    )
+
+
+def uncertified_reason(baseline: CheckSample) -> str:
+    """Why nothing can be compared."""
+    why = baseline.lacking or baseline.threshold.lacking or "nothing is certified"
+    return f"the baseline has no certified threshold to compare at: {why}"
+
+
+def undecided_comparison(
+    baseline: CheckSample,
+    candidate: CheckSample | None,
+    name: str,
+    lacking: str,
+    *,
+    max_increase: float | None,
+) -> Comparison:
+    """A check that came to no test. No candidate: it was not measured; name: what it was called."""
+    alpha = baseline.threshold.alpha
+    unmeasured = ComparisonSide(name or "the model served there", replace(baseline.subject, model=name))
+    return Comparison(
+        baseline=baseline.to_side(),
+        candidate=unmeasured if candidate is None else candidate.to_side(),
+        at_tokens=baseline.threshold.tokens,
+        alpha=alpha,
+        max_increase=alpha if max_increase is None else max_increase,
+        tested=CheckVerdict.INCONCLUSIVE,
+        lacking=lacking,
+    )
+
+
+def _notes(
+    baseline: CheckSample,
+    candidate: CheckSample,
+    fresh: CheckSample | None,
+    found: Assessment,
+    reservations: RecordedReservations,
+) -> tuple[str, ...]:
+    """What a reader must know before the verdict is used."""
+    notes = [*baseline.notes, *candidate.notes]
+    if found.tolerated:
+        notes.append("The candidate is certainly worse, but by less than the tolerated increase.")
+    if fresh is not None and found.method is not Method.TANGO:
+        notes.append(
+            "The fresh baseline and the candidate have no common prompt at risk for T, so the "
+            "candidate was judged alone."
+        )
+    common = baseline.by_prompt.keys() & candidate.by_prompt.keys()
+    same = sum(
+        baseline.by_prompt[name].digest == candidate.by_prompt[name].digest is not None for name in common
+    )
+    if 2 * same > len(common) and not reservations.mostly_same:
+        notes.append(
+            f"{same} of {len(common)} answers are identical to the baseline's. The sample that "
+            f"determined T is tested against itself, which can only show that nothing changed."
+        )
+    notes += reservation_notes(baseline, candidate, reservations)
+    for side, threshold in (("baseline", baseline.threshold), ("candidate", candidate.threshold)):
+        if threshold.unfit:
+            why = (threshold.withheld or threshold.lacking or "").rstrip(".")
+            notes.append(f"The {side} is unfit for this task and language: {why}.")
+    if "estimate" in baseline.unit + candidate.unit:
+        notes.append(
+            "Positions are estimates: tokens were distributed over the text according to completion_tokens."
+        )
+    if candidate.threshold.censored_at is not None and baseline.safe_max_tokens and candidate.safe_max_tokens:
+        notes.append(
+            "No onset was seen in the candidate. Its own safe max_tokens is limited by its sample, not "
+            "by failures."
+        )
+    return tuple(notes)
+
+
+def _evidence(
+    baseline: CheckSample,
+    fresh: CheckSample | None,
+    found: Assessment,
+    p: float | None,
+    reservations: RecordedReservations,
+) -> dict[str, Any]:
+    """The numbers behind the verdict, for a machine."""
+    threshold = baseline.threshold
+    return {
+        "baseline_threshold": {
+            "tokens": threshold.tokens,
+            "n": threshold.n,
+            "onsets": threshold.onsets,
+            "upper": threshold.upper,
+            "confidence": threshold.confidence,
+        },
+        "fresh_baseline": None if fresh is None or fresh.run is None else fresh.run.id,
+        **found.evidence,
+        "log_rank_p": p,
+        "not_used": None if reservations.left_aside is None else asdict(reservations.left_aside),
+        "same_as_baseline": reservations.same,
+    }

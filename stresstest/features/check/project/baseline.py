@@ -1,0 +1,98 @@
+"""What a project's cell is compared with: an earlier run that was good."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from stresstest.config.suggestions import did_you_mean
+from stresstest.errors import UsageError
+from stresstest.features.check.campaign_match import is_same_server
+from stresstest.model import CheckVerdict, DocumentKind, Run, RunStatus, Subject
+from stresstest.model.comparison import GateOutcome
+from stresstest.store.repository import Store
+
+PREVIOUS = "previous"
+
+
+def require_known_baseline(store: Store, named: str) -> None:
+    """UsageError for a baseline that nothing stored is called: nothing would ever be compared with it."""
+    done = [row for row in store.runs() if row.status is RunStatus.DONE]
+    if named == PREVIOUS or any(named in (row.id, row.subject.model) for row in done):
+        return
+    models = list(dict.fromkeys(row.subject.model for row in done))
+    hint = did_you_mean(named, [PREVIOUS, *models]) or "To list the stored runs: stresstest runs list"
+    raise UsageError(
+        f"[check] baseline = {named!r} is neither a finished run nor a model with one in this store.",
+        hint=f"{hint} To begin without a baseline: {PREVIOUS!r}",
+    )
+
+
+def find_cell_baseline(
+    store: Store, candidate: Run, named: str, *, same_address: bool = False
+) -> tuple[Run | None, str]:
+    """The run to compare with, or why there is none.
+
+    named: a run id; "previous" for the newest earlier certified run of the candidate's own cell that no check
+    has refused; or the name of a model, for its newest such run. same_address: "previous" only from the
+    candidate's server, where cells differ by nothing else.
+    """
+    subject = candidate.settings.subject
+    stored = store.runs()
+    by_id = next((row for row in stored if row.id == named), None)
+    if by_id is not None:
+        if (by_id.subject.task, by_id.subject.language) != (subject.task, subject.language):
+            return None, f"the baseline {named} is of {by_id.subject}"
+        if by_id.threshold is None or not by_id.threshold.certified:
+            return None, f"the baseline {named} has no certified threshold"
+        if by_id.id in rejected_run_ids(store, inconclusive=False):
+            return None, f"the baseline {named} was rejected by a check: it regressed"
+        return store.run(by_id.id), ""
+    spoilt = rejected_run_ids(store)
+    model = subject.model if named == PREVIOUS else named
+    wanted = (Subject(model, subject.task, subject.language), candidate.settings.decoding)
+    for row in stored:
+        alike = (row.subject, row.decoding) == wanted and row.simulated == candidate.profile.simulated
+        certified = row.threshold is not None and row.threshold.certified
+        earlier = row.status is RunStatus.DONE and row.created < candidate.created
+        if not (alike and certified and earlier) or row.id in spoilt:
+            continue
+        run = store.run(row.id)
+        if not same_address or is_same_server(run, candidate.settings.base_url):
+            return run, ""
+    where = " at this address" if same_address else ""
+    why = f"no earlier certified run of {wanted[0]} with this decoding{where} that passed its checks"
+    return None, f"{why} is stored"
+
+
+def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
+    """Candidates that their newest check did not pass: as a baseline they would make the next check pass.
+
+    Where a project has judged a run, its budgets decide; else the verdict of a check of two. So is a
+    fresh baseline that was surely worse than its threshold allows.
+
+    inconclusive: count those that a check could neither pass nor refuse.
+    """
+    documents = store.documents(DocumentKind.CHECK)
+    refused: list[StrEnum] = [GateOutcome.BREACH, CheckVerdict.REGRESSION]
+    if inconclusive:
+        refused += [
+            GateOutcome.INCONCLUSIVE,
+            GateOutcome.MISSING,
+            GateOutcome.TROUBLE,
+            CheckVerdict.INCONCLUSIVE,
+        ]
+    judged: dict[str, bool] = {}
+    for document in documents:
+        with document.reading() as body:
+            for cell in body.get("cells", ()):
+                judged.setdefault(cell["run_id"], cell["outcome"] in refused)
+    for document in documents:
+        with document.reading() as body:
+            if "cells" in body:
+                continue
+            for run_id in body["candidate"]["run_ids"]:
+                judged.setdefault(run_id, body["verdict"] in refused)
+            evidence = body.get("evidence") or {}
+            if evidence.get("fresh_baseline_broken"):
+                judged.setdefault(evidence["fresh_baseline"], True)
+    return {run_id for run_id, rejected in judged.items() if rejected}

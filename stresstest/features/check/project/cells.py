@@ -1,0 +1,49 @@
+"""A project's cells as campaigns, and what an unfinished check has measured of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+from stresstest import clock
+from stresstest.model import DocumentKind, RunSettings, Subject
+from stresstest.model.comparison import CellPlan
+from stresstest.store.repository import Store
+from stresstest.tasks import load_prompts, load_task
+
+RESUME_WINDOW_S = 12 * 3600.0
+"""Seconds for which an unfinished check or run is gone on with: later, the server may be another."""
+
+
+def settings_for_cell(plan: CellPlan, settings: RunSettings) -> RunSettings:
+    """The campaign of a cell: the run options with the cell's own in place."""
+    file = settings.prompts_file
+    task = settings.subject.task if file else load_task(plan.task).name
+    return replace(
+        settings,
+        subject=Subject(plan.model, task, plan.language),
+        base_url=plan.base_url or settings.base_url,
+        task_source=plan.task,
+        decoding=load_prompts(file).decoding(plan.decoding) if file else plan.decoding,
+    )
+
+
+def cell_key(wanted: RunSettings) -> str:
+    """Identifies what is measured: budgets may change without measuring again."""
+    return hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]
+
+
+def find_unfinished_check(store: Store, keys: Set[str]) -> tuple[str | None, Mapping[str, str]]:
+    """(id, cell key → run) of the newest check that shares a cell with this one, if it is unfinished."""
+    for document in store.documents(DocumentKind.CHECK):
+        with document.reading() as body:
+            known = {cell["key"]: cell["run_id"] for cell in body.get("cells", ())}
+        if clock.now() - document.saved > RESUME_WINDOW_S:
+            break
+        if keys.isdisjoint(known):
+            continue
+        if document.complete:
+            break
+        return document.id, {key: run_id for key, run_id in known.items() if run_id in document.runs}
+    return None, {}

@@ -1,0 +1,162 @@
+"""`stresstest check` of a project file, and where any check's outcome is written besides the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stresstest.config import settings as config
+from stresstest.errors import ExitCode, UsageError
+from stresstest.model import SAMPLING
+from stresstest.options.common import run_settings, stdout_console
+from stresstest.options.measurement import exit_if_cut_short, run_measurement
+from stresstest.options.streams import as_logged, write_workflow_command
+
+if TYPE_CHECKING:
+    from stresstest.campaign.progress import Progress
+    from stresstest.features.check.project.workflow import ProjectCheckResult
+    from stresstest.model.comparison import CellPlan, Project
+    from stresstest.render.test_cases import CaseSuite
+    from stresstest.store.repository import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutputs:
+    """Files to write, and whether to write for GitHub Actions (by default where it runs there)."""
+
+    junit: str | None = None
+    markdown: str | None = None
+    github: bool = False
+
+    def __post_init__(self) -> None:
+        """UsageError for a folder that is not there: not only after hours of measuring."""
+        for what, path in (("--junit", self.junit), ("--markdown", self.markdown)):
+            if path is not None and not Path(path).parent.is_dir():
+                raise UsageError(
+                    f"{what} {path} cannot be written: the folder {Path(path).parent} does not exist."
+                )
+
+    def write(self, suites: Sequence[CaseSuite], markdown: str) -> None:
+        """Write the requested files. Raises UsageError for a file that cannot be written."""
+        from stresstest.render.github import workflow_commands
+        from stresstest.render.junit import junit_xml
+
+        if self.junit is not None:
+            write_file("--junit", self.junit, junit_xml(suites, name="stresstest check"))
+        if self.markdown is not None:
+            write_file("--markdown", self.markdown, markdown)
+        if not (self.github or os.environ.get("GITHUB_ACTIONS") == "true"):
+            return
+        # On stderr, which the runner reads as well: stdout is the result alone.
+        for line in workflow_commands(suites):
+            write_workflow_command(line)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            write_file("GITHUB_STEP_SUMMARY", summary, markdown + "\n", append=True)
+
+
+def write_file(what: str, path: str, text: str, *, append: bool = False) -> None:
+    """Write or append, as a log would be; UsageError when that fails."""
+    try:
+        with Path(path).open("a" if append else "w", encoding="utf-8") as file:
+            file.write(as_logged(text))
+    except OSError as error:
+        raise UsageError(f"{what} {path} cannot be written: {error.strerror or error}.") from None
+
+
+def refuse_without_baseline(**values: object) -> None:
+    """Options of a comparison mean nothing for a project: its budgets are in its file. Raises UsageError."""
+    for name, value in values.items():
+        if value:
+            raise UsageError(
+                f"--baseline is missing: --{name.replace('_', '-')} applies to a comparison of two runs.",
+                hint="For example: --baseline latest. A project sets its budgets in its file.",
+            )
+
+
+def check_project_file(
+    options: dict[str, Any], outputs: CheckOutputs, *, anew: bool, json_output: bool
+) -> None:
+    """Check every cell of the settings file in force; leaves with the worst one's code.
+
+    anew: measure everything now. Raises UsageError when there is no file, or it has no [check] table.
+    """
+    from stresstest.features.check.project.console import print_gate
+    from stresstest.features.check.project.document import gate_document
+    from stresstest.features.check.project.markdown import gate_markdown
+    from stresstest.features.check.project.workflow import check_project, unmeasured_gate
+    from stresstest.features.check.test_cases import gate_suites
+    from stresstest.render.run_document import dumps
+
+    project = _project(options)
+    first = project.cells[0]
+    settings = run_settings({**options, "lang": first.language, "task": first.task})
+
+    async def check_cells(store: Store, progress: Progress, stop: asyncio.Event) -> ProjectCheckResult:
+        key = options["api_key"]
+        return await check_project(project, settings, store, progress, remeasure=anew, api_key=key, stop=stop)
+
+    def empty() -> dict[str, Any]:
+        return gate_document(unmeasured_gate(project))
+
+    done = run_measurement(options, check_cells, empty=empty if json_output else None)
+    if json_output:
+        typer.echo(dumps(gate_document(done.gate)))
+    else:
+        print_gate(stdout_console(), done.gate)
+    outputs.write(gate_suites(done.gate), gate_markdown(done.gate))
+    _exit(done, options["program"])
+
+
+def _project(options: dict[str, Any]) -> Project:
+    from stresstest.config.project import SECTION, project
+
+    found = config.section(SECTION, options["config_file"])
+    if found is None:
+        raise UsageError(
+            "Name --baseline and --candidate, or a project file with a [check] table.",
+            hint="For example: stresstest check --config stresstest.toml",
+        )
+    given: set[str] = options["given"]
+    for name in SAMPLING:
+        if name in given:
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not apply to a project: its decodings are in "
+                f"[check.decodings]."
+            )
+    path, section = found
+    planned = project(section, options, str(path))
+    cells = tuple(cell for cell in planned.cells if _selected(cell, options, given))
+    if not cells:
+        named = ", ".join(f"--{name} {options[name]}" for name in ("model", "task", "lang") if name in given)
+        raise UsageError(
+            f"{path} has no cell with {named}.", hint=f"Its first cell is {planned.cells[0].name}."
+        )
+    return replace(planned, cells=cells)
+
+
+def _selected(cell: CellPlan, options: dict[str, Any], given: set[str]) -> bool:
+    """--model, --task and --lang choose among the cells."""
+    own = {"model": cell.model, "task": cell.task, "lang": cell.language}
+    return all(options[name] == value for name, value in own.items() if name in given)
+
+
+def _exit(done: ProjectCheckResult, program: str) -> None:
+    """Interrupted goes first; then a breach is the strongest word, then trouble, then what is undecided."""
+    from stresstest.model.comparison import GateOutcome
+
+    codes = {
+        GateOutcome.BREACH: ExitCode.REGRESSION,
+        GateOutcome.TROUBLE: ExitCode.ENDPOINT,
+        GateOutcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }
+    kept = f"The results so far are kept. To continue, repeat the command: {program} check …\n"
+    exit_if_cut_short(None, interrupted=done.interrupted, kept=kept)
+    if done.gate.outcome in codes:
+        raise typer.Exit(codes[done.gate.outcome])

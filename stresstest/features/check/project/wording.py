@@ -1,0 +1,103 @@
+"""The sentences of a project's check, as the terminal and Markdown show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stresstest.features.check.wording import changed_words
+from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
+from stresstest.render.limits import decoding_words
+from stresstest.render.text import NOT_MEASURED, duration, format_count
+from stresstest.store.documents import clean_url
+
+OUTCOME_LABELS = {
+    GateOutcome.PASS: "pass",
+    GateOutcome.UNTESTED: "pass, no baseline yet",
+    GateOutcome.WARNING: "warning",
+    GateOutcome.INCONCLUSIVE: "inconclusive",
+    GateOutcome.MISSING: "not measured",
+    GateOutcome.TROUBLE: "endpoint trouble",
+    GateOutcome.BREACH: "budget breached",
+}
+REASON_LABELS = OUTCOME_LABELS | {
+    GateOutcome.PASS: "kept",
+    GateOutcome.BREACH: "breached",
+    GateOutcome.UNTESTED: "not tested",
+    GateOutcome.TROUBLE: "trouble",
+}
+_COUNTED = OUTCOME_LABELS | {
+    GateOutcome.PASS: "passed",
+    GateOutcome.UNTESTED: "passed without a baseline",
+    GateOutcome.WARNING: "passed with a warning",
+    GateOutcome.BREACH: "breached",
+}
+
+
+def gate_headline(gate: ProjectGate) -> str:
+    """How many cells came to what, worst first."""
+    counts = Counter(cell.outcome for cell in gate.cells)
+    order = list(GateOutcome)
+    words = (f"{counts[each]} {_COUNTED[each]}" for each in sorted(counts, key=order.index, reverse=True))
+    return f"{len(gate.cells)} cell{'s' if len(gate.cells) != 1 else ''}: {', '.join(words)}"
+
+
+def budget_reasons(cell: CellOutcome) -> list[tuple[GateOutcome, str]]:
+    """What became of every budget of a cell, those that are kept as well; trouble; what else was found."""
+    if cell.trouble is not None:
+        return [(GateOutcome.TROUBLE, cell.trouble)]
+    names: dict[tuple[GateOutcome, str], list[str]] = {}
+    for each in cell.budgets:
+        names.setdefault((each.outcome, each.sentence), []).append(str(each.budget.name))
+    found = [(outcome, f"{', '.join(own)}: {sentence}") for (outcome, sentence), own in names.items()]
+    if not cell.budgets and cell.outcome is GateOutcome.INCONCLUSIVE and cell.threshold is not None:
+        found.append((GateOutcome.INCONCLUSIVE, cell.threshold.lacking or "nothing is certified"))
+    if cell.comparison is not None:
+        warned = (f for f in cell.comparison.findings if f.kind != "max_drop")
+        found += [(GateOutcome.WARNING, finding.sentence) for finding in warned]
+    return found
+
+
+def baseline_changes(cell: CellOutcome) -> list[str]:
+    """What else differs from the baseline: where to look first when a budget is breached."""
+    if cell.comparison is None:
+        return []
+    return [f"changed: {changed_words(each)}" for each in cell.comparison.changed]
+
+
+def source_runs(cell: CellOutcome) -> list[str]:
+    """The runs behind a cell's numbers: its own with the decoding, and the baseline's. Empty without."""
+    if cell.run_id is None:
+        return []
+    before = ", measured before" if cell.reused else ""
+    found = [f"run {cell.run_id}{before}; decoding: {decoding_words(cell.plan.decoding)}"]
+    if cell.comparison is not None:
+        found.append(f"baseline: {cell.comparison.baseline.label}")
+    elif cell.baseline is not None:
+        found.append(f"baseline: run {cell.baseline}")
+    elif cell.threshold is not None:
+        found.append("baseline: none")
+    return found
+
+
+def cell_name(cell: CellOutcome) -> str:
+    """As the project file names it, with the model that answered, and its address where it has its own."""
+    subject = cell.subject
+    words = [subject.model or "served model", subject.task, subject.language, cell.plan.decoding_name]
+    if cell.plan.base_url is not None:
+        words.append(clean_url(cell.plan.base_url))
+    return " · ".join(words)
+
+
+def cell_numbers(cell: CellOutcome) -> tuple[str, str, str]:
+    threshold = cell.threshold
+    at_least = "≥ " if threshold is not None and threshold.censored_at is not None else ""
+    safe = NOT_MEASURED if cell.safe_max_tokens is None else f"{at_least}{format_count(cell.safe_max_tokens)}"
+    return safe, format_count(cell.baseline_safe), NOT_MEASURED if threshold is None else str(threshold.n)
+
+
+def spent_line(gate: ProjectGate) -> str:
+    reused = sum(cell.reused for cell in gate.cells)
+    tokens, seconds = sum(c.tokens for c in gate.cells), sum(c.seconds for c in gate.cells)
+    words = f"{format_count(tokens)} tokens in {duration(seconds)}"
+    words += f"; {reused} measured before" if reused else ""
+    return words + (f"; stored as check {gate.id}" if gate.id else "")

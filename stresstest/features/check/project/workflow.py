@@ -1,0 +1,261 @@
+"""`check` of a project file: every cell is measured, compared with its baseline and held to its budgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from stresstest import clock
+from stresstest.campaign.progress import Progress
+from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.resume import resume_or_start
+from stresstest.campaign.session import CampaignResult
+from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
+from stresstest.features.check.campaign_match import find_matching_run
+from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
+from stresstest.features.check.project.cells import (
+    RESUME_WINDOW_S,
+    cell_key,
+    find_unfinished_check,
+    settings_for_cell,
+)
+from stresstest.features.check.project.document import gate_document
+from stresstest.features.check.sample import CheckSample, sample_of_run
+from stresstest.features.check.sides import with_margin
+from stresstest.features.check.workflow import CheckSettings, check
+from stresstest.model import Comparison, DocumentKind, Run, RunSettings, RunStatus, Subject
+from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateOutcome, Project, ProjectGate
+from stresstest.statistics.budgets import CellMeasurement, judge_budget
+from stresstest.store.repository import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCheckResult:
+    """How the check of a project ended."""
+
+    gate: ProjectGate
+    interrupted: bool = False
+
+
+async def check_project(
+    project: Project,
+    settings: RunSettings,
+    store: Store,
+    progress: Progress,
+    *,
+    remeasure: bool = False,
+    api_key: str | None = None,
+    stop: asyncio.Event | None = None,
+) -> ProjectCheckResult:
+    """Check every cell, one after the other; what an unfinished check has measured is taken from the store.
+
+    settings: the run options; a cell's own replace them. remeasure: nothing stored will do. Trouble with an
+    endpoint is that cell's outcome, and the next one follows. Raises UsageError before anything is sent when
+    a task or prompt file is wrong, or nothing stored is called as the baseline.
+    """
+    require_known_baseline(store, project.baseline)
+    matrix = _ProjectCheckSession(project, settings, store, progress, api_key, stop or asyncio.Event())
+    if not remeasure:
+        matrix.load_reusable_runs()
+    return await matrix.run()
+
+
+def unmeasured_gate(project: Project) -> ProjectGate:
+    """What is known before anything is measured."""
+    named = ((plan, Subject(plan.model, plan.task, plan.language)) for plan in project.cells)
+    return ProjectGate(tuple(CellOutcome(plan, subject) for plan, subject in named))
+
+
+@dataclass
+class _ProjectCheckSession:
+    """One check of a project: its cells in turn.
+
+    anew: nothing stored counts. id: of the stored document. earlier: runs of an unfinished check, by cell
+    key. reuse: age in seconds up to which a finished run counts.
+    """
+
+    project: Project
+    settings: RunSettings
+    store: Store
+    progress: Progress
+    api_key: str | None
+    stop: asyncio.Event
+    anew: bool = True
+    id: str | None = None
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    reuse: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.wanted = [settings_for_cell(plan, self.settings) for plan in self.project.cells]
+
+    def load_reusable_runs(self) -> None:
+        """Let stored runs count: those of an unfinished check, and those that the project lets be reused."""
+        keys = {cell_key(wanted) for wanted in self.wanted}
+        self.id, self.earlier = find_unfinished_check(self.store, keys)
+        self.reuse = self.project.reuse
+        self.anew = False
+
+    async def run(self) -> ProjectCheckResult:
+        for wanted in self.wanted:
+            load_prompt_source(wanted)
+        planned = list(zip(self.project.cells, self.wanted, strict=True))
+        cells = [_unmeasured_cell(plan, wanted) for plan, wanted in planned]
+        interrupted = False
+        for place, (plan, wanted) in enumerate(planned):
+            if self.stop.is_set():
+                interrupted = True
+                break
+            self.progress.note(f"cell {place + 1} of {len(cells)}: {plan.name}")
+            try:
+                cells[place] = await self._check_cell(plan, wanted)
+            except InterruptedEarlyError:
+                interrupted = True
+                break
+            self._save(cells)
+            interrupted = cells[place].outcome is GateOutcome.MISSING
+            if interrupted:
+                break
+        return ProjectCheckResult(ProjectGate(tuple(cells), self._save(cells)), interrupted)
+
+    async def _check_cell(self, plan: CellPlan, wanted: RunSettings) -> CellOutcome:
+        reused = self._find_measured_run(wanted)
+        blank = _unmeasured_cell(plan, wanted)
+        if reused is not None:
+            self.progress.note(f"run {reused.id} is already measured; nothing is sent")
+            return await self._apply_budgets(blank, wanted, sample_of_run(self.store, reused.id), reused=True)
+        try:
+            ending = await self._run_campaign(wanted)
+        except EndpointError as error:
+            return replace(blank, trouble=str(error))
+        result = ending.result
+        if ending.error is not None:
+            return replace(blank, run_id=result.run.id, trouble=str(ending.error))
+        if ending.interrupted:
+            return replace(blank, run_id=result.run.id)
+        sample = sample_of_run(self.store, result.run.id, measured_now=True)
+        return await self._apply_budgets(
+            blank, wanted, sample, tokens=result.tokens_spent, seconds=result.seconds
+        )
+
+    async def _run_campaign(self, wanted: RunSettings) -> CampaignResult:
+        """Resume the cell's interrupted run, or begin one with a seed that no earlier run has had: a
+        baseline's own requests, sent again, would be no fresh sample."""
+        wanted = replace(wanted, seed=max([wanted.seed, *(seed + 1 for seed in self._used_seeds(wanted))]))
+        earlier = None if self.anew else find_matching_run(self.store, wanted, done=False)
+        if earlier is not None and clock.now() - earlier.created > RESUME_WINDOW_S:
+            earlier = None
+        return await resume_or_start(
+            wanted, earlier, self.store, self.progress, api_key=self.api_key, stop=self.stop
+        )
+
+    def _find_measured_run(self, wanted: RunSettings) -> Run | None:
+        """A finished run of this cell: of this check, begun before, or one that `reuse` lets count."""
+        run_id = self.earlier.get(cell_key(wanted))
+        if run_id is not None:
+            run = self.store.run(run_id)
+            return run if run.status is RunStatus.DONE else None
+        for seed in self._used_seeds(wanted) if self.reuse else ():
+            found = find_matching_run(self.store, replace(wanted, seed=seed), done=True)
+            if found is not None and clock.now() - (found.ended or found.created) <= self.reuse:
+                return found
+        return None
+
+    def _used_seeds(self, wanted: RunSettings) -> list[int]:
+        """Seeds of the cell's finished runs, newest first."""
+        subject = wanted.subject if wanted.subject.model else None
+        rows = [row for row in self.store.runs(subject) if row.decoding == wanted.decoding]
+        return [self.store.run(row.id).settings.seed for row in rows if row.status is RunStatus.DONE]
+
+    async def _apply_budgets(
+        self,
+        blank: CellOutcome,
+        wanted: RunSettings,
+        sample: CheckSample,
+        *,
+        reused: bool = False,
+        tokens: int = 0,
+        seconds: float = 0.0,
+    ) -> CellOutcome:
+        run = sample.run
+        assert run is not None
+        sample = with_margin(sample, wanted.margin)
+        named = self.project.baseline
+        baseline, untested = find_cell_baseline(
+            self.store, run, named, same_address=self._needs_address(wanted)
+        )
+        # Only "previous" may find nothing yet; a baseline that was named is missed.
+        comparison, refused = None, None if named == PREVIOUS else untested or None
+        if baseline is not None:
+            comparison, refused = await self._compare_with_baseline(blank.plan, wanted, baseline, run)
+        before = None if comparison is None else comparison.baseline.safe_max_tokens
+        measured = CellMeasurement(
+            threshold=sample.threshold,
+            safe_max_tokens=sample.safe_max_tokens,
+            sample=sample.observations,
+            unusable=sample.lacking,
+            baseline_safe=before,
+            comparison=comparison,
+            untested=untested,
+            refused=refused,
+        )
+        return replace(
+            blank,
+            subject=sample.subject,
+            run_id=run.id,
+            threshold=sample.threshold,
+            safe_max_tokens=sample.safe_max_tokens,
+            baseline=None if baseline is None else baseline.id,
+            baseline_safe=before,
+            budgets=tuple(judge_budget(budget, measured) for budget in blank.plan.budgets),
+            comparison=comparison,
+            simulated=sample.simulated,
+            reused=reused,
+            tokens=tokens,
+            seconds=seconds,
+        )
+
+    async def _compare_with_baseline(
+        self, plan: CellPlan, wanted: RunSettings, baseline: Run, candidate: Run
+    ) -> tuple[Comparison | None, str | None]:
+        """The comparison, or why the two cannot be compared."""
+        limits = {budget.name: budget.limit for budget in plan.budgets}
+        settings = CheckSettings(
+            baseline=(baseline.id,),
+            candidate=(candidate.id,),
+            max_increase=limits.get(BudgetName.MAX_INCREASE),
+            max_drop=limits.get(BudgetName.MAX_DROP, 0.10),
+            allow=frozenset(self.project.allow_different),
+            limits_margin=wanted.margin,
+        )
+        try:
+            found = await check(settings, self.store, self.progress, api_key=self.api_key, stop=self.stop)
+        except UsageError as error:
+            return None, str(error)
+        if found.comparison.at_tokens is None:
+            return found.comparison, found.comparison.lacking
+        return found.comparison, None
+
+    def _needs_address(self, wanted: RunSettings) -> bool:
+        """Whether another cell is of the same model by name, served elsewhere."""
+        same = [e for e in self.wanted if (e.subject, e.decoding) == (wanted.subject, wanted.decoding)]
+        return len({each.base_url for each in same}) > 1
+
+    def _save(self, cells: list[CellOutcome]) -> str:
+        """Save what is known; a later check continues it while it is not complete."""
+        gate = ProjectGate(tuple(cells), self.id)
+        done = not any(cell.outcome in (GateOutcome.MISSING, GateOutcome.TROUBLE) for cell in cells)
+        self.id = self.store.save_document(
+            DocumentKind.CHECK,
+            gate_document(gate),
+            complete=done,
+            simulated=gate.simulated,
+            runs=[cell.run_id for cell in cells if cell.run_id is not None],
+            id=self.id,
+        )
+        return self.id
+
+
+def _unmeasured_cell(plan: CellPlan, wanted: RunSettings) -> CellOutcome:
+    """A cell of which nothing is known yet."""
+    return CellOutcome(plan, wanted.subject, cell_key(wanted))

@@ -1,0 +1,108 @@
+"""Objections to a pass on recorded outputs, which were not planned as a sample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from stresstest.errors import UsageError
+from stresstest.features.check.sample import CheckSample
+from stresstest.statistics.assessment import CheckRule
+from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReservations:
+    """Objections to a pass on recorded outputs.
+
+    healthy: the candidate's answers that reach T in health. same: those of them that are word for word the
+    baseline's.
+    """
+
+    left_aside: LeftAsideOutputs | None = None
+    same: int = 0
+    healthy: int = 0
+
+    @property
+    def mostly_same(self) -> bool:
+        return 2 * self.same > self.healthy
+
+    def pass_objection(self, rule: CheckRule) -> str | None:
+        """Why a pass is not believed: the outputs left aside fail, or the sample is the baseline's own."""
+        aside = self.left_aside
+        if aside is not None and aside.lower is not None and aside.lower > rule.alpha:
+            return (
+                f"the first output of every prompt passes, but of {aside.outputs} further outputs of "
+                f"the same prompts, which are not part of the sample, {aside.failed} of "
+                f"{aside.at_risk} at risk for T = {rule.tokens:,} {rule.unit} degenerate: certainly "
+                f"more than {rule.alpha:.1%}"
+            )
+        if self.mostly_same:
+            return (
+                f"{self.same} of the candidate's {self.healthy} healthy answers that reach T = "
+                f"{rule.tokens:,} {rule.unit} are identical to the baseline's: the sample that "
+                f"determined T cannot test it"
+            )
+        return None
+
+
+def refuse_same_file(before: Collection[str], after: Collection[str]) -> None:
+    """UsageError where one file, or a copy of it, is on both sides: a run against itself is refused too."""
+    for one in before:
+        for other in after:
+            if _same_file(Path(one), Path(other)):
+                raise UsageError(
+                    f"{other} is {one} or a copy of it: its sample determined T and cannot test it.",
+                    hint="Record the candidate's own outputs.",
+                )
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        if one.samefile(other):
+            return True
+        sizes = one.stat().st_size, other.stat().st_size
+        return sizes[0] == sizes[1] > 0 and _content_hash(one) == _content_hash(other)
+    except OSError:  # stdin, or a file that is gone since it was read
+        return False
+
+
+def _content_hash(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").digest()
+
+
+def find_reservations(baseline: CheckSample, candidate: CheckSample, rule: CheckRule) -> RecordedReservations:
+    """Those of a recorded candidate; none of a run, whose every prompt was planned."""
+    if not candidate.files:
+        return RecordedReservations()
+    aside = assess_left_aside(rule.tokens, candidate.further, rule.confidence)
+    if not baseline.files:
+        return RecordedReservations(aside)
+    known = (*baseline.observations, *baseline.further)
+    return RecordedReservations(aside, *count_repeated(rule.tokens, known, candidate.observations))
+
+
+def reservation_notes(
+    baseline: CheckSample, candidate: CheckSample, found: RecordedReservations
+) -> list[str]:
+    """What a reader must know of recorded outputs, whatever the verdict."""
+    notes = []
+    if candidate.unread or candidate.lost:
+        notes.append(
+            "Lines without an answer, or whose answer the service gave up, may have failed. For a pass "
+            "they count as failed."
+        )
+    if found.same and not found.mostly_same:
+        notes.append(
+            f"{found.same} of the candidate's {found.healthy} healthy answers that reach T are "
+            f"identical to the baseline's."
+        )
+    if baseline.further:
+        notes.append(
+            f"{len(baseline.further)} further outputs of the baseline for the same prompts are not "
+            f"used: T is based on the first output of each prompt."
+        )
+    return notes

@@ -1,0 +1,46 @@
+"""The request span of a recorded answer. Imports little, since every worker of `cost FILES` loads it."""
+
+from __future__ import annotations
+
+from stresstest.detectors.registry import is_repetition
+from stresstest.model.cost import RequestSpan
+from stresstest.model.scanned import ScanVerdict
+from stresstest.records import Record
+from stresstest.records.record import LENGTH, LOST_REASONS, normalize_finish_reason
+
+
+def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
+    """The span of one recorded answer; None without start, end or token count."""
+    extent = verdict.tokens
+    length = record.completion_tokens
+    if length is None and extent is not None:
+        length = extent.length
+    if record.start is None or record.end is None or length is None or record.end < record.start:
+        return None
+    end = normalize_finish_reason(record.finish_reason)
+    capped = verdict.capped if record.has_text else end == LENGTH
+    onset = extent.onset if extent is not None else None
+    return RequestSpan(
+        id=record.id,
+        submitted=record.start,
+        end=record.end,
+        output_tokens=length,
+        first_token=record.first_token,
+        prompt_tokens=record.prompt_tokens,
+        max_tokens=record.max_tokens,
+        degenerate=verdict.degenerate if record.has_text else None,
+        loops=is_repetition(verdict.symptom),
+        onset=min(onset, length) if onset is not None and length else None,
+        onset_at=None if onset is None else _token_time(record, onset, length),
+        dharma=verdict.capped and verdict.tail_repeats if record.has_text else None,
+        capped=bool(capped),
+        failure=f"the service ended it ({end})" if end in LOST_REASONS else None,
+    )
+
+
+def _token_time(record: Record, token: int, length: int) -> float:
+    """Arrival time of a token, assuming a constant rate from the first token (or the start) to the end."""
+    assert record.start is not None
+    assert record.end is not None
+    first = record.start if record.first_token is None else record.first_token
+    return first + (record.end - first) * min(1.0, token / max(length, 1))

@@ -1,0 +1,151 @@
+"""The rows and remarks of a cost, as the terminal and Markdown show them."""
+
+from __future__ import annotations
+
+from stresstest.economics.optimum import CapOptimum
+from stresstest.model.cost import Cost, CostRatio
+from stresstest.render.text import NOT_MEASURED, duration, format_count, percent
+
+
+def cost_rows(cost: Cost) -> list[tuple[str, str, str]]:
+    """Rows of (quantity, value, how it is known). Quantities that were not measured are left out."""
+    rate, label = cost.rate, cost.labels
+    rows: list[tuple[str, str, str]] = []
+    if rate is not None:
+        share = f"{percent(rate.value, 1)}{_interval(rate, percent_=True)}"
+        words = f"{cost.degenerate} of {format_count(rate.n)} requests, {share}"
+        rows.append(("degenerate", words, label.get("rate", "")))
+    if cost.dharma_rate is not None:
+        share = f"{percent(cost.dharma_rate.value, 1)}{_interval(cost.dharma_rate, percent_=True)}"
+        rows.append(("… and ended by the cap", share, label.get("dharma_rate", "")))
+    if cost.planted:
+        rows.append(
+            ("stand-ins for loops", f"{cost.planted} of {format_count(cost.requests)} requests", "planted")
+        )
+    if cost.failed:
+        rows.append(("lost", f"{cost.failed} requests", "measured"))
+    rows += _time_rows(cost)
+    rows += _waste_rows(cost)
+    return rows
+
+
+def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:
+    rows, label = [], cost.labels
+    slow = cost.healthy_slowdown
+    if slow is not None:
+        pairs = f", {slow.n} pairs" if label.get("healthy_slowdown") == "measured" else ""
+        words = f"× {slow.value:.3f}{_interval(slow)}{pairs}"
+        rows.append(("healthy requests slowed down", words, label.get("healthy_slowdown", "")))
+    elif cost.pairs:
+        why = "no pair had a loop" if cost.counterfactual is None else "none was healthy in both batches"
+        rows.append(("healthy requests slowed down", f"{NOT_MEASURED} ({why})", ""))
+    if cost.step_ratio is not None:
+        words = f"× {cost.step_ratio.value:.3f}{_interval(cost.step_ratio)}"
+        rows.append(("… a token's time, at equal load", words, label.get("step_ratio", "")))
+    if cost.wall_clock is not None:
+        known = label.get("counterfactual_s", label.get("wall_clock_s", ""))
+        rows.append(("a batch takes", _batch_words(cost), known))
+    if cost.share_of_time is not None:
+        known = label.get("share_of_time", "")
+        rows.append(("share of observed time lost", percent(cost.share_of_time, 1), known))
+        words = f"{100 * (cost.inflation or 0.0):+.1f} %"
+        ratio = cost.wall_clock_ratio
+        if ratio is not None and ratio.lo is not None and ratio.hi is not None:
+            words += f" ({100 * (ratio.lo - 1):+.1f} to {100 * (ratio.hi - 1):+.1f} %)"
+        rows.append(("loops lengthen a batch by", words, known))
+    return rows
+
+
+def _batch_words(cost: Cost) -> str:
+    if cost.pairs and cost.counterfactual is None:
+        return f"{precise_time(cost.wall_clock)} without loops, with them {NOT_MEASURED}"
+    return f"{precise_time(cost.wall_clock)} with loops, {precise_time(cost.counterfactual)} without"
+
+
+def _waste_rows(cost: Cost) -> list[tuple[str, str, str]]:
+    rows, label = [], cost.labels
+    if cost.wasted_tokens is not None:
+        part = cost.wasted_tokens / cost.output_tokens if cost.output_tokens else None
+        words = (
+            f"{format_count(cost.wasted_tokens)} of {format_count(cost.output_tokens)}, {percent(part, 1)}"
+        )
+        rows.append(("tokens after the onset", words, label.get("wasted_tokens", "")))
+    if cost.kv_share is not None:
+        words = f"{percent(cost.kv_share, 1)} over time, at most {percent(cost.kv_peak)}"
+        rows.append(("KV held by loops, of what is held", words, label.get("kv_share", "")))
+    if cost.gpu_seconds is not None:
+        used = (
+            f"{format_count(cost.gpu_seconds_used)} used, "
+            f"{format_count(cost.gpu_seconds_after_onset)} of them by loops"
+        )
+        words = f"{cost.gpu_seconds:,.1f} for loops ({used})"
+        rows.append(("GPU seconds", words, label.get("gpu_seconds", "")))
+    if cost.energy_joules is not None:
+        rows.append(("energy for loops", f"{cost.energy_joules / 1000:,.1f} kJ", "measured"))
+    if cost.money is not None:
+        each = cost.money / cost.requests * 1000 if cost.requests else 0.0
+        words = f"{cost.money:,.4g}, {each:,.3g} per 1,000 requests at {cost.gpu_hour_price:g} a GPU-hour"
+        rows.append(("money for loops", words, label.get("money", "")))
+    return rows
+
+
+def remarks(cost: Cost) -> list[str]:
+    """Sentences needed to interpret the numbers."""
+    found = []
+    for each in cost.modelled:
+        if cost.labels.get("counterfactual_s") == "measured":
+            found.append(
+                f"modelled, for contrast: {precise_time(each.wall_clock)} with loops, "
+                f"{precise_time(each.counterfactual)} without ({percent(each.share_of_time, 1)} of the time, "
+                f"{100 * each.inflation:+.1f} %): {each.method}"
+            )
+        else:
+            found.append(f"modelled, no interval is claimed: {each.method}")
+    if cost.naive is not None:
+        found.append(
+            f"naive: healthy requests that met a loop took × {cost.naive.ratio:.2f} "
+            f"({cost.naive.n_inside} against {cost.naive.n_outside}); {cost.naive.bias}"
+        )
+    return [*found, *cost.notes]
+
+
+_NEGLIGIBLE = 0.005
+"""Share of the time below which loops are not worth a measure of their own."""
+
+
+def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
+    """What loops cost here and what to do about it, in one or two sentences."""
+    if cost.degenerate is None and not cost.planted:
+        return "The log has no text, so whether loops cost anything is not known: log the answers' texts too."
+    if not cost.degenerate and not cost.planted:
+        return "No request degenerates, so there is no cost to reduce."
+    share, count = cost.share_of_time, format_count(cost.requests)
+    if share is not None and share < _NEGLIGIBLE:
+        return "Loops cost less than 1 % of the observed time, so there is nothing to do about their cost."
+    if share is None:
+        facts = f"{cost.degenerate} of {count} requests degenerate; the time they cost was not measured"
+    else:
+        how = cost.labels.get("share_of_time", "modelled")
+        facts = f"Loops cost {percent(share)} of the observed time ({how})"
+        slow = cost.healthy_slowdown
+        if slow is not None and slow.lo is not None and slow.lo > 1:
+            facts += f" and make healthy requests take {percent(slow.value - 1)} longer"
+    if best_cap is not None and best_cap.lacking is None:
+        cap = f"set max_tokens to {best_cap.cap:,}, the cheapest cap for these requests (modelled)"
+        return f"{facts}. To reduce that: {cap}; stresstest run certifies a safe one."
+    ways = "stresstest run certifies a max_tokens, and stresstest guard ends loops early"
+    return f"{facts}. To reduce that: {ways}."
+
+
+def precise_time(seconds: float | None) -> str:
+    if seconds is None:
+        return NOT_MEASURED
+    return f"{seconds:.2f} s" if seconds < 60 else duration(seconds)
+
+
+def _interval(ratio: CostRatio, *, percent_: bool = False) -> str:
+    if ratio.lo is None or ratio.hi is None:
+        return ""
+    if percent_:
+        return f" (95 % {100 * ratio.lo:.1f}–{percent(ratio.hi, 1)})"
+    return f" (95 % {ratio.lo:.3f}–{ratio.hi:.3f})"

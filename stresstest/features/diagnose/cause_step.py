@@ -1,0 +1,247 @@
+"""Finds one link of the chain: continues forks of a run's failing answers under each declared change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from stresstest.detectors.registry import symptom_counts
+from stresstest.diagnosis.evidence.weighing import effective_penalties
+from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare_arms
+from stresstest.diagnosis.intervention.chain import (
+    MIN_REPRODUCED_SHARE,
+    ArmOutcome,
+    PlaneDecision,
+    arm_result,
+    can_clear,
+    clears_only_combined,
+    decide_plane,
+    likeliest_decoding,
+)
+from stresstest.diagnosis.intervention.effects import side_effects
+from stresstest.diagnosis.intervention.exact import planned_looks, prompts_needed
+from stresstest.diagnosis.intervention.forks import Fork, choose_sources, cut_fork, select_failing
+from stresstest.diagnosis.intervention.wording import link_sentence
+from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
+from stresstest.features.diagnose.more_prompts import MoreAnswers
+from stresstest.model import Arm, ArmResult, CauseLink, GenerationRecord, Plane, SymptomKind
+
+_FIRST_ALONE = 4
+
+
+@dataclass(slots=True)
+class CauseStep:
+    """A link and the forks it was found on."""
+
+    link: CauseLink
+    forks: list[Fork]
+
+
+async def examine_cause(
+    runner: InterventionRunner,
+    generations: Sequence[GenerationRecord],
+    planes: Sequence[Plane],
+    more: MoreAnswers,
+) -> CauseStep:
+    """Find the plane of the failures among a run's `generations`; if too few of its prompts fail, among
+    those that `more` adds."""
+    settings = runner.run.settings
+    task = runner.prompts.task
+    constraint = task.language(settings.subject.language).language_constraint if task else None
+    arms = declare_arms(
+        settings.decoding,
+        constraint=constraint,
+        concurrency=settings.concurrency,
+        planes=planes,
+        penalty=effective_penalties(settings.decoding, runner.run.profile).repetition,
+    )
+    declared = len(arms) - 1
+    needed = prompts_needed(declared)
+    generations = await more.gather(generations, needed)
+    sources = [runner.load(record) for record in choose_sources(generations, needed=needed)]
+    forks = [cut_fork(source, runner.prompts.unit_pattern) for source in sources]
+    runner.scratch = not await _can_continue(runner, forks)
+    if runner.scratch:
+        forks = [cut_fork(source, runner.prompts.unit_pattern, scratch=True) for source in sources]
+    outcomes: dict[str, ArmOutcome] = {}
+    if len(forks) >= needed:
+        outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
+    decision = decide_plane(outcomes, arms=declared, forks=len(forks))
+    if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
+        decision = replace(decision, lacking=f"{decision.lacking}; {more.ended}")
+    return CauseStep(_build_link(runner, generations, forks, outcomes, decision, declared), forks)
+
+
+async def _can_continue(runner: InterventionRunner, forks: Sequence[Fork]) -> bool:
+    """Whether answers can be continued: their token ids are stored and the server returns the prompt's."""
+    if not forks or not all(fork.has_ids for fork in forks):
+        return False
+    for fork in forks:
+        if await runner.prompt_token_ids(runner.fork_prompt(fork, runner.run.settings.decoding)) is None:
+            return False
+    return True
+
+
+class _ArmSequence:
+    """Runs the arms in their order, each until it is decided."""
+
+    def __init__(self, runner: InterventionRunner, forks: list[Fork], arms: Sequence[Arm]) -> None:
+        self.runner = runner
+        self.forks = forks
+        self.arms = {arm.name: arm for arm in arms}
+        self.declared = len(arms) - 1
+        self.looks = [forks[:n] for n in planned_looks(len(forks))]
+        self.unchanged = ArmOutcome(self.arms[UNCHANGED])
+        self.outcomes = {UNCHANGED: self.unchanged}
+
+    async def run_until_cleared(self) -> dict[str, ArmOutcome]:
+        """Stop at the first arm that clears. The outcomes of the arms that ran, by name."""
+        if await self._system_clears():
+            return self.outcomes
+        if not self._is_reproduced():
+            await self.runner.run_arm(self.unchanged, self.forks)
+        if not self._is_reproduced():
+            return self.outcomes
+        for arm in self.arms.values():
+            if arm.plane is Plane.DECODING and await self._clears(arm):
+                return self.outcomes
+        if CONTEXT in self.arms and not self.runner.scratch and not await self._clears(self.arms[CONTEXT]):
+            await self._run_combined_arm()
+        return self.outcomes
+
+    def _is_reproduced(self) -> bool:
+        """Whether enough unchanged forks fail again for a clearing arm to reach significance."""
+        failed, n = sum(self.unchanged.failures.values()), len(self.unchanged.failures)
+        return failed >= max(prompts_needed(self.declared), MIN_REPRODUCED_SHARE * n)
+
+    async def _system_clears(self) -> bool:
+        """Run the unchanged forks under load and, interleaved, alone. Whether running alone clears."""
+        arm = self.arms.get(ALONE)
+        if arm is None:
+            await self.runner.run_arm(self.unchanged, self.looks[0])
+            return False
+        alone = self.outcomes[ALONE] = ArmOutcome(arm)
+        decided = self._is_hopeless(alone)
+        await self.runner.run_arm(alone, self.forks[:_FIRST_ALONE], decided=decided)
+        for forks in self.looks:
+            await self._run_interleaved(alone, forks, decided)
+            if alone.early or self._has_cleared(alone):
+                break
+        return self._has_cleared(alone)
+
+    async def _run_interleaved(
+        self, alone: ArmOutcome, forks: Sequence[Fork], decided: StopCondition
+    ) -> None:
+        width = self.runner.concurrency
+        for end in range(width, len(forks) + width, width):
+            load = 0 if alone.early else width
+            await self.runner.run_arm(self.unchanged, forks[:end], load=load)
+            if not alone.early:
+                await self.runner.run_arm(alone, forks[:end], decided=decided)
+
+    async def _clears(self, arm: Arm) -> bool:
+        outcome = self.outcomes[arm.name] = ArmOutcome(arm)
+        decided = self._is_hopeless(outcome)
+        for forks in self.looks:
+            await self.runner.run_arm(self.unchanged, forks)
+            await self.runner.run_arm(outcome, forks, decided=decided)
+            if outcome.early or self._has_cleared(outcome):
+                break
+        return self._has_cleared(outcome)
+
+    def _has_cleared(self, outcome: ArmOutcome) -> bool:
+        return arm_result(outcome, self.unchanged, self.declared).clears
+
+    async def _run_combined_arm(self) -> None:
+        """Where no single change clears: run the most promising decoding together with a short context.
+
+        Each of the two then also runs alone on every fork, for comparison.
+        """
+        chosen = likeliest_decoding(self.outcomes)
+        if chosen is None or BOTH not in self.arms:
+            return
+        words = f"{chosen.arm.changed} and only the instruction and the last units in context"
+        arm = replace(self.arms[BOTH], decoding=chosen.arm.decoding, changed=words)
+        outcome = self.outcomes[BOTH] = ArmOutcome(arm)
+        decided = self._is_hopeless(outcome)
+        for forks in self.looks:
+            for other in (self.unchanged, outcome, self.outcomes[CONTEXT], chosen):
+                await self.runner.run_arm(other, forks, decided=decided)
+                if outcome.early:
+                    return
+            if clears_only_combined(self.outcomes, self.declared) is not None:
+                return
+
+    def _is_hopeless(self, outcome: ArmOutcome) -> StopCondition:
+        """A function that reports whether the arm can no longer clear."""
+        return lambda: not can_clear(outcome, self.unchanged, self.forks, self.declared)
+
+
+def _build_link(
+    runner: InterventionRunner,
+    generations: Sequence[GenerationRecord],
+    forks: Sequence[Fork],
+    outcomes: dict[str, ArmOutcome],
+    decision: PlaneDecision,
+    declared: int,
+) -> CauseLink:
+    kinds = Counter(str(g.verdict.symptom) for g in select_failing(generations) if g.verdict.symptom)
+    forked = Counter(f.source.verdict.symptom for f in forks if f.source.verdict.symptom)
+    symptom: SymptomKind | None = forked.most_common(1)[0][0] if forked else None
+    onsets = [fork.onset for fork in forks]
+    positions = [f.onset + f.source.prompt_tokens for f in forks if f.source.prompt_tokens is not None]
+    link = CauseLink(
+        run_id=runner.run.id,
+        plane=decision.plane,
+        basis=decision.basis,
+        symptom=symptom,
+        median_onset=median(onsets) if onsets else None,
+        n=len(forks),
+        sentence="",
+        cleared_by=decision.arm.changed if decision.arm else None,
+        cleared_decoding=decision.arm.decoding if decision.arm else None,
+        lacking=decision.lacking,
+        kinds=dict(kinds.most_common()),
+        arms=tuple(_arm_result(runner, outcome, outcomes, forks, declared) for outcome in outcomes.values()),
+        position=median(positions) if positions else None,
+        from_scratch=runner.scratch,
+        notes=_notes(runner, generations, forks, decision),
+    )
+    return replace(link, sentence=link_sentence(link))
+
+
+def _arm_result(
+    runner: InterventionRunner,
+    outcome: ArmOutcome,
+    outcomes: dict[str, ArmOutcome],
+    forks: Sequence[Fork],
+    declared: int,
+) -> ArmResult:
+    row = arm_result(outcome, outcomes[UNCHANGED], declared)
+    if not row.clears or row.plane is not Plane.DECODING:
+        return row
+    after = {f.key: runner.load(g) for f in forks if (g := runner.stored_answer(f, outcome.arm)) is not None}
+    return replace(row, effects=side_effects(forks, after))
+
+
+def _notes(
+    runner: InterventionRunner,
+    generations: Sequence[GenerationRecord],
+    forks: Sequence[Fork],
+    decision: PlaneDecision,
+) -> tuple[str, ...]:
+    notes = [] if decision.note is None else [decision.note]
+    failing = select_failing(generations)
+    kinds = Counter(str(g.verdict.symptom) for g in failing)
+    forked = {str(fork.source.verdict.symptom) for fork in forks}
+    left = {kind: n for kind, n in kinds.items() if kind not in forked}
+    if left and len(failing) != len(forks):
+        notes.append(f"failures of another kind were left for a later step: {symptom_counts(left)}")
+    if runner.scratch:
+        notes.append(
+            "answers could not be continued (no token ids, or no /tokenize); the prompts were sent "
+            "again instead, and the context plane could not be tested"
+        )
+    return tuple(notes)

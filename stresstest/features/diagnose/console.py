@@ -1,0 +1,90 @@
+"""A diagnosis on the terminal and as Markdown. Computes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stresstest.model import CauseLink, Diagnosis, RunResult
+from stresstest.render.diagnosis import ARM_COLUMNS, arm_row, cost_line, link_details
+from stresstest.render.markdown import bullet_list, escape_inline, markdown_table
+from stresstest.render.run_summary import print_next
+from stresstest.render.sentences import FORK_GLOSS, PLANE_GLOSS, what_to_do
+from stresstest.render.text import SIMULATED_WARNING, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GLOSS = f"{FORK_GLOSS} {PLANE_GLOSS}"
+"""The terms of the tables, each in a few words."""
+
+
+def print_diagnosis(
+    console: Console, found: Diagnosis, result: RunResult, *, program: str | None = None
+) -> None:
+    """Print the arms and the explanation of each link, and then the chain, what to do and the next commands.
+
+    program: the beginning of a command on the same store; None if nothing was stored, or the chain is not the
+    last thing to be read.
+    """
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    if result.run.profile.simulated:
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
+    good = found.conclusive and bool(found.chain)
+    title = "diagnosis" if found.complete else "diagnosis, not complete"
+    chain = "\nthen ".join(sanitize(link.sentence) for link in found.chain) or sanitize(found.sentence)
+    for number, link in enumerate(found.chain, 1):
+        _print_link(console, number, link)
+    console.print()
+    for note in found.notes:
+        console.print(Text(f"note: {sanitize(note)}", style="yellow"))
+    console.print(Text(_GLOSS, style="dim"))
+    if program is None:
+        return
+    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
+    body = Group(Text(chain, style="bold"), *advice)
+    console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
+    console.print(Text(f"{cost_line(found)}.", style="dim"))
+    print_next(
+        console,
+        f"{program} report {result.run.id} -o report.html",
+        f"{program} recommend --like {found.safe_run or result.run.id}",
+    )
+
+
+def _print_link(console: Console, number: int, link: CauseLink) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(f"\n{number}. {sanitize(link.sentence)}", style="bold"))
+    if link.arms:
+        rows = Table(box=None, padding=(0, 1), header_style="bold")
+        for name in ARM_COLUMNS:
+            rows.add_column(name, justify="right" if name in ("n", "failed", "p") else "left")
+        for arm in link.arms:
+            rows.add_row(
+                *(Text(sanitize(cell)) for cell in arm_row(arm)), style="green" if arm.clears else ""
+            )
+        console.print(rows)
+    for line in link_details(link):
+        console.print(Text(f"   {sanitize(line)}", style="dim"))
+
+
+def diagnosis_markdown(found: Diagnosis) -> str:
+    """The diagnosis as a section of a run's report."""
+    parts = ["## Diagnosis", f"**{escape_inline(found.sentence)}**"]
+    if not found.complete:
+        parts.append("The diagnosis is not complete; `stresstest diagnose` continues it.")
+    for number, link in enumerate(found.chain, 1):
+        parts.append(f"### {number}. {escape_inline(link.sentence)}")
+        if link.arms:
+            parts.append(
+                markdown_table(
+                    ARM_COLUMNS, [tuple(escape_inline(cell) for cell in arm_row(arm)) for arm in link.arms]
+                )
+            )
+        parts.append(bullet_list(link_details(link)))
+    parts.append(escape_inline(cost_line(found)) + ".")
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,88 @@
+"""Answers as an export reads them, wherever they come from: a stored run or a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stresstest.model import Decoding, Message, Subject
+from stresstest.tasks.prompt import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPrompt:
+    """A prompt as the user gave it, without the system prompt of a decoding; text: of a plain completion.
+
+    topic: what decides the split where a task asks for one topic at several lengths. units: how many are
+    asked for, recognised by unit_pattern; None where nobody counts.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    text: str | None = None
+    topic: str | None = None
+    units: int | None = None
+    unit_pattern: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Hash of the content: two prompts that share it are one."""
+        return fingerprint(self.messages, self.text)
+
+    def messages_under(self, decoding: Decoding) -> tuple[Message, ...]:
+        """The turns that were sent, with the system prompt of a decoding."""
+        if decoding.system_prompt is None or self.text is not None:
+            return self.messages
+        return (Message("system", decoding.system_prompt), *self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedAnswer:
+    """One answer to a prompt; a degenerate one is already cut behind its onset.
+
+    source: run id or file. language: of the subject; empty where it is not known. tokens: of the text, None
+    where nobody counted. symptom: of a degenerate answer, whose onset is the first degenerate token and
+    onset_char its 0-based character; onset is None where tokens were not counted. flaw: why a healthy answer
+    is no example to learn from; None for one that is.
+    """
+
+    source: str
+    key: str
+    prompt: AskedPrompt
+    subject: Subject
+    decoding: Decoding
+    text: str
+    tokens: int | None = None
+    prompt_tokens: int | None = None
+    onset: int | None = None
+    onset_char: int | None = None
+    symptom: str | None = None
+    flaw: str | None = None
+
+    @property
+    def degenerate(self) -> bool:
+        return self.symptom is not None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a model may learn from it."""
+        return self.symptom is None and self.flaw is None
+
+    @property
+    def words(self) -> int:
+        return len(self.text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutAnswer:
+    """An answer that is of no use to an export. reason: as a plural clause, such as "with reasoning"."""
+
+    reason: str
+
+
+LOST = "lost to service failures"
+REASONING = "with reasoning, which pairs have no place for"
+NO_PROMPT = "without their prompt"
+NOT_ENDED = "healthy, but cut before its end"
+IN_DOUBT = "healthy, but a symptom may have been under way at their end"
+SHORT = "healthy, but shorter than requested"
+OTHER_LANGUAGE = "healthy, but not in the requested language"

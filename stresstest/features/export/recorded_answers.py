@@ -1,0 +1,104 @@
+"""The answers of a log as an export needs them. Imports little, since every worker process loads it."""
+
+from __future__ import annotations
+
+import re
+
+from stresstest.detectors.identification.identify import infer_language
+from stresstest.features.export.answers import (
+    IN_DOUBT,
+    LOST,
+    NO_PROMPT,
+    NOT_ENDED,
+    OTHER_LANGUAGE,
+    REASONING,
+    AskedPrompt,
+    ExportedAnswer,
+    LeftOutAnswer,
+)
+from stresstest.model import PARAMETERS, Decoding, Message, Subject
+from stresstest.model.scanned import ScanVerdict
+from stresstest.records import Record
+from stresstest.tasks.prompt import fingerprint
+
+DECODING_KEYS = PARAMETERS
+"""Keys of a record, or of its request, that say how it was decoded."""
+_WORD_END = re.compile(r"\w*")
+
+
+def recorded_answer(
+    record: Record, verdict: ScanVerdict, *, copies: int, strings: bool
+) -> ExportedAnswer | LeftOutAnswer:
+    """One recorded answer; a degenerate one is cut `copies` copies after its onset.
+
+    strings: a prompt without roles is the text of a completion, not a user's message.
+    """
+    if verdict.lost:
+        return LeftOutAnswer(LOST)
+    if record.reasoning:
+        return LeftOutAnswer(REASONING)
+    if not record.prompt_text:
+        return LeftOutAnswer(NO_PROMPT)
+    text = record.text
+    if verdict.degenerate:
+        text = text[: _rejected_end(text, verdict, copies)]
+    return ExportedAnswer(
+        source=record.source,
+        key=record.id,
+        prompt=_prompt(record, strings),
+        subject=Subject(record.model or "", record.task or "", verdict.language or ""),
+        decoding=_decoding(record),
+        text=text,
+        tokens=_tokens(record, verdict, len(text)),
+        prompt_tokens=record.prompt_tokens,
+        onset=None if verdict.tokens is None else verdict.tokens.onset,
+        onset_char=verdict.onset_char,
+        symptom=verdict.symptom and str(verdict.symptom),
+        flaw=None if verdict.degenerate else _flaw(record, verdict),
+    )
+
+
+def _rejected_end(text: str, verdict: ScanVerdict, copies: int) -> int:
+    """The character behind the copies, never before the end of the word of the alarm."""
+    alarm, onset = verdict.alarm_char or 0, verdict.onset_char or 0
+    word = _WORD_END.match(text, alarm)
+    return max(onset + copies * verdict.copy_chars, word.end() if word else 0, alarm + 1)
+
+
+def _prompt(record: Record, strings: bool) -> AskedPrompt:
+    if record.messages:
+        return AskedPrompt(fingerprint(record.messages, None), record.messages)
+    if strings:
+        return AskedPrompt(fingerprint((), record.prompt_text), (), record.prompt_text)
+    messages = (Message("user", record.prompt_text),)
+    return AskedPrompt(fingerprint(messages, None), messages)
+
+
+def _decoding(record: Record) -> Decoding:
+    """What the log says of it; nothing where it is silent."""
+    given: dict[str, float] = {}
+    for key in DECODING_KEYS:
+        try:
+            given[key] = float(record.extra[key])
+        except (KeyError, ValueError):
+            continue
+    if "top_k" in given:
+        return Decoding(**{**given, "top_k": int(given["top_k"])})  # type: ignore[arg-type]
+    return Decoding(**given)  # type: ignore[arg-type]
+
+
+def _tokens(record: Record, verdict: ScanVerdict, kept: int) -> int | None:
+    """Tokens of the kept characters; a share of the answer's own."""
+    if verdict.tokens is None:
+        return None
+    return round(verdict.tokens.length * kept / max(1, len(record.text)))
+
+
+def _flaw(record: Record, verdict: ScanVerdict) -> str | None:
+    if not verdict.ended or not record.text.strip():
+        return NOT_ENDED
+    if verdict.unresolved:
+        return IN_DOUBT
+    if verdict.language and infer_language(record.text) not in (None, verdict.language):
+        return OTHER_LANGUAGE
+    return None

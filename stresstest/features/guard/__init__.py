@@ -1,0 +1,1 @@
+"""`stresstest guard`: a reverse proxy that watches the answers passing through it."""

@@ -1,0 +1,211 @@
+"""Answers as the guard reads them: tokens of each choice, out of streams and out of whole bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.registry import is_repetition
+from stresstest.detectors.suite import DetectorSuite
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
+from stresstest.features.guard.asked import Route
+from stresstest.model import Token, Verdict
+
+MAX_JUDGED_TOKENS = 262_144
+"""Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""
+MAX_CHOICES = 128
+
+
+class UnreadableAnswerError(Exception):
+    """An answer that is none of this API's: it is passed on, and not judged."""
+
+
+class ChoiceWatch:
+    """One choice of an answer while it arrives.
+
+    assembler: makes tokens of its chunks. texts: (reasoning, text) of its tokens, kept only where asked for.
+    answering: its answer has begun, after any reasoning. alarm: output token at which it was known to fail.
+    """
+
+    def __init__(self, index: int, spec: DetectorSpec, *, keep_text: bool) -> None:
+        self.index = index
+        self.assembler = TokenAssembler(index)
+        self.tokens = 0
+        self.answering = False
+        self.texts: list[Token] | None = [] if keep_text else None
+        self.finish_reason: str | None = None
+        self._suite = DetectorSuite(spec)
+
+    def add(self, tokens: Sequence[Token]) -> None:
+        """Pass on some tokens."""
+        self.tokens += len(tokens)
+        if not self.answering:
+            self.answering = any(token.text and not token.reasoning for token in tokens)
+        if self.tokens > MAX_JUDGED_TOKENS:
+            return
+        if self.texts is not None:
+            self.texts.extend(tokens)
+        update = self._suite.update
+        for token in tokens:
+            update(token)
+
+    @property
+    def alarm(self) -> int | None:
+        return self._suite.alarm
+
+    def acting_symptom(self, acting: Sequence[str]) -> Verdict | None:
+        """The verdict so far, once a symptom that acts is certain. acting: empty for any of repetition."""
+        if self._suite.alarm is None:
+            return None
+        verdict = self._suite.verdict()
+        kinds = {symptom.kind for symptom in verdict.symptoms if symptom.confirmed}
+        acts = any(kind in acting if acting else is_repetition(kind) for kind in kinds)
+        return verdict if acts else None
+
+    def finish(self, reason: str | None) -> Verdict:
+        """The verdict on the whole choice."""
+        return self._suite.finish(reason)
+
+
+class _Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    delta: Any = None
+    response: Any = None
+    code: Any = None
+    message: Any = None
+
+
+_deltas = msgspec.json.Decoder(_Delta)
+_TEXT_DELTAS = {"response.output_text.delta": False, "response.reasoning_text.delta": True}
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+
+
+class AnswerReader:
+    """Reads one answer, event by event, or whole.
+
+    head: the first event as decoded, which an event of the guard's own repeats. choices: by index.
+    failed: the server has reported an error in place of tokens. usage: of the whole answer, as sent.
+    """
+
+    def __init__(self, route: Route, spec: DetectorSpec, *, keep_text: bool = False) -> None:
+        self.head: dict[str, Any] = {}
+        self.choices: dict[int, ChoiceWatch] = {}
+        self.failed = False
+        self.usage: tuple[int | None, int | None] = (None, None)
+        self._route = route
+        self._spec = spec
+        self._keep_text = keep_text
+
+    @property
+    def id(self) -> str | None:
+        """The answer's id, once it is known."""
+        response = self.head.get("response")
+        found = self.head.get("id") or (response.get("id") if isinstance(response, dict) else None)
+        return None if found is None else str(found)
+
+    def add_event(self, payload: bytes) -> int:
+        """Take one event of a stream; returns its tokens. Raises UnreadableAnswerError."""
+        try:
+            if not self.head:
+                found = msgspec.json.decode(payload)
+                self.head = found if isinstance(found, dict) else {}
+            if self._route is Route.RESPONSES:
+                return self._add_delta(_deltas.decode(payload))
+            return self._add_chunk(decode_chunk(payload))
+        except (ValueError, ArithmeticError, RecursionError):  # msgspec's own errors are ValueErrors
+            raise UnreadableAnswerError("an event is no chunk of an answer") from None
+
+    def _add_chunk(self, chunk: StreamChunk) -> int:
+        if chunk.error is not None:
+            self.failed = True
+        if chunk.usage is not None:
+            self.usage = (sane_count(chunk.usage.prompt_tokens), sane_count(chunk.usage.completion_tokens))
+            if len(self.choices) > 1 and chunk.choices:
+                chunk.usage = None  # of all choices together: no count of this one's tokens
+        added = 0
+        for choice in chunk.choices:
+            watch = self.choice(choice.index)
+            tokens = watch.assembler.add_chunk(chunk, 0.0)
+            if watch.assembler.finish_reason is not None:
+                tokens += watch.assembler.flush(0.0)
+                watch.finish_reason = watch.assembler.finish_reason
+            if tokens:
+                watch.add(tokens)
+                added += len(tokens)
+        return added
+
+    def _add_delta(self, event: _Delta) -> int:
+        reasoning = _TEXT_DELTAS.get(event.type)
+        if reasoning is not None and isinstance(event.delta, str):
+            self.choice(0).add([Token(event.delta, reasoning=reasoning)])
+            return 1
+        if event.type in _ENDS and isinstance(event.response, dict):
+            self._end_response(event.response)
+        self.failed = self.failed or event.type in ("error", "response.failed")
+        return 0
+
+    def _end_response(self, response: dict[str, Any]) -> None:
+        """Take status and usage of a finished response."""
+        ended = {"completed": "stop", "incomplete": "length"}.get(str(response.get("status")))
+        self.choice(0).finish_reason = ended
+        usage = response.get("usage")
+        if isinstance(usage, dict):
+            counts = (usage.get("input_tokens"), usage.get("output_tokens"))
+            prompt, completion = (sane_count(n) if type(n) is int else None for n in counts)
+            self.usage = (prompt, completion)
+
+    def add_body(self, body: bytes, piece: int) -> Iterator[None]:
+        """Take a whole answer, `piece` words at a time. Raises UnreadableAnswerError."""
+        try:
+            found = msgspec.json.decode(body)
+            self.head = found if isinstance(found, dict) else {}
+            answers = list(_whole_answers(self._route, found))
+        except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
+            raise UnreadableAnswerError("the body is no answer of this API") from None
+        if self._route is Route.RESPONSES:
+            self._end_response(found)
+        elif isinstance(usage := found.get("usage"), dict):
+            counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+            prompt, completion = (sane_count(n) if type(n) is int else None for n in counts)
+            self.usage = (prompt, completion)
+        for index, (reasoning, text, ended) in enumerate(answers):
+            watch = self.choice(index)
+            watch.finish_reason = watch.finish_reason or ended
+            thought = (Token(each.text, reasoning=True) for each in text_tokens(reasoning))
+            for tokens in (thought, iter(text_tokens(text))):
+                while some := list(islice(tokens, piece)):
+                    watch.add(some)
+                    yield
+
+    def choice(self, index: int) -> ChoiceWatch:
+        """The watch of a choice. Raises UnreadableAnswerError beyond `MAX_CHOICES`."""
+        found = self.choices.get(index)
+        if found is None:
+            if len(self.choices) >= MAX_CHOICES:
+                raise UnreadableAnswerError(f"more than {MAX_CHOICES} choices")
+            found = ChoiceWatch(index, self._spec, keep_text=self._keep_text)
+            self.choices[index] = found
+        return found
+
+
+def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+    """(reasoning, text, finish reason) of each choice of a body that is not streamed."""
+    if route is Route.RESPONSES:
+        parts = [p for item in body["output"] for p in item.get("content") or ()]
+        texts = {kind: "".join(p["text"] for p in parts if p.get("type") == kind) for kind in _PARTS}
+        yield texts["reasoning_text"], texts["output_text"], None
+        return
+    for choice in body["choices"]:
+        message = choice.get("message") or {}
+        text = choice.get("text") if route is Route.COMPLETIONS else message.get("content")
+        reasoning = message.get("reasoning") or message.get("reasoning_content")
+        yield str(reasoning or ""), str(text or ""), choice.get("finish_reason")
+
+
+_PARTS = ("reasoning_text", "output_text")

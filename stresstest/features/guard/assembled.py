@@ -1,0 +1,144 @@
+"""A streamed answer as the body that a client expects who did not ask for a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stresstest.endpoint.wire import EventReader
+from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
+from stresstest.features.guard.asked import Asked, Route
+from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
+
+_TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
+
+
+def streaming_changes(asked: Asked) -> dict[str, Any]:
+    """The request fields that make the same request a streamed one."""
+    if asked.route is Route.RESPONSES:
+        return {"stream": True}
+    return {"stream": True, "stream_options": {"include_usage": True}}
+
+
+class AnswerAssembly:
+    """Collects the events of one stream. error: the body of an error that came in place of tokens."""
+
+    def __init__(self, route: Route) -> None:
+        self.error: bytes | None = None
+        self._route = route
+        self._events = EventReader()
+        self._top: dict[str, Any] = {}
+        self._choices: dict[int, dict[str, Any]] = {}
+        self._usage: Any = None
+        self._response: dict[str, Any] | None = None
+        self._text: list[str] = []
+
+    def add(self, data: bytes) -> None:
+        """Take bytes of the stream. Raises UnreadableAnswerError, LineTooLongError."""
+        for payload in self._events.feed(data):
+            if payload == b"[DONE]":
+                continue
+            try:
+                found = msgspec.json.decode(payload)
+                self._take(found)
+            except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+                raise UnreadableAnswerError("an event is no chunk of an answer") from None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every choice has ended by itself."""
+        if self._route is Route.RESPONSES:
+            return self._response is not None
+        return bool(self._choices) and all(each["finish_reason"] for each in self._choices.values())
+
+    def body(self, reader: AnswerReader, why: Mapping[str, Any] | None = None) -> bytes:
+        """The answer. why: how the guard ended it, or what it changed."""
+        if self._route is Route.RESPONSES:
+            if self._response is None and why is not None:
+                return msgspec.json.encode(incomplete_response(reader, why, "".join(self._text)))
+            response = self._response or {}
+            return msgspec.json.encode(response if why is None else {**response, FIELD: why})
+        for choice in self._choices.values():
+            if choice["finish_reason"] is None and why is not None:
+                choice["finish_reason"] = FINISH_REASON
+                choice["stop_reason"] = f"{FIELD}:{why['symptom']}"
+            message = choice.get("message")
+            if message and message.get("tool_calls") and not message["content"]:
+                message["content"] = None
+        kind = "chat.completion" if self._route is Route.CHAT else "text_completion"
+        choices = [self._choices[index] for index in sorted(self._choices)]
+        top = {"id": None, "object": kind, **self._top}
+        found = {**top, "choices": choices, "usage": self._usage}
+        return msgspec.json.encode(found if why is None else {**found, FIELD: why})
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if self._route is Route.RESPONSES:
+            self._take_delta(event)
+            return
+        if event.get("error") is not None:
+            self.error = msgspec.json.encode(event)
+            return
+        self._top |= {name: event[name] for name in _TOP if event.get(name) is not None}
+        self._usage = event.get("usage") or self._usage
+        for given in event.get("choices") or ():
+            choice = self._choices.setdefault(int(given["index"]), self._blank(int(given["index"])))
+            if self._route is Route.CHAT:
+                _merge_message(choice["message"], given.get("delta") or {})
+            else:
+                choice["text"] += given.get("text") or ""
+            _merge_lists(choice, given)
+            for name in ("finish_reason", "stop_reason"):
+                if given.get(name) is not None:
+                    choice[name] = given[name]
+
+    def _take_delta(self, event: dict[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "response.output_text.delta":
+            self._text.append(event["delta"])
+        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            self._response = event["response"]
+        elif kind == "error":
+            self.error = msgspec.json.encode({"error": event})
+
+    def _blank(self, index: int) -> dict[str, Any]:
+        if self._route is Route.CHAT:
+            answer: dict[str, Any] = {"message": {"role": "assistant", "content": ""}}
+        else:
+            answer = {"text": ""}
+        return {"index": index, **answer, "logprobs": None, "finish_reason": None, "stop_reason": None}
+
+
+def _merge_message(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a delta to the message: texts are joined, calls of tools by their index."""
+    for name, value in delta.items():
+        if name == "tool_calls":
+            calls = message.setdefault("tool_calls", [])
+            for call in value or ():
+                _merge_call(calls, call)
+        elif isinstance(value, str) and name != "role":
+            message[name] = (message.get(name) or "") + value
+        elif value is not None:
+            message[name] = value
+
+
+def _merge_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
+    while len(calls) <= min(int(delta["index"]), 1023):
+        calls.append({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
+    call = calls[int(delta["index"])]
+    call |= {name: delta[name] for name in ("id", "type") if delta.get(name)}
+    for name, value in (delta.get("function") or {}).items():
+        call["function"][name] = (call["function"].get(name) or "") + (value or "")
+
+
+def _merge_lists(choice: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Add a chunk's logprobs and token ids."""
+    if given.get("token_ids") is not None:
+        choice.setdefault("token_ids", []).extend(given["token_ids"])
+    logprobs = given.get("logprobs")
+    if logprobs:
+        found = choice["logprobs"] = choice["logprobs"] or {}
+        for name, values in logprobs.items():
+            if isinstance(values, list):
+                found.setdefault(name, []).extend(values)

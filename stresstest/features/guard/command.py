@@ -1,0 +1,184 @@
+"""`stresstest guard`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stresstest.errors import UsageError
+from stresstest.options.common import with_global_options
+from stresstest.options.measurement import on_signals
+
+if TYPE_CHECKING:
+    from stresstest.features.guard.journal import Journal, Sink
+    from stresstest.features.guard.settings import GuardSettings
+    from stresstest.model.guard import GuardConfig
+    from stresstest.store import StoredThreshold
+
+EXAMPLES = """\b
+Examples:
+  stresstest guard --upstream http://vllm:8000 --port 8088
+  stresstest guard --upstream http://vllm:8000 --policy abort --dry-run
+  stresstest guard --upstream http://vllm:8000 --log degenerate.jsonl --log-text
+  curl -s http://127.0.0.1:8088/guard/metrics
+"""
+
+
+@with_global_options
+def command(
+    options: dict[str, Any],
+    upstream: Annotated[str, typer.Option(help="The server behind the guard, such as http://vllm:8000.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8088,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="count, abort, cap, retry or end-thinking, for every request, whatever [guard] in "
+            "stresstest.toml says. [default: what it says, else count]"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; count and log what the policies would do.")
+    ] = False,
+    log: Annotated[
+        str | None,
+        typer.Option(help="Append one JSON line a degenerate answer to this file. [default: stdout]"),
+    ] = None,
+    log_text: Annotated[
+        bool, typer.Option("--log-text", help="Log prompts and answers too, so that scan can judge them.")
+    ] = False,
+    log_all: Annotated[
+        bool, typer.Option("--log-all", help="Log healthy answers too, as rates and limits need them.")
+    ] = False,
+    max_connections: Annotated[int, typer.Option(help="Client connections at most.", min=1)] = 2048,
+    max_body: Annotated[str, typer.Option(help="Bytes of a request at most (64M, 200k).")] = "64M",
+    max_time: Annotated[str, typer.Option(help="Time of one request at most (90s, 30m).")] = "1h",
+    drain: Annotated[
+        str, typer.Option(help="After SIGTERM or Ctrl-C, wait so long for answers to end (90s, 30m).")
+    ] = "5m",
+) -> None:
+    """Stand before a server, watch every answer that passes, and stop only what it is told to stop.
+
+    By default it counts and changes nothing. Its own pages are /guard/metrics and /guard/health; everything
+    else is passed to the upstream.
+    """
+    from stresstest.campaign.execution.eventloop import run
+    from stresstest.config.settings import parse_count, parse_duration
+    from stresstest.features.guard.evaluation import evaluation_events
+    from stresstest.features.guard.journal import Journal
+    from stresstest.features.guard.settings import (
+        GuardLimits,
+        GuardSettings,
+        check_symptoms,
+        checked_upstream,
+    )
+
+    config = _config(options["config_file"], policy)
+    check_symptoms(config)
+    limits = replace(
+        GuardLimits(),
+        body=parse_count(max_body),
+        seconds=parse_duration(max_time),
+        connections=max_connections,
+        drain=parse_duration(drain),
+    )
+    settings = GuardSettings(
+        checked_upstream(upstream), config, dry_run, _caps(config, options["store"]), limits
+    )
+    with _open_log(log) as out, evaluation_events(os.environ) as events:
+        sinks = () if events is None else (events,)
+        run(_serve(settings, Journal(out, every=log_all, text=log_text), sinks, host, port))
+
+
+def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
+    """The [guard] table in force. Raises UsageError."""
+    from stresstest.config.guard import SECTION, guard_config, with_policy
+    from stresstest.config.settings import section
+    from stresstest.model.guard import GuardPolicy
+
+    found = section(SECTION, config_file)
+    config = guard_config({}, "") if found is None else guard_config(found[1], str(found[0]))
+    if policy is None:
+        return config
+    if policy not in list(GuardPolicy):
+        raise UsageError(f"--policy {policy!r} is not known: choose {', '.join(GuardPolicy)}.")
+    return with_policy(config, GuardPolicy(policy))
+
+
+def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
+    """The certified limits in the store, if a rule needs them; simulated ones only for want of others."""
+    from stresstest.model.guard import GuardPolicy
+
+    needed = any(rule.policy is GuardPolicy.CAP and rule.max_tokens is None for rule in config.rules)
+    if not needed:
+        return []
+    from stresstest.store import open_store
+
+    with open_store(store) as opened:
+        rows = [row for row in opened.thresholds() if row.latest and row.safe_max_tokens]
+    if not rows:
+        sys.stderr.write(
+            "warning: the store holds no certified limit, so that nothing is capped; measure one: "
+            "stresstest run --model M --lang it\n"
+        )
+    return [row for row in rows if not row.simulated] or rows
+
+
+def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:
+    """The log, for appending. Raises UsageError."""
+    try:
+        return nullcontext(sys.stdout.buffer) if path is None else Path(path).open("ab")
+    except OSError as error:
+        raise UsageError(f"The log {path} cannot be written: {error.strerror}.") from None
+
+
+async def _serve(
+    settings: GuardSettings, journal: Journal, sinks: Sequence[Sink], host: str, port: int
+) -> None:
+    from stresstest.features.guard.server import serve_guard
+
+    stop = asyncio.Event()
+    serving = asyncio.current_task()
+
+    def interrupt() -> None:
+        if stop.is_set() and serving is not None:
+            serving.cancel()
+        elif not stop.is_set():
+            stop.set()
+            sys.stderr.write("draining: open answers may end; a second signal ends them at once\n")
+
+    on_signals(interrupt)
+    try:
+        async with serve_guard(settings, journal, sinks=sinks, host=host, port=port) as guard:
+            # What was loaded until here stays; what requests allocate has next to no cycles.
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 20)
+            where = f"guarding {settings.upstream} at {guard.url}"
+            sys.stderr.write(f"{where} (metrics: {guard.url}/guard/metrics; Ctrl-C ends it)\n")
+            sys.stderr.flush()
+            await stop.wait()
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+    except OSError as error:
+        raise _cannot_listen(error, host, port) from None
+
+
+def _cannot_listen(error: OSError, host: str, port: int) -> UsageError:
+    if error.errno == errno.EADDRINUSE:
+        return UsageError(
+            f"Port {port} on {host} is taken.", hint="Choose another with --port; 0 takes a free one."
+        )
+    return UsageError(f"The guard cannot listen on {host}:{port}: {error.strerror or error}.")

@@ -1,0 +1,138 @@
+"""One request while it is served, and what is kept of it when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.features.guard.answer import AnswerReader
+from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.journal import Journal, JournalEntry, Sink
+from stresstest.features.guard.metrics import GuardMetrics
+from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
+from stresstest.model.guard import GuardPolicy, GuardRule
+
+ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
+"""Policies that end an answer."""
+_TRACE = ("traceparent", "tracestate")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request while it is served.
+
+    began: performance counter at its arrival. asked: None where its answer is not judged. body: to send.
+    may_end: its policy ends degenerate answers, and this is no dry run. action: what the policy did, or in a
+    dry run would have done. why: the same for the client, None where nothing was touched. ended: the finish
+    reason that the guard gave the answer. response: once its headers were sent.
+    """
+
+    request: web.BaseRequest
+    began: float
+    asked: Asked | None = None
+    rule: GuardRule = field(default_factory=GuardRule)
+    body: Any = None
+    may_end: bool = False
+    action: str | None = None
+    why: dict[str, Any] | None = None
+    ended: str | None = None
+    response: web.StreamResponse | None = None
+    watch: AnswerWatch | None = None
+    outcome: str = "answered"
+    started: float = field(default_factory=time.time)
+
+    def watched(self, *, streamed: bool, keep_text: bool) -> AnswerWatch:
+        """A new watch on the answer. The request must be one that is judged."""
+        asked, rule = self.asked, self.rule
+        assert asked is not None
+        reader = AnswerReader(
+            asked.route, DetectorSpec(language=rule.language, prompt_text=asked.prompt), keep_text=keep_text
+        )
+        n = asked.body.get("n")
+        self.watch = AnswerWatch(
+            reader,
+            streamed=streamed,
+            acting=rule.symptoms if rule.policy in ENDING else None,
+            choices=n if type(n) is int else 1,
+        )
+        return self.watch
+
+
+class Ledger:
+    """Counts and logs what went through. sinks: told of every judged choice, beside the journal."""
+
+    def __init__(
+        self,
+        metrics: GuardMetrics,
+        journal: Journal,
+        queue: JudgeQueue,
+        *,
+        dry_run: bool,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        self.metrics = metrics
+        self.journal = journal
+        self._sinks: tuple[Sink, ...] = (journal, *sinks)
+        self._queue = queue
+        self._dry_run = dry_run
+
+    def settle(self, exchange: Exchange) -> None:
+        """Have the rest of the answer judged, then count it."""
+        asked, watch = exchange.asked, exchange.watch
+        if asked is None:
+            return
+        exchange.watch = None
+        if watch is None:
+            self._count(asked, exchange.outcome)
+            return
+        now = time.time()
+        watch.close(lambda settled: self._judged(exchange, asked, settled, now))
+        self._queue.put(watch)
+
+    def _judged(self, exchange: Exchange, asked: Asked, watch: AnswerWatch, now: float) -> None:
+        metrics, reader, headers = self.metrics, watch.reader, exchange.request.headers
+        where = (metrics.model(asked.model), asked.route.value)
+        tripped = watch.tripped is not None
+        action = exchange.action
+        if action is None and tripped and self._dry_run:
+            action = exchange.rule.policy.value
+        entry = JournalEntry(
+            asked,
+            reader.id,
+            start=exchange.started,
+            end=now,
+            prompt_tokens=reader.usage[0],
+            language=exchange.rule.language,
+            action=action,
+            dry_run=self._dry_run,
+            trace={name: headers[name] for name in _TRACE if name in headers},
+        )
+        first = None
+        for choice in watch.outcome(exchange.ended):
+            metrics.tokens.labels(*where).inc(choice.tokens)
+            verdict = choice.verdict
+            if verdict.onset is not None:
+                first = first or verdict.symptom
+                metrics.onset.labels(*where).observe(verdict.onset)
+                metrics.alarm.labels(*where).observe(verdict.alarm or verdict.onset)
+                metrics.after_onset.labels(*where).inc(max(0, choice.tokens - verdict.onset + 1))
+            if exchange.ended and asked.cap is not None:
+                metrics.saved.labels(*where).inc(max(0, asked.cap - choice.tokens))
+            for sink in self._sinks:
+                sink.write(entry, choice)
+        if first is not None:
+            metrics.degenerate.labels(*where, first).inc()
+        if action is not None:
+            metrics.actions.labels(*where, action, str(self._dry_run).lower()).inc()
+        unread = watch.broken is not None or not reader.choices
+        healthy = "unread" if unread else "healthy"
+        found = "degenerate" if first is not None else healthy
+        self._count(asked, found if exchange.outcome == "answered" else exchange.outcome)
+
+    def _count(self, asked: Asked, outcome: str) -> None:
+        self.metrics.requests.labels(self.metrics.model(asked.model), asked.route.value, outcome).inc()

@@ -1,0 +1,183 @@
+"""Policies that end an answer: what the client gets when a choice is known to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from stresstest.endpoint.wire import LineTooLongError
+from stresstest.features.guard.answer import ChoiceWatch, UnreadableAnswerError
+from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.assembled import AnswerAssembly, streaming_changes
+from stresstest.features.guard.ending import (
+    FIELD,
+    FINISH_REASON,
+    HEADER,
+    WholeEvents,
+    explanation,
+    header_value,
+    last_events,
+)
+from stresstest.features.guard.exchange import Exchange
+from stresstest.features.guard.relay import SERVER, CutError, Relay
+from stresstest.features.guard.upstream import UpstreamFailure, end_to_end
+from stresstest.model import Verdict
+from stresstest.model.guard import GuardPolicy
+
+_WITHOUT_THINKING: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
+Failing = tuple[ChoiceWatch, Verdict]
+
+
+class Intervention:
+    """Serves one request whose answer may be ended."""
+
+    def __init__(self, relay: Relay, exchange: Exchange, asked: Asked) -> None:
+        self._relay = relay
+        self._exchange = exchange
+        self._asked = asked
+
+    async def stream(self) -> web.StreamResponse:
+        """Pass a stream on until it ends by itself or is ended."""
+        exchange = self._exchange
+        upstream = await self._relay.send(exchange)
+        if not _is_stream(upstream):
+            return await self._relay.pass_on(exchange, upstream)
+        async with upstream:
+            response = await self._relay.begin(exchange, upstream)
+            failing = await self._relay_events(upstream, response, None)
+        if failing is not None and self._may_ask_again(failing, streamed=True):
+            failing = await self._relay_second(failing, response)
+        end = b""
+        if failing is not None and exchange.watch is not None:
+            self._note(GuardPolicy.ABORT, failing)
+            exchange.ended = FINISH_REASON
+            end = last_events(self._asked, exchange.watch.reader, exchange.why or {})
+        await response.write_eof(end)
+        return response
+
+    async def assemble(self) -> web.StreamResponse:
+        """Ask for a stream, and answer with the body that it makes."""
+        exchange, asked = self._exchange, self._asked
+        changes = streaming_changes(asked)
+        upstream = await self._relay.send(exchange, changes)
+        if not _is_stream(upstream):
+            return await self._relay.pass_on(exchange, upstream)
+        failing, assembly = await self._collect(upstream)
+        if failing is not None and self._may_ask_again(failing, streamed=False):
+            upstream = await self._relay.send(exchange, {**changes, **self._note_second(failing)})
+            if not _is_stream(upstream):
+                return await self._relay.pass_on(exchange, upstream)
+            failing, assembly = await self._collect(upstream)
+        if failing is not None:
+            self._note(GuardPolicy.ABORT, failing)
+            exchange.ended = FINISH_REASON
+        headers = end_to_end(upstream.headers, without=("content-type", "content-length", "server"))
+        headers.extend({"Content-Type": "application/json", "Server": SERVER})
+        if exchange.why is not None:
+            headers[HEADER] = header_value(exchange.why)
+        if assembly.error is not None:
+            exchange.outcome = "upstream_error"
+            return web.Response(status=500, body=assembly.error, headers=headers)
+        if failing is None and not assembly.complete:
+            raise CutError("cut")
+        assert exchange.watch is not None
+        return web.Response(body=assembly.body(exchange.watch.reader, exchange.why), headers=headers)
+
+    async def _relay_events(
+        self, upstream: aiohttp.ClientResponse, response: web.StreamResponse, mark: dict[str, Any] | None
+    ) -> Failing | None:
+        """Pass whole events on; what tripped the watch, or None at the end of the stream.
+
+        mark: to be put into the first event, which follows others: it names the role a second time.
+        """
+        watch = self._relay.watch(self._exchange, streamed=True)
+        events = WholeEvents()
+        with self._relay.body(upstream) as body:
+            while data := await body.read():
+                if watch.add(data):
+                    await self._relay.judge(watch)
+                if watch.tripped is not None:
+                    return watch.tripped
+                whole = events.add(data)
+                if whole and mark is not None:
+                    whole, mark = _marked(whole, mark), None
+                if whole:
+                    await response.write(whole)
+        if events.held:
+            await response.write(events.held)
+        return None
+
+    async def _relay_second(self, failing: Failing, response: web.StreamResponse) -> Failing | None:
+        """Where the reasoning was ended, go on with the answer to a request without reasoning."""
+        changes = self._note_second(failing)
+        try:
+            upstream = await self._relay.send(self._exchange, changes)
+        except UpstreamFailure:
+            return failing
+        async with upstream:
+            if not _is_stream(upstream):
+                return failing
+            return await self._relay_events(upstream, response, self._exchange.why)
+
+    async def _collect(self, upstream: aiohttp.ClientResponse) -> tuple[Failing | None, AnswerAssembly]:
+        """Read a stream until it ends or trips the watch."""
+        watch = self._relay.watch(self._exchange, streamed=True)
+        assembly = AnswerAssembly(self._asked.route)
+        async with upstream:
+            with self._relay.body(upstream) as body:
+                while data := await body.read():
+                    if watch.add(data):
+                        await self._relay.judge(watch)
+                    try:
+                        assembly.add(data)
+                    except (UnreadableAnswerError, LineTooLongError):
+                        notice = "The upstream sent what is no answer of this API."
+                        raise CutError("unreadable", notice) from None
+                    if watch.tripped is not None:
+                        return watch.tripped, assembly
+        return None, assembly
+
+    def _may_ask_again(self, failing: Failing, *, streamed: bool) -> bool:
+        """Whether a second attempt can replace the answer: once, and none of it was passed on."""
+        exchange = self._exchange
+        if exchange.action is not None or exchange.watch is None:
+            return False
+        if exchange.rule.policy is GuardPolicy.RETRY:
+            return not streamed
+        thinking = not failing[0].answering and len(exchange.watch.reader.choices) == 1
+        return exchange.rule.policy is GuardPolicy.END_THINKING and thinking
+
+    def _note_second(self, failing: Failing) -> Mapping[str, Any]:
+        """Note the second attempt; returns its changes. What the first has shown is counted now."""
+        rule = self._exchange.rule
+        changes = rule.changes or _WITHOUT_THINKING
+        self._note(rule.policy, failing, changed=",".join(changes))
+        self._relay.settle_attempt(self._exchange)
+        return changes
+
+    def _note(self, action: GuardPolicy, failing: Failing, **more: Any) -> None:
+        exchange = self._exchange
+        if exchange.action is not None:
+            more["after"] = exchange.action
+        exchange.action = action.value
+        exchange.why = explanation(action.value, failing, **more)
+
+
+def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
+    return upstream.status == 200 and upstream.content_type == "text/event-stream"
+
+
+def _marked(events: bytes, why: dict[str, Any]) -> bytes:
+    """The events, the first without a role and with the field that says why it follows others."""
+    first, end, rest = events.partition(b"\n\n")
+    try:
+        found = msgspec.json.decode(first.removeprefix(b"data: "))
+        for choice in found["choices"]:
+            choice["delta"].pop("role", None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return events
+    return b"data: " + msgspec.json.encode({**found, FIELD: why}) + end + rest

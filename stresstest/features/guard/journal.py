@@ -1,0 +1,77 @@
+"""One JSON line a degenerate answer, as `stresstest scan` reads them. Texts only where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+import msgspec
+
+from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.watch import JudgedChoice
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """What is known of one answer. start, end: epoch seconds. id: of the answer. action: taken, or, in a dry
+    run, that would have been. trace: the request's headers of W3C trace context."""
+
+    asked: Asked
+    id: str | None
+    start: float
+    end: float
+    prompt_tokens: int | None
+    language: str | None
+    action: str | None
+    dry_run: bool
+    trace: Mapping[str, str] = field(default_factory=dict)
+
+
+class Sink(Protocol):
+    """Takes every choice that was judged."""
+
+    def write(self, entry: JournalEntry, choice: JudgedChoice) -> None: ...
+
+
+class Journal:
+    """Writes the lines. every: healthy answers too, as a rate needs them. text: prompts and answers too."""
+
+    def __init__(self, out: IO[bytes], *, every: bool = False, text: bool = False) -> None:
+        self.keeps_text = text
+        self._out = out
+        self._every = every
+
+    def write(self, entry: JournalEntry, choice: JudgedChoice) -> None:
+        """One line for a choice, if it is to have one. Raises OSError where it cannot be written."""
+        verdict = choice.verdict
+        if verdict.degenerate or self._every:
+            self._out.write(msgspec.json.encode(_line(entry, choice)) + b"\n")
+            self._out.flush()
+
+
+def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
+    verdict, asked = choice.verdict, entry.asked
+    line: dict[str, Any] = {
+        "id": f"{entry.id}#{choice.index}" if choice.index else entry.id,
+        "model": asked.model,
+        "route": asked.route.value,
+        "start": round(entry.start, 3),
+        "end": round(entry.end, 3),
+        "symptom": verdict.symptom,
+        "onset": verdict.onset,
+        "alarm": verdict.alarm,
+        "recovered": verdict.recovered,
+        "completion_tokens": choice.tokens,
+        "prompt_tokens": entry.prompt_tokens,
+        "max_tokens": asked.cap,
+        "finish_reason": choice.finish_reason,
+        "language": entry.language,
+        "action": entry.action,
+        "dry_run": entry.dry_run,
+    }
+    if choice.texts is not None:
+        line["prompt"] = asked.prompt
+        line["response"] = "".join(token.text for token in choice.texts if not token.reasoning)
+        line["reasoning"] = "".join(token.text for token in choice.texts if token.reasoning)
+    return {key: value for key, value in line.items() if value not in (None, "")}

@@ -1,0 +1,126 @@
+"""Serving a request: the rule that holds for it, the way it takes, and what the client gets of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import aiohttp
+from aiohttp import web
+
+from stresstest.features.guard.asked import Asked, judged_route, read_request
+from stresstest.features.guard.ending import HEADER
+from stresstest.features.guard.exchange import ENDING, Exchange, Ledger
+from stresstest.features.guard.intervene import Intervention
+from stresstest.features.guard.relay import SERVER, CutError, Relay
+from stresstest.features.guard.settings import GuardSettings
+from stresstest.features.guard.upstream import UpstreamFailure, error_body
+from stresstest.model.guard import GuardPolicy
+
+
+def refused(status: int, message: str, kind: str = "invalid_request_error") -> web.Response:
+    """An error of the guard's own, worded as the API words errors."""
+    return web.Response(
+        status=status,
+        body=error_body(message, kind, status),
+        content_type="application/json",
+        headers={HEADER: "error", "Server": SERVER},
+    )
+
+
+class Proxy:
+    """Serves requests; `handle` is the server's handler."""
+
+    def __init__(self, settings: GuardSettings, relay: Relay, ledger: Ledger) -> None:
+        self._settings = settings
+        self._relay = relay
+        self._ledger = ledger
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve one request, whatever the upstream does."""
+        if not request.raw_path.startswith("/"):
+            return refused(400, "This is a proxy to one server: ask for a path of it.")
+        exchange = Exchange(request, time.perf_counter())
+        limits = self._settings.limits
+        if (request.content_length or 0) > limits.body:
+            return refused(413, f"The body of a request is limited to {limits.body} bytes.")
+        try:
+            async with asyncio.timeout(limits.seconds):
+                return await self._serve(exchange)
+        except UpstreamFailure as failure:
+            return self._failed(exchange, failure.reason, failure.status, str(failure))
+        except CutError as cut:
+            return self._failed(exchange, cut.reason, 502, cut.notice)
+        except TimeoutError:
+            return self._failed(exchange, "time_limit", 504, "The answer takes longer than the guard allows.")
+        except web.HTTPRequestEntityTooLarge:
+            return refused(413, f"The body of a request is limited to {limits.body} bytes.")
+        except (asyncio.CancelledError, ConnectionError):
+            exchange.outcome = "client_gone"
+            raise
+        finally:
+            self._ledger.settle(exchange)
+
+    async def _serve(self, exchange: Exchange) -> web.StreamResponse:
+        request = exchange.request
+        route = judged_route(request.method, request.path)
+        if route is None:
+            if request.body_exists:
+                exchange.body = _limited(request.content, self._settings.limits.body)
+            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+        try:
+            async with asyncio.timeout(self._settings.limits.arrival):
+                exchange.body = await request.read()
+        except TimeoutError:
+            return refused(408, "The body of the request did not arrive in time.")
+        if request.headers.get("content-encoding", "identity") == "identity":
+            exchange.asked = read_request(route, exchange.body)
+        asked = exchange.asked
+        if asked is None:
+            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+        self._apply_rule(exchange, asked)
+        if not exchange.may_end:
+            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+        intervention = Intervention(self._relay, exchange, asked)
+        return await (intervention.stream() if asked.stream else intervention.assemble())
+
+    def _apply_rule(self, exchange: Exchange, asked: Asked) -> None:
+        """Choose the rule of a request; what caps it changes its body here."""
+        settings = self._settings
+        rule = exchange.rule = settings.config.rule(asked.model, asked.route.value)
+        exchange.may_end = rule.policy in ENDING and not settings.dry_run
+        if rule.policy is not GuardPolicy.CAP:
+            return
+        limit = settings.cap_for(asked, rule)
+        changes = {} if limit is None else asked.capped(limit)
+        if changes:
+            exchange.action = rule.policy.value
+            if not settings.dry_run:
+                exchange.why = {"action": exchange.action, **changes}
+                exchange.body = asked.changed(changes)
+
+    def _failed(self, exchange: Exchange, reason: str, status: int, sentence: str) -> web.StreamResponse:
+        """The error in place of an answer; once that has begun, the connection is closed without its end."""
+        exchange.outcome = "upstream_error"
+        self._ledger.metrics.upstream_failures.labels(reason).inc()
+        response, transport = exchange.response, exchange.request.transport
+        if response is None:
+            return refused(status, sentence or "The upstream has cut its answer.", "upstream_error")
+        if transport is not None:
+            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+            if sentence and streamed and response.headers.get("transfer-encoding") == "chunked":
+                event = b"data: " + error_body(sentence, "upstream_error", status) + b"\n\n"
+                transport.write(b"%x\r\n%s\r\n" % (len(event), event))
+            transport.close()
+        return response
+
+
+async def _limited(body: aiohttp.StreamReader, limit: int) -> AsyncIterator[bytes]:
+    """The pieces of a request's body. Raises HTTPRequestEntityTooLarge."""
+    size = 0
+    async for piece in body.iter_any():
+        size += len(piece)
+        if size > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, size)
+        yield piece

@@ -1,0 +1,183 @@
+"""Starting, draining and stopping a guard."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.suite import detect_text
+from stresstest.features.guard.exchange import Ledger
+from stresstest.features.guard.journal import Journal, Sink
+from stresstest.features.guard.metrics import GuardMetrics, named_series
+from stresstest.features.guard.proxy import Proxy, refused
+from stresstest.features.guard.relay import SERVER, Relay
+from stresstest.features.guard.settings import GuardLimits, GuardSettings
+from stresstest.features.guard.upstream import Upstream, UpstreamFailure, end_to_end, error_body
+from stresstest.features.guard.watch import JudgeQueue
+from stresstest.http_limits import MAX_REPLY_BYTES
+
+OWN_FOLDER = "/guard/"
+"""Paths below it are the guard's own: the upstream's /metrics and /health pass through like any other."""
+_LAG_SAMPLE = 0.25
+
+
+class GuardServer(web.Server):
+    """Accepts connections, up to a limit, and drops those whose first request does not arrive in time."""
+
+    def __init__(self, handler: Any, limits: GuardLimits) -> None:
+        super().__init__(
+            handler,
+            handler_cancellation=True,
+            request_factory=self._request,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=75.0,
+            max_line_size=limits.header,
+            max_field_size=limits.header,
+        )
+        self._limits = limits
+        self._silent: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """Take a connection, or say that there are too many."""
+        super().connection_made(handler, transport)
+        if len(self.connections) > self._limits.connections:
+            body = error_body("The guard has too many connections.", "overloaded_error", 503)
+            head = f"HTTP/1.1 503 Service Unavailable\r\nServer: {SERVER}\r\nRetry-After: 1\r\n"
+            head += (
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            transport.write(head.encode() + body)
+            transport.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._silent[transport] = loop.call_later(self._limits.arrival, transport.abort)
+
+    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        if handler.transport is not None:
+            self.spoke(handler.transport)
+        super().connection_lost(handler, exc)
+
+    def spoke(self, transport: asyncio.BaseTransport | None) -> None:
+        """A request has arrived on this connection, or it is closed."""
+        if transport is not None and (timer := self._silent.pop(transport, None)) is not None:
+            timer.cancel()
+
+    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        self.spoke(protocol.transport)
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, loop, client_max_size=self._limits.body
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGuard:
+    """A guard that answers. url: scheme, host and port."""
+
+    url: str
+    metrics: GuardMetrics
+
+
+@contextlib.asynccontextmanager
+async def serve_guard(
+    settings: GuardSettings,
+    journal: Journal,
+    *,
+    sinks: Sequence[Sink] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> AsyncIterator[RunningGuard]:
+    """Serve for the length of a `with` block; at its end nothing new is accepted, and what runs may end.
+
+    sinks: told of every judged choice, beside the journal. port 0: a free one. Raises OSError where the port
+    is taken.
+    """
+    _warm_up(settings)
+    metrics = GuardMetrics()
+    queue = JudgeQueue(metrics.step.observe)
+    upstream = Upstream(settings)
+    ledger = Ledger(metrics, journal, queue, dry_run=settings.dry_run, sinks=sinks)
+    handler = Handler(Proxy(settings, Relay(upstream, queue, ledger), ledger), upstream, metrics, settings)
+    serving = web.ServerRunner(
+        GuardServer(handler.handle, settings.limits), shutdown_timeout=settings.limits.drain
+    )
+    await serving.setup()
+    sampling = asyncio.create_task(_sample_lag(metrics.lag.observe))
+    try:
+        site = web.TCPSite(serving, host, port, backlog=1024, reuse_port=bool(port) or None)
+        await site.start()
+        bound = serving.addresses[0][1]
+        shown = f"[{host}]" if ":" in host else host
+        yield RunningGuard(f"http://{shown}:{bound}", metrics)
+    finally:
+        sampling.cancel()
+        await serving.cleanup()
+        await queue.empty()
+        await upstream.close()
+
+
+class Handler:
+    """Tells the guard's own pages from what passes through."""
+
+    def __init__(
+        self, proxy: Proxy, upstream: Upstream, metrics: GuardMetrics, settings: GuardSettings
+    ) -> None:
+        self._proxy = proxy
+        self._upstream = upstream
+        self._metrics = metrics
+        self._series = settings.config.series
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve one request."""
+        if request.path.startswith(OWN_FOLDER):
+            return await self._own_page(request)
+        with self._metrics.in_flight.track_inprogress():
+            return await self._proxy.handle(request)
+
+    async def _own_page(self, request: web.BaseRequest) -> web.StreamResponse:
+        name = request.path.removeprefix(OWN_FOLDER)
+        if request.method != "GET" or name not in ("health", "metrics"):
+            return refused(404, f"The guard's own pages are {OWN_FOLDER}health and {OWN_FOLDER}metrics.")
+        if name == "health":
+            return web.Response(text="ok\n")
+        page = self._metrics.page() + await self._upstream_series()
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _upstream_series(self) -> bytes:
+        """The named series of the upstream's metrics; none where it has no such page."""
+        if not self._series:
+            return b""
+        try:
+            async with asyncio.timeout(5):
+                response = await self._upstream.send("GET", "/metrics", end_to_end({}), None)
+                async with response:
+                    page = await response.content.read(MAX_REPLY_BYTES) if response.status == 200 else b""
+        except (UpstreamFailure, TimeoutError, aiohttp.ClientError):
+            return b""
+        return named_series(page, self._series)
+
+
+async def _sample_lag(observe: Callable[[float], object]) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _LAG_SAMPLE
+        await asyncio.sleep(_LAG_SAMPLE)
+        observe(max(0.0, loop.time() - due))
+
+
+def _warm_up(settings: GuardSettings) -> None:
+    """Load what the detectors need, which takes half a second that no request should wait for."""
+    for language in {rule.language for rule in settings.config.rules}:
+        detect_text(_SAMPLE, DetectorSpec(language=language))
+
+
+_SAMPLE = "The old miller walks to the square, and looks at the moon that rises above the roofs. " * 8

@@ -1,0 +1,84 @@
+"""What one guard is told: its upstream, its rules and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stresstest.config.secrets import remember
+from stresstest.detectors.registry import entries
+from stresstest.errors import UsageError
+from stresstest.features.guard.asked import Asked
+from stresstest.model.guard import GuardConfig, GuardRule
+
+if TYPE_CHECKING:
+    from stresstest.store import StoredThreshold
+
+API_FOLDER = "/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardLimits:
+    """body: bytes of a request's body. header: bytes of a header line, in both directions. seconds: of one
+    request in all. idle: seconds without a byte from the upstream. arrival: seconds for the headers and for
+    the body of a request. connect: seconds. connections: of clients. drain: seconds at the end."""
+
+    body: int = 64 * 1024 * 1024
+    header: int = 16 * 1024
+    seconds: float = 3600.0
+    idle: float = 600.0
+    arrival: float = 60.0
+    connect: float = 10.0
+    connections: int = 2048
+    drain: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """upstream: scheme, host, port and any prefix before /v1, without a slash at the end. caps: the certified
+    limits that the store holds."""
+
+    upstream: str
+    config: GuardConfig = field(default_factory=GuardConfig)
+    dry_run: bool = False
+    caps: Sequence[StoredThreshold] = ()
+    limits: GuardLimits = field(default_factory=GuardLimits)
+
+    def cap_for(self, asked: Asked, rule: GuardRule) -> int | None:
+        """The most tokens that this request may ask for; None where nothing is certified for it."""
+        if rule.max_tokens is not None:
+            return rule.max_tokens
+        fitting = (
+            row.safe_max_tokens
+            for row in self.caps
+            if row.safe_max_tokens and row.subject.model == asked.model
+            if rule.language in (None, row.subject.language) and rule.task in (None, row.subject.task)
+        )
+        return min(fitting, default=None)
+
+
+def checked_upstream(url: str) -> str:
+    """The upstream without the /v1 that clients' paths bring. Raises UsageError for what is none."""
+    from yarl import URL
+
+    try:
+        found = URL(url)
+        usable = found.scheme in ("http", "https") and bool(found.host) and found.port is not None
+    except ValueError:
+        usable = False
+    if not usable or "@" in url or found.query_string or found.fragment:
+        remember(url)
+        raise UsageError(
+            "--upstream must be an address such as http://vllm:8000, without user, query or fragment."
+        )
+    return url.rstrip("/").removesuffix(API_FOLDER)
+
+
+def check_symptoms(config: GuardConfig) -> None:
+    """Raise UsageError for a symptom that no detector knows: a rule that waits for it never acts."""
+    known = [entry.kind.value for entry in entries()]
+    for rule in config.rules:
+        for name in rule.symptoms:
+            if name not in known:
+                raise UsageError(f"[guard] names the symptom {name!r}. Known: {', '.join(known)}.")

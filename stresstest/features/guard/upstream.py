@@ -1,0 +1,92 @@
+"""Requests to the upstream, and which headers pass in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+from yarl import URL
+
+from stresstest.features.guard.settings import GuardSettings
+
+_HOP_BY_HOP = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "transfer-encoding", "upgrade"),
+    )
+)
+"""Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
+_KEEP_IDLE = 2.0
+"""Seconds: shorter than uvicorn keeps an idle connection (5), so that none is used just as it is closed."""
+
+
+class UpstreamFailure(Exception):
+    """The upstream gave no usable answer. status: for the client; reason: one word for the metrics."""
+
+    def __init__(self, status: int, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.reason = reason
+
+
+def end_to_end(headers: Mapping[str, str], *, without: Iterable[str] = ()) -> CIMultiDict[str]:
+    """The headers that pass, in their order: all but those of the connection, and `without`."""
+    named = {name.strip().lower() for name in headers.get("connection", "").split(",")}
+    dropped = _HOP_BY_HOP | named | set(without)
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+
+
+def error_body(message: str, kind: str, code: int) -> bytes:
+    """An error as the OpenAI API words it."""
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return msgspec.json.encode({"error": error})
+
+
+class Upstream:
+    """The one server behind the guard. Create it inside a running event loop.
+
+    idle: seconds without a byte after which an answer counts as failed.
+    """
+
+    def __init__(self, settings: GuardSettings) -> None:
+        limits = settings.limits
+        self._base = settings.upstream
+        self.idle = limits.idle
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_IDLE),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect, sock_read=limits.idle),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            max_line_size=limits.header,
+            max_field_size=limits.header,
+        )
+
+    async def send(
+        self, method: str, target: str, headers: CIMultiDict[str], body: Any
+    ) -> aiohttp.ClientResponse:
+        """The response, its body unread. target: path and query as received. Raises UpstreamFailure."""
+        try:
+            return await self._session.request(
+                method,
+                URL(self._base + target, encoded=True),
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+            )
+        except aiohttp.ClientConnectorCertificateError:
+            raise UpstreamFailure(502, "tls", "The upstream's certificate cannot be verified.") from None
+        except aiohttp.ConnectionTimeoutError:
+            raise UpstreamFailure(504, "connect", "The upstream cannot be reached in time.") from None
+        except aiohttp.ClientConnectorError:
+            raise UpstreamFailure(502, "connect", "The upstream cannot be reached.") from None
+        except TimeoutError:
+            raise UpstreamFailure(504, "timeout", "The upstream did not answer in time.") from None
+        except (aiohttp.ClientError, ConnectionError, ValueError):
+            raise UpstreamFailure(502, "protocol", "The upstream gave no valid HTTP response.") from None
+
+    async def close(self) -> None:
+        await self._session.close()

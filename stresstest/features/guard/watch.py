@@ -1,0 +1,224 @@
+"""Judging beside the relay: bytes are kept as they pass, and read in batches when the event loop is free."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from stresstest.detectors.verdict import PositionMap
+from stresstest.endpoint.wire import EventReader, LineTooLongError
+from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
+from stresstest.http_limits import MAX_REPLY_BYTES
+from stresstest.model import Token, Verdict
+
+BATCH = 32
+"""Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
+MAX_PENDING = 256 * 1024
+"""Bytes of a stream that wait to be judged before its relay waits too."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedChoice:
+    """One choice with its verdict. tokens: of the answer. texts: its tokens, None unless kept."""
+
+    index: int
+    verdict: Verdict
+    tokens: int
+    finish_reason: str | None
+    texts: Sequence[Token] | None = None
+
+
+class AnswerWatch:
+    """One answer passing through. The relay calls `add` and `close`; the queue calls `step`.
+
+    acting: symptoms that trip it, empty for those of repetition, None for never. choices: requested. tripped:
+    the first choice and its verdict, once every choice that has not ended is failing by an acting symptom.
+    broken: why it can be judged no further; endless: because a line of the stream exceeds every limit.
+    """
+
+    def __init__(
+        self, reader: AnswerReader, *, streamed: bool, acting: Sequence[str] | None = None, choices: int = 1
+    ) -> None:
+        self.reader = reader
+        self.tripped: tuple[ChoiceWatch, Verdict] | None = None
+        self.broken: str | None = None
+        self.endless = False
+        self.queued = False
+        self._streamed = streamed
+        self._acting = acting
+        self._choices = choices
+        self._pending: list[bytes] = []
+        self._size = 0
+        self._failing: dict[int, Verdict] = {}
+        self._on_settled: Callable[[AnswerWatch], object] | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._steps = self._read_stream() if streamed else self._read_body()
+
+    @property
+    def is_behind(self) -> bool:
+        """So much waits to be judged that the relay has to wait as well."""
+        return self._streamed and self._size > MAX_PENDING
+
+    def add(self, data: bytes) -> bool:
+        """Keep bytes that have passed; True when there are enough of them for a step."""
+        if self.broken is not None:
+            return self.endless
+        self._pending.append(data)
+        self._size += len(data)
+        if self._streamed:
+            return len(self._pending) >= BATCH or self._size > MAX_PENDING // 8
+        if self._size > MAX_REPLY_BYTES:
+            self._break("the body is too large to be judged")
+        return False
+
+    def close(self, on_settled: Callable[[AnswerWatch], object]) -> None:
+        """Nothing more will come. on_settled: called once, when all of it was judged."""
+        self._on_settled = on_settled
+
+    async def catch_up(self) -> None:
+        """Wait until all that is pending was judged. The watch must be queued."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        await self._waiting
+
+    def step(self) -> bool:
+        """Judge one batch; whether more is left to do now."""
+        more = unforeseen = True
+        try:
+            more = next(self._steps, False)
+            unforeseen = False
+        except UnreadableAnswerError as error:
+            self._break(str(error))
+            more = unforeseen = False
+        except LineTooLongError:
+            self.endless = True
+            self._break("a line has no end")
+            more = unforeseen = False
+        finally:
+            if unforeseen:  # raised further, to the event loop's log
+                self._break("the guard failed to judge it")
+            if not more or unforeseen:
+                self._rest()
+        return more
+
+    def outcome(self, ended: str | None = None) -> list[JudgedChoice]:
+        """The verdicts of all choices. ended: the finish reason that the guard gave those still open."""
+        choices = self.reader.choices
+        counted = self.reader.usage[1] if len(choices) == 1 else None
+        return [_judged(choices[index], counted, ended) for index in sorted(choices)]
+
+    def _rest(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+        settled, self._on_settled = self._on_settled, None
+        if settled is not None:
+            settled(self)
+
+    def _break(self, why: str) -> None:
+        self.broken = why
+        self._take()
+
+    def _take(self) -> bytes:
+        data = b"".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        return data
+
+    def _read_stream(self) -> Iterator[bool]:
+        """One batch a time; yields whether more can be judged at once."""
+        events = EventReader()
+        ended = False
+        while not ended:
+            ended = self._on_settled is not None
+            payloads = events.feed(self._take())
+            for at in range(0, len(payloads), BATCH):
+                for payload in payloads[at : at + BATCH]:
+                    if payload != b"[DONE]":
+                        self.reader.add_event(payload)
+                self._look()
+                yield True
+            yield self._on_settled is not None or bool(self._pending)
+        for payload in events.finish():
+            with suppress(UnreadableAnswerError):  # an event that was cut
+                self.reader.add_event(payload)
+        self._look()
+
+    def _read_body(self) -> Iterator[bool]:
+        while self._on_settled is None:
+            yield False
+        for _ in self.reader.add_body(self._take(), BATCH):
+            yield True
+
+    def _look(self) -> None:
+        """Look for alarms, which costs least where it is done after every batch."""
+        choices = self.reader.choices.values()
+        for choice in choices:
+            if choice.alarm is None or self._acting is None or choice.index in self._failing:
+                continue
+            verdict = choice.acting_symptom(self._acting)
+            if verdict is not None:
+                self._failing[choice.index] = verdict
+        if self._failing and self.tripped is None and len(choices) >= self._choices:
+            going_on = [choice for choice in choices if choice.finish_reason is None]
+            if going_on and all(choice.index in self._failing for choice in going_on):
+                self.tripped = going_on[0], self._failing[going_on[0].index]
+
+
+def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> JudgedChoice:
+    """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
+    verdict = choice.finish(choice.finish_reason)
+    tokens = choice.tokens
+    if counted and tokens and counted != tokens:
+        ratio = counted / tokens
+        scale = PositionMap(
+            counted,
+            lambda at: min(counted, round((at - 1) * ratio) + 1),
+            lambda at: min(counted, round(at * ratio)),
+        )
+        verdict, tokens = scale.verdict(verdict), counted
+    return JudgedChoice(choice.index, verdict, tokens, choice.finish_reason or ended, choice.texts)
+
+
+class JudgeQueue:
+    """Runs the watches' steps, one a turn of the event loop, so that what arrives is relayed first.
+
+    observe: called with the seconds of every step.
+    """
+
+    def __init__(self, observe: Callable[[float], object]) -> None:
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[AnswerWatch] = deque()
+        self._running = False
+
+    def put(self, watch: AnswerWatch) -> None:
+        """Have the watch judge what is pending."""
+        if not watch.queued:
+            watch.queued = True
+            self._waiting.append(watch)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._running:
+            self._running = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        watch = self._waiting.popleft()
+        began = time.perf_counter()
+        self._running = watch.queued = more = False
+        try:
+            more = watch.step()
+        finally:
+            if more:
+                self.put(watch)
+            self._schedule()
+        self._observe(time.perf_counter() - began)
+
+    async def empty(self) -> None:
+        """Wait until everything is judged."""
+        while self._waiting:
+            await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""`stresstest init`: a settings file for one server, model and language."""

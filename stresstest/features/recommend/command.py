@@ -1,0 +1,247 @@
+"""`stresstest recommend`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stresstest.errors import ExitCode, UsageError
+from stresstest.options.common import stdout_console, with_global_options
+
+if TYPE_CHECKING:
+    from stresstest.economics.optimum import CheapestCap
+    from stresstest.render.limits import ModelLimits
+    from stresstest.store import StoredThreshold
+    from stresstest.store.repository import Store
+
+EXAMPLES = """\b
+Examples:
+  stresstest recommend
+  stresstest recommend --model Qwen/Qwen2.5-7B-Instruct-AWQ --lang it --format json
+  stresstest recommend --model Qwen/Qwen2.5-7B-Instruct-AWQ --format vllm
+  stresstest recommend --like latest --format env > limits.env
+  stresstest recommend --base-url http://localhost:8000/v1
+  stresstest recommend --repetition-detection latest
+"""
+FORMATS = ("table", "json", "vllm", "openai", "litellm", "env", "openmetrics")
+
+
+@with_global_options
+def command(
+    options: dict[str, Any],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Only limits of this model.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only limits of this task.")] = None,
+    lang: Annotated[str | None, typer.Option("--lang", "-l", help="Only limits of this language.")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Only limits with this run's model and decoding (run id, or latest)."
+        ),
+    ] = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|json|vllm|openai|litellm|env|openmetrics",
+            help="Output format: server flags (vllm), request (openai), model_list (litellm), shell (env).",
+        ),
+    ] = "table",
+    allow_one_prompt: Annotated[
+        bool,
+        typer.Option("--allow-one-prompt", help="Include limits that were measured with a single prompt."),
+    ] = False,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Check that this server still serves what was measured; warn if it does not."),
+    ] = None,
+    repetition_detection: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN|FILE",
+            help="Replay stored outputs through vLLM's repetition_detection instead, and print its "
+            "best setting. Repeatable.",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="The model's tokenizer.json, to replay files without token ids.")
+    ] = None,
+    fallback_price: Annotated[
+        float, typer.Option(help="Cost of one token of a fallback model, in tokens of this model.")
+    ] = 1.0,
+) -> None:
+    """Print the stored safe max_tokens and how each was measured. Exit 4 if there is none.
+
+    If a model has limits for several tasks or languages, all are printed and the smallest is applied.
+    """
+    from stresstest.features.recommend.cheapest import find_cheapest_caps
+    from stresstest.render.text import single_line
+    from stresstest.store import open_store
+
+    if output not in FORMATS:
+        known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise UsageError(f"--format: {output!r} is not known. Choose from {known}.")
+    if repetition_detection:
+        _audit(options, repetition_detection, output, tokenizer=tokenizer, fallback=fallback_price)
+        return
+    with open_store(options["store"]) as store:
+        found = _select_rows(store, model, task, lang, like)
+        rows = found if allow_one_prompt else _without_single_prompts(found)
+        _warn_about_server(store, rows, base_url, options["api_key"])
+        # Only these formats show the cheapest caps; the others enforce certified limits.
+        cheapest = find_cheapest_caps(store, rows) if output in {"table", "json"} else []
+    if not found:
+        selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
+        typer.echo(
+            f"No limit is stored for {selection} yet. To measure one: stresstest run --model {model or 'M'} "
+            f"--lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
+            err=True,
+        )
+    text = _text(output, rows, cheapest)
+    if text:
+        typer.echo(text)
+    if not any(row.safe_max_tokens for row in rows):
+        if rows and output not in {"table", "json", "openmetrics"}:
+            _say_why_nothing(rows)
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
+    """Say on stderr why formats that enforce a limit print none."""
+    from stresstest.render.text import single_line, subject_name
+
+    for row in (row for row in rows if row.threshold.unfit):
+        why = (row.threshold.withheld or row.threshold.lacking or "").rstrip(".")
+        typer.echo(
+            single_line(f"{subject_name(row.subject)}: unfit for this task and language: {why}."), err=True
+        )
+    certified = any(row.threshold.certified for row in rows)
+    nothing = "No cap is recommended" if certified else "Nothing is certified"
+    typer.echo(f"{nothing} for this selection, so no limit is printed.", err=True)
+
+
+def _select_rows(
+    store: Store, model: str | None, task: str | None, lang: str | None, like: str | None
+) -> list[StoredThreshold]:
+    rows = [row for row in store.thresholds(model=model, task=task, language=lang) if row.latest]
+    if like is None:
+        return rows
+    from stresstest.campaign.conclude import find_run
+
+    run = find_run(store, like)
+    selected = (run.settings.subject.model, run.settings.decoding, run.profile.simulated)
+    return [row for row in rows if (row.subject.model, row.decoding, row.simulated) == selected]
+
+
+def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:
+    """The rows measured on more than one prompt, or on an unknown number; says on stderr which are not."""
+    from stresstest.render.limits import subject_words
+
+    kept = [row for row in rows if row.distinct_prompts != 1 or not row.threshold.certified]
+    for row in (row for row in rows if row not in kept):
+        typer.echo(
+            f"{subject_words(row)}: run {row.run_id} measured a single prompt; the behaviour on others "
+            f"is unknown. Its limit is printed only with --allow-one-prompt.",
+            err=True,
+        )
+    return kept
+
+
+def _warn_about_server(
+    store: Store, rows: Sequence[StoredThreshold], base_url: str | None, api_key: str | None
+) -> None:
+    """Compare the rows with what the server serves now, if one is named, and print warnings on stderr."""
+    if base_url is None or not rows:
+        return
+    from stresstest.campaign.execution.eventloop import run as run_loop
+    from stresstest.campaign.served_model import server_warnings
+    from stresstest.render.text import single_line
+
+    for sentence in run_loop(server_warnings(rows, store, base_url, api_key=api_key)):
+        sys.stderr.write(f"warning: {single_line(sentence)}\n")
+
+
+def _text(output: str, rows: Sequence[StoredThreshold], cheapest: Sequence[CheapestCap]) -> str:
+    """The text for stdout; empty for the table, which is printed here."""
+    from stresstest.features.recommend import formats
+    from stresstest.features.recommend.cheapest import cheapest_documents, print_cheapest
+    from stresstest.features.recommend.console import print_recommendations
+    from stresstest.features.recommend.document import recommendations_document
+    from stresstest.render.limits import group_limits
+    from stresstest.render.run_document import dumps
+
+    if output == "json":
+        return dumps(recommendations_document(rows) | {"cheapest": cheapest_documents(cheapest)})
+    if output == "table":
+        if rows:
+            print_recommendations(stdout_console(), rows)
+            print_cheapest(stdout_console(), cheapest)
+        return ""
+    if output == "openmetrics":
+        from stresstest.render.openmetrics import metrics_text, threshold_samples
+
+        return metrics_text(threshold_samples(rows)).removesuffix("\n")
+    limits = group_limits(rows)
+    found = [each for each in limits if not each.simulated] or limits  # simulated ones only without others
+    if output == "openai":
+        return dumps(formats.openai_document(found))
+    _refuse_several(output, found)
+    if not found:
+        return ""
+    if output == "litellm":
+        return formats.litellm_yaml(found)
+    return formats.vllm_flags(found[0]) if output == "vllm" else formats.shell_variables(found[0])
+
+
+def _refuse_several(output: str, found: Sequence[ModelLimits]) -> None:
+    """Raise UsageError for several models or decodings: these formats hold one decoding per model (env and
+    vllm: one model), and the user has to choose it."""
+    from stresstest.render.limits import decoding_words
+    from stresstest.render.text import single_line
+
+    models = [limits.model for limits in found]
+    if len(found) < 2 or (output == "litellm" and len(set(models)) == len(models)):
+        return
+    listed = "; ".join(
+        single_line(f"{limits.model}, {decoding_words(limits.decoding)} (--like {limits.smallest.run_id})")
+        for limits in found
+    )
+    raise UsageError(
+        f"--format {output} needs one model with one decoding, but {len(found)} are certified: {listed}.",
+        hint="Choose with --like RUN, which selects the model and decoding of that run."
+        + (" --model alone is enough if a model has only one decoding." if len(set(models)) > 1 else ""),
+    )
+
+
+def _audit(
+    options: dict[str, Any], references: Sequence[str], output: str, *, tokenizer: str | None, fallback: float
+) -> None:
+    """Replay runs and files and print the best setting. Exit 4 when none can be sent to a server.
+
+    references: run ids, "latest" or files. fallback: price of a fallback model's token in tokens of this one.
+    Raises UsageError for unreadable input and for another format than table or json.
+    """
+    from stresstest.features.recommend.repetition_detection.console import audit_document, print_audit
+    from stresstest.features.recommend.repetition_detection.workflow import audit_stored
+    from stresstest.render.run_document import dumps
+    from stresstest.render.scan_progress import SilentScanProgress
+    from stresstest.scanning.detect_chunk import ScanJob
+    from stresstest.store import open_store
+
+    if output not in {"table", "json"}:
+        raise UsageError(f"--repetition-detection supports --format table and json, not {output}.")
+    if not math.isfinite(fallback) or fallback < 0:
+        raise UsageError("--fallback-price must be a number of at least 0.")
+    with open_store(options["store"]) as store:
+        found = audit_stored(
+            references, store, SilentScanProgress(), ScanJob(tokenizer=tokenizer), fallback=fallback
+        )
+    if output == "json":
+        typer.echo(dumps(audit_document(found)))
+    else:
+        print_audit(stdout_console(), found)
+    if found.usable is None:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)

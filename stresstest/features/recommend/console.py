@@ -1,0 +1,81 @@
+"""`recommend` on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stresstest.render.limits import (
+    WIDE,
+    LimitRow,
+    ModelLimits,
+    decoding_words,
+    group_limits,
+    safe_limit,
+    subject_words,
+)
+from stresstest.render.run_summary import provenance
+from stresstest.render.sentences import UNFIT
+from stresstest.render.text import format_count, format_threshold, language_name, percent, single_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
+    """Print each row's subject, decoding, limit and sample, and the smallest of several limits of a model."""
+    from rich.table import Table
+    from rich.text import Text
+
+    wide = console.width >= WIDE
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("subject", overflow="fold")
+    if wide:
+        table.add_column("decoding", overflow="fold", max_width=34)
+    for name in ("safe max_tokens", "T", "risk", "n", "onsets"):
+        table.add_column(
+            name if wide else name.replace("safe max_", "safe max\n"), justify="right", no_wrap=True
+        )
+    for row in rows:
+        decoding = decoding_words(row.decoding)
+        subject = Text(subject_words(row))
+        if not wide:
+            subject.append(f"\n{single_line(decoding)}", style="dim")
+        table.add_row(subject, *([Text(single_line(decoding))] if wide else []), *_numbers(row))
+    console.print(table)
+    for limits in group_limits(rows):
+        if len(limits.rows) > 1:
+            console.print(Text(_smallest(limits), style="bold"))
+    for row in rows:
+        console.print(Text(f"{subject_words(row)}: {provenance(row)}", style="dim"))
+        if row.certified_before:
+            earlier = (
+                f"  run {row.certified_before} was certified before, but this newer run does not confirm it"
+            )
+            console.print(Text(earlier, style="yellow"))
+        if row.threshold.lacking:
+            console.print(Text(f"  {single_line(row.threshold.lacking)}", style="yellow"))
+        if row.threshold.withheld:
+            verdict = UNFIT.lower() if row.threshold.unfit else "no cap is recommended"
+            reason = f"  {verdict}: {row.threshold.withheld}"
+            console.print(Text(single_line(reason), style="yellow"))
+
+
+def _numbers(row: LimitRow) -> tuple[Text | str, ...]:
+    from rich.text import Text
+
+    threshold = row.threshold
+    risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
+    limit = Text(format_count(row.safe_max_tokens), style="bold")
+    return limit, format_threshold(threshold), risk, str(threshold.n), str(threshold.onsets)
+
+
+def _smallest(limits: ModelLimits) -> str:
+    row = limits.smallest
+    words = (
+        f"{limits.model}, {decoding_words(limits.decoding)}: the smallest of {len(limits.rows)} limits is "
+        f"{format_count(safe_limit(row))} ({row.subject.task}, {language_name(row.subject.language)})"
+    )
+    without = len(limits.uncovered)
+    return single_line(words + (f"; {without} more have no limit" if without else ""))

@@ -1,0 +1,1 @@
+"""Replays stored outputs through vLLM's `repetition_detection`."""

@@ -1,0 +1,66 @@
+"""The token stream of one recorded answer. Imports little, since every worker process loads it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from stresstest.detectors.registry import is_repetition
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.economics.mitigation import TokenStream
+from stresstest.economics.retry import IDS, PIECES, WORDS
+from stresstest.model.scanned import ScanVerdict
+from stresstest.records import Record
+from stresstest.records.record import LOST_REASONS, REPETITION_REASON, normalize_finish_reason
+from stresstest.scanning.position_scale import token_ids
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStream:
+    """The stream of one answer.
+
+    texts: the distinct texts that its ids index; None if they are a tokenizer's. scale: the unit of an id.
+    masked: the server's own repetition detection stopped the answer.
+    """
+
+    stream: TokenStream
+    texts: tuple[str, ...] | None
+    scale: str
+    masked: bool
+
+
+def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None) -> RecordedStream | None:
+    """The stream of one answer; None without text, or if the service lost the answer."""
+    end = normalize_finish_reason(record.finish_reason)
+    if end in LOST_REASONS or not record.text:
+        return None
+    texts, scale = None, IDS
+    if tokenizer is not None:
+        ids, starts = token_ids(tokenizer, record.text)
+    else:
+        own = [token.text for token in record.tokens or () if not token.reasoning]
+        scale = PIECES if own else WORDS
+        pieces = own or [token.text for token in text_tokens(record.text)]
+        numbers: dict[str, int] = {}
+        ids = [numbers.setdefault(piece, len(numbers)) for piece in pieces]
+        starts = list(accumulate(map(len, pieces), initial=0))[:-1]
+        texts = tuple(numbers)
+    return RecordedStream(_stream(record, verdict, ids, starts), texts, scale, end == REPETITION_REASON)
+
+
+def _stream(record: Record, verdict: ScanVerdict, ids: Sequence[int], starts: Sequence[int]) -> TokenStream:
+    """starts: index of the first character of each id."""
+    alarm = None
+    if verdict.degenerate:
+        # An alarm inside the reasoning precedes the answer's first token.
+        alarm = min(bisect_left(starts, verdict.alarm_char or 0) + 1, len(ids))
+    return TokenStream(
+        id=f"{record.source}:{record.line} {record.id}",
+        ids=tuple(ids),
+        onset=None if not verdict.degenerate else bisect_right(starts, verdict.onset_char or 0),
+        alarm=alarm,
+        loops=is_repetition(verdict.symptom) or verdict.loops_to_end or verdict.recovered,
+        endless=verdict.capped is True,
+    )

@@ -1,0 +1,92 @@
+"""`stresstest run`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stresstest.errors import ExitCode, UsageError
+from stresstest.model import RunStatus
+from stresstest.options.common import refuse_options, run_settings, stdout_console, with_run_options
+from stresstest.options.measurement import exit_if_cut_short, run_measurement
+
+if TYPE_CHECKING:
+    from stresstest.campaign.progress import Progress
+    from stresstest.campaign.session import CampaignResult
+    from stresstest.store.repository import Store
+
+EXAMPLES = """\b
+Examples:
+  stresstest run --model Qwen/Qwen2.5-7B-Instruct-AWQ --lang it
+  stresstest run --lang it --rigor quick --repetition-penalty 1.2 --temperature 0.7
+  stresstest run --lang en --prompts production.jsonl --horizon 4096 --json > run.json
+  stresstest run --resume 20261121-173000-4f2a
+"""
+
+
+@with_run_options
+def command(
+    options: dict[str, Any],
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Continue a stored run: its id, the beginning of it, or latest."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Measure where coherence ends and certify a safe max_tokens for one model, task and language."""
+    from stresstest.campaign.resume import resume_campaign
+    from stresstest.campaign.run import run_campaign
+    from stresstest.render.run_document import dumps, empty_document, run_document
+    from stresstest.render.run_summary import print_run
+
+    given: set[str] = options["given"]
+    if resume is not None:
+        if not resume.strip():
+            raise UsageError("--resume needs a run: its id, the beginning of it, or latest.")
+        refuse_options(
+            given,
+            allowed={"base_url", "gpus", "gpu_exporter", "stall_timeout", "budget_tokens", "budget_time"},
+            why="changed when a run is resumed.",
+            hint="Remove it, or start a new run.",
+        )
+    settings = run_settings(options) if resume is None else None
+
+    async def run_or_resume(store: Store, progress: Progress, stop: asyncio.Event) -> CampaignResult:
+        if settings is None:
+            return await resume_campaign(
+                str(resume),
+                store,
+                progress,
+                base_url=options["base_url"] if "base_url" in given else None,
+                budget_tokens=options["budget_tokens"],
+                budget_seconds=options["budget_time"],
+                gpus=options["gpus"] if "gpus" in given else None,
+                gpu_exporter=options["gpu_exporter"] if "gpu_exporter" in given else None,
+                stall_timeout=options["stall_timeout"],
+                api_key=options["api_key"],
+                stop=stop,
+            )
+        return await run_campaign(settings, store, progress, api_key=options["api_key"], stop=stop)
+
+    ending = run_measurement(options, run_or_resume, empty=empty_document if json_output else None)
+    if json_output:
+        typer.echo(dumps(run_document(ending.result)))
+    else:
+        print_run(stdout_console(), ending.result, program=options["program"])
+    _exit(ending, options["program"])
+
+
+def _exit(ending: CampaignResult, program: str) -> None:
+    run = ending.result.run
+    resume = f"To continue: {program} run --resume {run.id}"
+    kept = f"{len(ending.result.generations)} generations are kept. {resume}\n"
+    exit_if_cut_short(ending.error, interrupted=ending.interrupted, kept=kept)
+    if run.status is RunStatus.INTERRUPTED:
+        sys.stderr.write(
+            f"Stopped: the budget is spent. {resume} with a larger --budget-tokens or --budget-time\n"
+        )
+    if not ending.result.threshold.certified:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)

@@ -1,0 +1,102 @@
+"""`stresstest runs list | show | delete`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from stresstest.options.common import stdout_console, with_global_options
+from stresstest.options.sections import SectionedCommand
+
+app = typer.Typer(
+    help="List, show or delete stored runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog="""\b
+Examples:
+  stresstest runs list
+  stresstest runs show latest
+  stresstest runs delete 20261121-173000-4f2a
+""",
+)
+
+_LIST = """\b
+Examples:
+  stresstest runs list
+  stresstest runs list --model lab --json
+"""
+_SHOW = """\b
+Examples:
+  stresstest runs show latest
+  stresstest runs show 20261121-1730 --json
+"""
+_DELETE = """\b
+Examples:
+  stresstest runs delete 20261121-173000-4f2a
+  stresstest runs delete 20261121-1730 --yes
+"""
+
+RunArgument = Annotated[str, typer.Argument(help="Run id, the beginning of it, or latest.")]
+
+
+@app.command("list", cls=SectionedCommand, epilog=_LIST)
+@with_global_options
+def list_runs(
+    options: dict[str, Any],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Only runs of this model.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the stored runs, newest first."""
+    from stresstest.features.runs.console import print_runs
+    from stresstest.features.runs.document import runs_document
+    from stresstest.render.run_document import dumps
+    from stresstest.store import open_store
+
+    with open_store(options["store"]) as store:
+        found = [r for r in store.runs() if model in (None, r.subject.model)]
+    if json_output:
+        typer.echo(dumps(runs_document(found)))
+    else:
+        print_runs(stdout_console(), found)
+
+
+@app.command("show", cls=SectionedCommand, epilog=_SHOW)
+@with_global_options
+def show(
+    options: dict[str, Any],
+    run: RunArgument,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Show a stored run's verdict again."""
+    from stresstest.campaign.conclude import conclude
+    from stresstest.render.run_document import dumps, run_document
+    from stresstest.render.run_summary import print_run
+    from stresstest.store import open_store
+
+    with open_store(options["store"]) as store:
+        result = conclude(store, run)
+    if json_output:
+        typer.echo(dumps(run_document(result)))
+    else:
+        print_run(stdout_console(), result, program=options["program"])
+
+
+@app.command("delete", cls=SectionedCommand, epilog=_DELETE)
+@with_global_options
+def delete(
+    options: dict[str, Any],
+    run: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking for confirmation.")] = False,
+) -> None:
+    """Delete a stored run with its generations, samples and threshold."""
+    from stresstest.campaign.conclude import find_run
+    from stresstest.render.text import subject_name
+    from stresstest.store import open_store
+
+    with open_store(options["store"]) as store:
+        found = find_run(store, run)
+        if not yes:
+            typer.confirm(f"Delete run {found.id} ({subject_name(found.settings.subject)})?", abort=True)
+        store.delete_run(found.id)
+    typer.echo(f"deleted {found.id}", err=True)

@@ -1,0 +1,37 @@
+"""`runs list --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from stresstest.store import RunSummary
+
+
+def runs_document(rows: Sequence[RunSummary]) -> dict[str, Any]:
+    """``runs list --json``."""
+    return {
+        "runs": [
+            {
+                "run_id": row.id,
+                "subject": asdict(row.subject),
+                "simulated": row.simulated,
+                "rigor": row.rigor,
+                "status": str(row.status),
+                "created": row.created,
+                "generations": row.generations,
+                "onsets": row.degenerate,
+                "lost": row.lost,
+                "tokens_spent": row.output_tokens,
+                "seconds": row.seconds,
+                "safe_max_tokens": row.safe_max_tokens,
+                "unfit": row.threshold is not None and row.threshold.unfit,
+                "note": row.note,
+                "decoding": row.decoding.given(),
+                "parent": row.parent,
+                "sweep": row.sweep,
+            }
+            for row in rows
+        ]
+    }

@@ -1,0 +1,69 @@
+"""`scan --json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from stresstest.model.scanned import GroupResult, ScanResult
+from stresstest.render.run_document import threshold_document
+from stresstest.statistics.rate_limit import CONFIDENCE, RateJudgement
+
+
+def scan_document(result: ScanResult, judged: RateJudgement | None = None) -> dict[str, Any]:
+    """``scan --json``. Absent values are null, never 0. judged: of --fail-above."""
+    return {
+        "requests": result.requests,
+        "damaged": result.damaged,
+        "groups": [_group(group) for group in result.groups],
+        "interrupted": result.interrupted,
+        "textless": result.textless,
+        "fail_above": judged and _judgement(judged),
+    }
+
+
+def _judgement(judged: RateJudgement) -> dict[str, Any]:
+    return {
+        "limit": judged.limit,
+        "outcome": str(judged.outcome),
+        "confidence": CONFIDENCE,
+        "groups": [
+            {"key": dict(each.group.key), "low": each.low, "high": each.high, "outcome": str(each.outcome)}
+            for each in judged.groups
+        ],
+    }
+
+
+def _group(group: GroupResult) -> dict[str, Any]:
+    threshold = group.threshold
+    return {
+        "key": dict(group.key),
+        "requests": group.requests,
+        "degenerate": group.degenerate,
+        "rate": group.rate,
+        "rate_ci": list(group.rate_ci),
+        "dharma_rate": group.dharma_rate,
+        "symptoms": dict(group.symptoms),
+        "threshold": {
+            **threshold_document(threshold),
+            "tokens": threshold.tokens if group.unit != "words" else None,
+            "words": threshold.tokens if group.unit == "words" else None,
+            "unit": group.unit,
+        },
+        "safe_max_tokens": group.safe_max_tokens,
+        "healthy_cut": group.healthy_cut,
+        "cap_withheld": group.cap_withheld,
+        "wasted": group.wasted,
+        "total": group.total,
+        "recovered": group.recovered,
+        "empty": group.empty,
+        "uncounted": group.uncounted,
+        "undecided": group.undecided,
+        "unsure_stops": group.unsure_stops,
+        "repetitions": group.repetitions,
+        "prompts": group.prompts,
+        "sampled": group.sampled,
+        "languages": dict(group.languages),
+        "language_sources": dict(group.language_sources),
+        "by_length": group.by_length and asdict(group.by_length),
+    }

@@ -1,0 +1,183 @@
+"""Notes needed to interpret a scan's numbers: columns, units, languages, samples, missing limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from stresstest.model.scanned import GroupResult, ScanResult
+from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, percent, risk_words
+
+MAX_NAMED_GROUPS = 3
+"""Most groups that a note names; the others are counted."""
+
+MAX_NAMED_LANGUAGES = 6
+"""Most languages that are named; the others are counted."""
+
+OTHER_LANGUAGE = "other language than the group's"
+"""The name of this language source in scan results."""
+
+
+def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
+    """The notes on a scan. left_out: columns that do not fit on the terminal."""
+    found = []
+    certified = [group.threshold for group in result.groups if group.threshold.certified]
+    if certified:
+        confidence = percent(certified[0].confidence)
+        found.append(f"T: with {confidence} confidence, {risk_words(certified[0])}.")
+    if result.damaged:
+        lines = "line was" if result.damaged == 1 else "lines were"
+        shown = "; ".join(result.damaged_examples[:2])
+        examples = f"for example {shown}" if shown else ""
+        found.append(f"{format_count(result.damaged)} damaged {lines} skipped; {examples}")
+    if result.textless:
+        answers = "1 answer is" if result.textless == 1 else f"{format_count(result.textless)} answers are"
+        found.append(f"{answers} only tool calls and no text. They are skipped and do not count as damaged.")
+    empty = sum(group.empty for group in result.groups)
+    if empty:
+        found.append(f"Empty answers: {format_count(empty)}. They count as requests but cannot degenerate.")
+    undecided = [group for group in result.groups if group.undecided]
+    if undecided:
+        found.append(
+            f"Open at the end: {format_count(sum(group.undecided for group in undecided))} healthy "
+            f"answers {_group_prefix(undecided, result)}ended while a symptom may have been starting. "
+            f"For T, each counts as failed where that starts."
+        )
+    found += _unsure_stops(result)
+    sources, languages = Counter[str](), Counter[str]()
+    for group in result.groups:
+        sources.update(group.language_sources)
+        languages.update(group.languages)
+    found += _unit_notes(result)
+    found += _language_notes(sources, languages)
+    found.append(_columns(result, left_out))
+    if any(group.clustered for group in result.groups):
+        found.append(
+            "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
+            "uses one output of each prompt."
+        )
+    if any(group.sampled for group in result.groups):
+        found.append("Thresholds of very large groups use a random part of their prompts.")
+    return [*found, *result.notes, *_work_done(result)]
+
+
+def _unsure_stops(result: ScanResult) -> list[str]:
+    """How many ends a log leaves open, and how many of those are repetitions by their text."""
+    unsure = sum(group.unsure_stops for group in result.groups)
+    if not unsure:
+        return []
+    repetitions = sum(group.repetitions for group in result.groups)
+    answers = "1 answer" if unsure == 1 else f"{format_count(unsure)} answers"
+    return [
+        f"LiteLLM writes vLLM's finish reason `repetition` as `stop`, so a loop that the server "
+        f"stopped looks like an ordinary end. Of {answers} with `stop`, {format_count(repetitions)} "
+        f"end in copies of one text and count as stopped by the server."
+    ]
+
+
+def _work_done(result: ScanResult) -> list[str]:
+    """The amount of text read, and the totals of several groups."""
+    if not result.text_bytes:
+        return []
+    text = f"{result.text_bytes / 1e6:.1f} MB of text in {duration(result.seconds)}"
+    if len(result.groups) < 2:
+        return [f"Read {text}."]
+    bad = sum(group.degenerate for group in result.groups)
+    share = percent(bad / result.requests, 2)
+    return [
+        f"All {format_count(len(result.groups))} groups: {format_count(result.requests)} requests, "
+        f"{format_count(bad)} degenerate ({share}); {text}."
+    ]
+
+
+def _unit_notes(result: ScanResult) -> list[str]:
+    """The units of lengths; the groups are named where they differ."""
+    found = []
+    words = [group for group in result.groups if group.unit == "words"]
+    if words:
+        uncounted, requests = (sum(g.uncounted for g in words), sum(g.requests for g in words))
+        lacking = (
+            "the records have no token counts"
+            if uncounted >= requests
+            else f"{format_count(uncounted)} of {format_count(requests)} answers have no token count"
+        )
+        found.append(
+            f"Lengths {_group_prefix(words, result)}are in words, counting punctuation marks and line "
+            f"breaks: {lacking}. To get max_tokens, give --tokenizer FILE or records with completion_tokens."
+        )
+    estimates = [group for group in result.groups if group.unit == "tokens (estimate)"]
+    if estimates:
+        found.append(
+            f"Token positions {_group_prefix(estimates, result)}are estimated by spreading "
+            f"completion_tokens over the text. --tokenizer FILE makes them exact."
+        )
+    return found
+
+
+def _group_prefix(groups: Sequence[GroupResult], result: ScanResult) -> str:
+    """``of mistral, qwen `` if these are some of the groups; empty if they are all."""
+    if len(groups) == len(result.groups):
+        return ""
+    names = ", ".join(group_name(group) for group in groups[:MAX_NAMED_GROUPS])
+    more = len(groups) - MAX_NAMED_GROUPS
+    return f"of {names}{f' and {format_count(more)} more groups' if more > 0 else ''} "
+
+
+def group_name(group: GroupResult) -> str:
+    """The values of the group's key; empty if all requests are one group."""
+    return " · ".join(value or NOT_MEASURED for value in group.key.values())
+
+
+def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:
+    words = {
+        "record": "stated in the record",
+        "given": "given by --lang",
+        "group": "inferred from the group's first answers",
+        "prompt": "the prompt's language",
+        OTHER_LANGUAGE: "the answer's own, clearly different from its group's",
+        "answer": "inferred from the start of the answer",
+        "unknown": "not known, so language drift was not checked",
+    }
+    if not sources:
+        return []
+    ways = "; ".join(
+        f"{words.get(source, source)} ({format_count(n)})" for source, n in sources.most_common()
+    )
+    known = [(language, n) for language, n in languages.most_common() if language != "unknown"]
+    most = [f"{language_name(language)} {format_count(n)}" for language, n in known[:MAX_NAMED_LANGUAGES]]
+    if known[MAX_NAMED_LANGUAGES:]:
+        rest = known[MAX_NAMED_LANGUAGES:]
+        most.append(f"{len(rest)} more {format_count(sum(n for _, n in rest))}")
+    return [f"Expected language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
+
+
+def _columns(result: ScanResult, left_out: Sequence[str]) -> str:
+    """Explains two columns of the table, and names those that do not fit."""
+    wasted = "wasted: share of the text after its onset."
+    if left_out:
+        return f"{wasted} Not shown for lack of space: {' and '.join(left_out)}. --json has them."
+    known = sum(group.dharma_known for group in result.groups)
+    dharma = (
+        "Dharma: share of answers that hit the cap with a tail that repeats four times (DharmaOCR's rule)"
+    )
+    if known < result.requests:
+        where = (
+            f"{format_count(known)} of {format_count(result.requests)} requests" if known else "no request"
+        )
+        dharma += f"; needs a finish reason, or a cap and token counts, known for {where}"
+    return f"{wasted} {dharma}."
+
+
+def uncertified_note(result: ScanResult) -> str:
+    """A note on missing limits; empty if every group has one."""
+    lacking = sum(not group.threshold.certified for group in result.groups)
+    if not lacking:
+        return ""
+    if lacking < len(result.groups):
+        return (
+            f"{lacking} of {len(result.groups)} groups have no certified limit; their rates are still valid."
+        )
+    return (
+        "Nothing is certified: these answers are too few, too short or fail too early for a limit. The "
+        "rates are still valid; `stresstest run` measures a limit."
+    )

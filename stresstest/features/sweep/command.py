@@ -1,0 +1,97 @@
+"""`stresstest sweep`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stresstest.errors import ExitCode, UsageError
+from stresstest.options.common import run_settings, stdout_console, with_run_options
+from stresstest.options.measurement import exit_if_cut_short, run_measurement
+
+if TYPE_CHECKING:
+    from stresstest.campaign.progress import Progress
+    from stresstest.features.sweep.workflow import SweepResult
+    from stresstest.store.repository import Store
+
+EXAMPLES = """\b
+Examples:
+  stresstest sweep --lang it --rigor quick --param repetition_penalty=1.0,1.05,1.1,1.15,1.2
+  stresstest sweep --lang it --param repetition_penalty=1.0,1.15 --param temperature=0.7,1.0 --grid
+  stresstest sweep --lang it --param model=Qwen/Qwen2.5-7B-Instruct-AWQ,mistral-7b --json
+"""
+
+
+@with_run_options
+def command(
+    options: dict[str, Any],
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            help="NAME=VALUE,VALUE,…, where NAME is a sampling option, model, base_url, lang or task. "
+            "Repeatable. Required.",
+        ),
+    ] = None,
+    grid: Annotated[
+        bool,
+        typer.Option("--grid", help="Measure every combination instead of varying one parameter at a time."),
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure every cell again, including those already in the store.")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Compare settings side by side: find the smallest change that works, and what it breaks.
+
+    Each cell is a separate run in the store. A stored run with the same settings, prompts and server is
+    reused, so repeating the command continues an interrupted sweep. Without --grid, one parameter at a time
+    is varied from the first value of each.
+    """
+    from stresstest.endpoint.environment_key import EnvironmentKey
+    from stresstest.features.sweep.console import print_sweep
+    from stresstest.features.sweep.document import sweep_document
+    from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
+    from stresstest.model.sweep import Sweep
+    from stresstest.render.run_document import dumps
+
+    params = _parse_parameters(param or [])
+    parameter_combinations(params, grid=grid)
+    settings = run_settings(options)
+
+    async def measure(store: Store, progress: Progress, stop: asyncio.Event) -> SweepResult:
+        api_key = options["api_key"]
+        if isinstance(api_key, EnvironmentKey):
+            api_key = api_key.with_chosen(params.get("base_url", []))
+        return await run_sweep(
+            settings, params, store, progress, grid=grid, fresh=fresh, api_key=api_key, stop=stop
+        )
+
+    def empty() -> dict[str, Any]:
+        return sweep_document(Sweep((), complete=False))
+
+    done = run_measurement(options, measure, empty=empty if json_output else None)
+    if json_output:
+        typer.echo(dumps(sweep_document(done.sweep)))
+    else:
+        print_sweep(stdout_console(), done.sweep)
+    exit_if_cut_short(done.error, interrupted=done.interrupted)
+    if not any(cell.threshold.certified for cell in done.sweep.cells):
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _parse_parameters(params: list[str]) -> dict[str, list[str]]:
+    """``["a=1,2"]`` as ``{"a": ["1", "2"]}``. Raises UsageError."""
+    if not params:
+        raise UsageError("Nothing to sweep. Give at least one --param NAME=VALUE,VALUE.")
+    found: dict[str, list[str]] = {}
+    for text in params:
+        name, equals, values = text.partition("=")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if not equals or name in found:
+            why = "has no values; write NAME=VALUE,VALUE" if equals else "is given twice"
+            raise UsageError(f"--param {text!r} {why}.")
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+    return found

@@ -1,0 +1,88 @@
+"""A sweep on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stresstest.detectors.registry import symptom_counts
+from stresstest.model.sweep import Sweep, SweepCell, ThresholdRatio
+from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, percent, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_FAILURE_COLUMNS = ("T", "safe", "failed", "onset", "unit", "symptoms")
+_TEXT_COLUMNS = ("foreign", "whole", "end", "diversity", "terms")
+_LEGEND = (
+    "T, safe, onset, foreign: tokens. unit: where failures begin. whole: healthy to the end, with all "
+    "requested units; end: to the end, healthy or not. diversity: distinct words in 50. terms: "
+    "recurring ones per 100 words."
+)
+
+
+def print_sweep(console: Console, found: Sweep) -> None:
+    """Print the cells, then the answers and the ratios."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if found.simulated:
+        console.print(Text(SIMULATED_WARNING, style="bold yellow"))
+    parameters = ", ".join(name.replace("_", " ") for name in found.cells[0].values) if found.cells else ""
+    for columns, row in ((_FAILURE_COLUMNS, _failure_cells), (_TEXT_COLUMNS, _text_cells)):
+        rows = Table(box=None, padding=(0, 1), header_style="bold")
+        rows.add_column(parameters, overflow="fold")
+        for name in columns:
+            words = name == "symptoms"
+            rows.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
+        for each in found.cells:
+            rows.add_row(*(Text(sanitize(part)) for part in (_label(each), *row(each))))
+        console.print(rows)
+    console.print(Text(_LEGEND, style="dim"))
+    for answer in found.answers:
+        console.print(Text(f" → {sanitize(answer)}", style="cyan"))
+    for ratio in found.ratios:
+        console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
+    if not found.complete:
+        console.print(Text("The sweep is not complete: cells are missing.", style="yellow"))
+
+
+def ratio_words(ratio: ThresholdRatio) -> str:
+    """One sentence, such as "A reaches 25.4 times as far as B (90 % interval 21.9 to 27.8)"."""
+    least = "at least " if ratio.at_least else ""
+    lo = NOT_MEASURED if ratio.lo is None else f"{ratio.lo:.1f}"
+    hi = "no end" if ratio.hi is None else f"{ratio.hi:.1f}"
+    words = f"{ratio.of} reaches {least}{ratio.ratio:.1f} times as far as {ratio.over}"
+    words += f" (90 % interval {lo} to {hi})"
+    if ratio.onsets is not None:
+        words += f"; median onsets {ratio.onsets:.1f} ({ratio.onsets_lo:.1f} to {ratio.onsets_hi:.1f})"
+    return words
+
+
+def _label(cell: SweepCell) -> str:
+    """A cell's values; addresses are shortened."""
+    return ", ".join(value.removeprefix("http://").removesuffix("/v1") for value in cell.values.values())
+
+
+def _failure_cells(cell: SweepCell) -> tuple[str, ...]:
+    threshold = cell.threshold
+    reach = f"≥ {format_count(threshold.tokens)}" if threshold.censored_at else format_count(threshold.tokens)
+    kinds = symptom_counts(cell.kinds)
+    return (
+        reach,
+        format_count(cell.safe_max_tokens),
+        f"{cell.failed}/{cell.generations}",
+        format_count(cell.median_onset),
+        format_count(cell.onset_unit),
+        kinds or NOT_MEASURED,
+    )
+
+
+def _text_cells(cell: SweepCell) -> tuple[str, ...]:
+    return (
+        format_count(cell.first_foreign),
+        percent(cell.completed),
+        percent(cell.finished),
+        NOT_MEASURED if cell.diversity is None else f"{cell.diversity:.2f}",
+        NOT_MEASURED if cell.terms is None else f"{cell.terms:.1f}",
+    )

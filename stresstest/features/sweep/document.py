@@ -1,0 +1,46 @@
+"""``sweep --json``: a sweep as one JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from stresstest.model.sweep import Sweep, SweepCell
+
+
+def sweep_document(found: Sweep) -> dict[str, Any]:
+    """``sweep --json``."""
+    return {
+        "simulated": found.simulated,
+        "complete": found.complete,
+        "cells": [_cell(each) for each in found.cells],
+        "answers": list(found.answers),
+        "ratios": [asdict(ratio) for ratio in found.ratios],
+    }
+
+
+def _cell(cell: SweepCell) -> dict[str, Any]:
+    threshold = cell.threshold
+    return {
+        "values": dict(cell.values),
+        "run_id": cell.run_id,
+        "subject": asdict(cell.subject),
+        "threshold": {
+            "tokens": threshold.tokens,
+            "certified": threshold.certified,
+            "censored_at": threshold.censored_at,
+            "lacking": threshold.lacking,
+        },
+        "safe_max_tokens": cell.safe_max_tokens,
+        "generations": cell.generations,
+        "failed": cell.failed,
+        "symptoms": dict(cell.kinds),
+        "median_onset": cell.median_onset,
+        "first_foreign_sentence": cell.first_foreign,
+        "onset_unit": cell.onset_unit,
+        "completed": cell.completed,
+        "finished": cell.finished,
+        "lexical_diversity": cell.diversity,
+        "recurring_terms": cell.terms,
+        "tokens_spent": cell.tokens,
+    }

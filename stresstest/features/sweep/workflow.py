@@ -1,0 +1,182 @@
+"""`sweep`: one campaign for each combination of parameter values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.progress import Progress
+from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.resume import resume_campaign
+from stresstest.campaign.run import run_campaign
+from stresstest.campaign.served_model import describe_server_changes
+from stresstest.diagnosis.cells import sweep_answers, sweep_cell, threshold_ratios
+from stresstest.errors import EndpointError, UsageError
+from stresstest.features.sweep.document import sweep_document
+from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings
+from stresstest.model.sweep import Sweep, SweepCell
+from stresstest.store.documents import clean_settings
+from stresstest.store.repository import Store
+
+SUBJECT_PARAMETERS = ("model", "base_url", "lang", "task")
+MAX_SWEEP_CELLS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """The sweep so far, and why it ended early, if it did."""
+
+    sweep: Sweep
+    interrupted: bool = False
+    error: EndpointError | None = None
+
+
+def parameter_combinations(params: Mapping[str, Sequence[str]], *, grid: bool) -> list[dict[str, str]]:
+    """The values of each cell. The first cell has the first value of every parameter.
+
+    grid: every combination; otherwise each other cell changes one parameter of the first cell. Raises
+    UsageError for an unknown parameter, a missing or invalid value, or more than `MAX_SWEEP_CELLS` cells.
+    """
+    known = (*PARAMETERS, "system_prompt", *SUBJECT_PARAMETERS)
+    for name, values in params.items():
+        if name not in known:
+            raise UsageError(f"--param {name!r} is not known: choose from {', '.join(known)}.")
+        if not values:
+            raise UsageError(f"--param {name} names no value: write {name}=1.0,1.1")
+        for value in values:
+            parse_settings_value(name, value)
+    if grid:
+        cells = [dict(zip(params, row, strict=True)) for row in product(*params.values())]
+    else:
+        first = {name: values[0] for name, values in params.items()}
+        moved = [first | {name: value} for name, values in params.items() for value in values[1:]]
+        cells = [first, *moved]
+    distinct = [c for i, c in enumerate(cells) if c not in cells[:i]]
+    if len(distinct) > MAX_SWEEP_CELLS:
+        raise UsageError(
+            f"{len(distinct)} cells are more than {MAX_SWEEP_CELLS}; name fewer values, or leave --grid out."
+        )
+    return distinct
+
+
+def parse_settings_value(name: str, value: str) -> str | float | int:
+    """A parameter's value with the type it has in the settings. Raises UsageError for an invalid number."""
+    if name in SUBJECT_PARAMETERS or name == "system_prompt":
+        return value
+    try:
+        return int(value) if name == "top_k" else float(value)
+    except ValueError:
+        raise UsageError(f"--param {name}: {value!r} is not a number.") from None
+
+
+def apply_values(settings: RunSettings, values: Mapping[str, str]) -> RunSettings:
+    """The campaign's settings with the values of one cell."""
+    sampling = {k: parse_settings_value(k, v) for k, v in values.items() if k not in SUBJECT_PARAMETERS}
+    subject = replace(
+        settings.subject,
+        model=values.get("model", settings.subject.model),
+        language=values.get("lang", settings.subject.language),
+        task=values.get("task", settings.subject.task),
+    )
+    return replace(
+        settings,
+        subject=subject,
+        base_url=values.get("base_url", settings.base_url),
+        task_source=values.get("task", settings.task_source),
+        decoding=replace(settings.decoding, **sampling),  # type: ignore[arg-type]
+    )
+
+
+async def run_sweep(
+    settings: RunSettings,
+    params: Mapping[str, Sequence[str]],
+    store: Store,
+    progress: Progress,
+    *,
+    grid: bool = False,
+    fresh: bool = False,
+    api_key: str | None = None,
+    stop: asyncio.Event | None = None,
+) -> SweepResult:
+    """Measure every cell, one campaign after the other. Each is a stored run, the sweep a stored document.
+
+    A cell whose run is stored with the same settings, prompts and server is not measured again; an
+    interrupted run is resumed. fresh: measure all cells. An endpoint error or an interruption ends the sweep;
+    the cells measured so far are returned.
+    """
+    every = parameter_combinations(params, grid=grid)
+    document = _SweepDocument(store, params, len(every))
+    for number, values in enumerate(every, 1):
+        words = ", ".join(f"{name} {value}" for name, value in values.items())
+        progress.note(f"cell {number} of {len(every)}: {words}")
+        cell_settings = apply_values(settings, values)
+        try:
+            known = None if fresh else await _find_measured_run(cell_settings, store, api_key)
+            if known is None:
+                ending = await run_campaign(cell_settings, store, progress, api_key=api_key, stop=stop)
+            else:
+                progress.note(f"run {known.id} has these settings and is taken")
+                ending = await resume_campaign(known.id, store, progress, api_key=api_key, stop=stop)
+        except EndpointError as error:
+            return SweepResult(document.current(), error=error)
+        if ending.interrupted or ending.error is not None:
+            return SweepResult(document.current(), interrupted=ending.interrupted, error=ending.error)
+        pattern = load_prompt_source(cell_settings).unit_pattern
+        found = sweep_cell(values, ending.result, pattern, store.loader(ending.result.run.id))
+        document.add(found, simulated=ending.result.run.profile.simulated)
+    return SweepResult(document.current())
+
+
+class _SweepDocument:
+    """The cells measured so far, stored as one document."""
+
+    def __init__(self, store: Store, params: Mapping[str, Sequence[str]], cells: int) -> None:
+        self._store = store
+        self._names = list(params)
+        self._planned = cells
+        self._cells: list[SweepCell] = []
+        self._simulated = False
+        self._id: str | None = None
+
+    def add(self, found: SweepCell, *, simulated: bool) -> None:
+        self._cells.append(found)
+        self._simulated = self._simulated or simulated
+        sweep = self.current()
+        self._id = self._store.save_document(
+            DocumentKind.SWEEP,
+            sweep_document(sweep),
+            complete=sweep.complete,
+            simulated=sweep.simulated,
+            runs=[each.run_id for each in self._cells],
+            id=self._id,
+        )
+
+    def current(self) -> Sweep:
+        cells = tuple(self._cells)
+        complete = len(cells) == self._planned
+        return Sweep(
+            cells, sweep_answers(cells, self._names), threshold_ratios(cells), complete, self._simulated
+        )
+
+
+async def _find_measured_run(settings: RunSettings, store: Store, api_key: str | None) -> Run | None:
+    """The newest stored run with the same settings, prompts and server; None if there is none."""
+    subject = settings.subject
+    found = [
+        store.run(row.id)
+        for row in store.runs()
+        if (row.subject.task, row.subject.language) == (subject.task, subject.language)
+        and row.decoding == settings.decoding
+    ]
+    if not found:
+        return None
+    async with prepare_campaign(settings, api_key=api_key) as prepared:
+        expected, digest = clean_settings(prepared.settings), prepared.prompts.digest()
+    for run in found:
+        same = run.settings == expected and run.prompts_digest == digest
+        if same and describe_server_changes(run, prepared.profile) is None:
+            return run
+    return None

@@ -1,0 +1,1 @@
+"""What other programs load of stresstest. None of them is imported here."""

@@ -1,0 +1,1 @@
+"""Options, streams and the steps around a measurement that the commands share."""

@@ -1,0 +1,122 @@
+"""The steps around every measuring workflow: store, progress display, event loop, interruption, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import typer
+
+from stresstest.errors import ExitCode, InterruptedEarlyError, StresstestError
+from stresstest.options.common import progress_for, show_error
+from stresstest.options.streams import is_output_closed
+
+if TYPE_CHECKING:
+    from stresstest.campaign.progress import Progress
+    from stresstest.store.repository import Store
+
+T = TypeVar("T")
+
+_OUTPUT_POLL_S = 0.5
+"""Seconds between two checks whether stdout and stderr still have a reader."""
+_cancelled = threading.Event()
+"""Set by a second Ctrl-C."""
+
+
+def run_measurement(
+    options: Mapping[str, Any],
+    workflow: Callable[[Store, Progress, asyncio.Event], Awaitable[T]],
+    *,
+    empty: Callable[[], dict[str, Any]] | None = None,
+) -> T:
+    """Run `workflow(store, progress, stop)` with the store and display of the options; both are closed.
+
+    stop: set when the user interrupts. empty: builds the JSON document that is printed when nothing was
+    measured before an interruption; None without --json. Raises InterruptedEarlyError in that case.
+    """
+    from stresstest.campaign.execution.eventloop import run
+    from stresstest.render.run_document import dumps
+    from stresstest.store import open_store
+
+    try:
+        with open_store(options["store"]) as store, closing(progress_for(options["display"])) as progress:
+            return run(until_interrupted(lambda stop: workflow(store, progress, stop)))
+    except InterruptedEarlyError:
+        if empty is not None:
+            typer.echo(dumps(empty()))
+        raise
+
+
+def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept: str = "") -> None:
+    """Exit 3 after an endpoint error, 130 after an interruption; return otherwise.
+
+    kept: written to stderr before the exit: what is stored and how to resume.
+    """
+    if error is not None:
+        show_error(error)
+    if error is not None or interrupted:
+        sys.stderr.write(kept)
+        raise typer.Exit(ExitCode.INTERRUPTED if error is None else ExitCode.ENDPOINT)
+
+
+def on_signals(handler: Callable[[], object]) -> None:
+    """Call `handler` on Ctrl-C and SIGTERM, from the running event loop."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, handler)
+        except NotImplementedError:  # Windows event loops have no signal handlers
+            break
+
+
+async def until_interrupted(workflow: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+    """Run `workflow(stop)`. The first Ctrl-C or SIGTERM sets `stop`, the second cancels the workflow.
+
+    `stop` is also set when both output streams have lost their readers (`2>&1 | head -1`). Raises
+    InterruptedEarlyError when the workflow is cancelled.
+    """
+    stop = asyncio.Event()
+    running = asyncio.ensure_future(workflow(stop))
+
+    def interrupt() -> None:
+        if stop.is_set():
+            _cancelled.set()
+            # The loop waits for its threads when it closes, and some wait long themselves, for a name lookup
+            # for example: those at work are left behind with their pool.
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+            running.cancel()
+            return
+        stop.set()
+        sys.stderr.write("\n\nstopping; the results so far are kept. Press Ctrl-C again to stop at once\n")
+
+    on_signals(interrupt)
+    output_watch = asyncio.ensure_future(_stop_when_output_closed(stop))
+    try:
+        return await running
+    except asyncio.CancelledError:
+        raise InterruptedEarlyError("Interrupted before anything was measured.") from None
+    finally:
+        output_watch.cancel()
+
+
+def exit_process(code: int | str | None) -> NoReturn:
+    """`sys.exit`; after a second Ctrl-C without what the interpreter does on its way out: it waits for every
+    thread and frees all memory, which takes seconds on a busy machine."""
+    if _cancelled.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ExitCode.INTERRUPTED if not isinstance(code, int) else code)
+    sys.exit(code)
+
+
+async def _stop_when_output_closed(stop: asyncio.Event) -> None:
+    while not is_output_closed():
+        await asyncio.sleep(_OUTPUT_POLL_S)
+    stop.set()

@@ -1,0 +1,34 @@
+"""`--output-dir` of the commands that write several files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stresstest.errors import UsageError
+
+OutputDir = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder for the files of this command, instead of the current one. Created if it is missing.",
+    ),
+]
+
+
+def in_folder(folder: str | None, *names: str | None) -> list[str | None]:
+    """The file names, those without a folder of their own placed in `folder`; None stays None.
+
+    Creates the folder, but not those above it: a typo in a long path is an error (UsageError).
+    """
+    if folder is None:
+        return list(names)
+    path = Path(folder)
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if path.exists() else error.strerror or str(error)
+        raise UsageError(f"--output-dir: {folder!r} cannot be created: {reason}.") from None
+    return [None if name is None else str(path / name) for name in names]

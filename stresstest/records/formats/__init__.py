@@ -1,0 +1,1 @@
+"""One adapter a log format, in the ordered lists of `registry`."""

@@ -1,0 +1,56 @@
+"""Conversations that the model ends: chats in OpenAI's layout and in ShareGPT's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.bodies import ONLY_TOOL_CALLS
+from stresstest.records.formats.plain import ANSWER_KEYS
+from stresstest.records.record import FieldMapping, TextlessError
+
+_TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))
+"""Keys of a conversation, of the speaker of a turn, and of the turn's content."""
+_MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot"})
+_ROLES = {
+    **{name: name for name in ("system", "developer", "user", "tool")},
+    "human": "user",
+    **dict.fromkeys(_MODEL_SPEAKS, "assistant"),
+}
+
+
+def _recognises(row: Row, mapped: FieldMapping) -> bool:
+    """Whether the last turn is an answer. Where the model does not speak last, all of it is a prompt."""
+    if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
+        return False
+    found = _ended_by_the_model(row)
+    return found is not None and (found[1] is not None or bool(found[0][-1].get("tool_calls")))
+
+
+def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
+    """The last turn as a plain record, apart from the turns that it answers."""
+    found = _ended_by_the_model(row)
+    if found is None or found[1] is None:
+        raise TextlessError(ONLY_TOOL_CALLS)
+    turns, said, speaker, key = found
+    before = [
+        {"role": _ROLES.get(str(turn.get(speaker)).lower()), "content": turn.get(key)}
+        for turn in turns[:-1]
+        if isinstance(turn, dict)
+    ]
+    return [{**row, "response": said, "messages": before}]
+
+
+def _ended_by_the_model(row: Row) -> tuple[list[Any], Any, str, str] | None:
+    """The turns, the content of the last one, and the keys of a turn's speaker and content; None where the
+    model does not speak last."""
+    for key, speaker, said in _TURNS:
+        turns = row.get(key)
+        if not isinstance(turns, list) or not turns or not isinstance(turns[-1], dict):
+            continue
+        if str(turns[-1].get(speaker)).lower() in _MODEL_SPEAKS:
+            return turns, turns[-1].get(said), speaker, said
+    return None
+
+
+FORMAT = Envelope("conversation", _recognises, _unwrapped)

@@ -1,0 +1,168 @@
+"""What a record holds beside the answer's text: where the logs keep it, and the record made of both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stresstest.model import Message
+from stresstest.records.formats.adapter import Place, Row
+from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_content
+from stresstest.records.record import (
+    FIELD_TARGETS,
+    FieldMapping,
+    Record,
+    UnreadableError,
+    as_seconds,
+    as_text,
+    as_token_count,
+    parse_path,
+    value_at,
+)
+
+TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
+_FINISH_KEYS = ("finish_reason", "stop_reason")
+_CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
+_START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
+_FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
+_PROMPT_KEYS = ("messages", "prompt", "input")
+_ID_KEYS = ("id", "custom_id", "request_id")
+_LANGUAGE_KEYS = ("language", "lang")
+_REQUEST_KEYS = ("request", "body", "model_parameters", "params", "sampling_params", "optional_params")
+
+
+def answered(
+    row: Row, found: Sequence[RecordedAnswer], place: Place, body: Mapping[str, Any] | None = None
+) -> list[Record]:
+    """The records of a row's answers. body: the response body that they come from, if there is one."""
+    base = _base(row, body, place)
+    several = len(found) > 1
+    return [
+        replace(
+            base,
+            id=f"{base.id}#{n}" if several else base.id,
+            text=answer.text,
+            has_text=answer.known,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason or base.finish_reason,
+            tokens=answer.tokens,
+            prompt_key=base.prompt_key or (f"{place.source}:{place.line}" if several else None),
+            # The body's usage is of all its choices together.
+            completion_tokens=None if several else base.completion_tokens,
+        )
+        for n, answer in enumerate(found)
+    ]
+
+
+def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:
+    """Everything but the answer, from the user's mapping first, then the line, its body, its request."""
+    mapped = place.mapped
+    places = [row, *([] if body is None else [body]), _request(row)]
+    usage = [p["usage"] for p in places if isinstance(p.get("usage"), dict)]
+
+    def at(name: str, *keys: str, within: Sequence[Any] = places) -> Any:
+        if name in mapped.fields:
+            return value_at(row, mapped.fields[name])
+        return next((p[k] for p in within for k in keys or (name,) if p.get(k) is not None), None)
+
+    asked = at("prompt", *_PROMPT_KEYS)
+    prompt = prompt_text(asked)
+    prompt_key = as_text(at("prompt_id"))
+    if prompt and not prompt_key:
+        prompt_key = hashlib.blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    finish = as_text(at("finish_reason", *_FINISH_KEYS))
+    counted = _count_token_ids(row, body)
+    ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
+    return Record(
+        id=as_text(ids) or f"{place.source}:{place.line}",
+        source=place.source,
+        line=place.line,
+        text="",
+        model=as_text(at("model")),
+        task=as_text(at("task")),
+        language=as_text(at("language", *_LANGUAGE_KEYS)),
+        finish_reason=None if finish == "streaming_complete" else finish,
+        max_tokens=as_token_count(at("max_tokens", *_CAP_KEYS)),
+        prompt_tokens=as_token_count(
+            at("prompt_tokens", "prompt_tokens", "input_tokens", within=[*usage, row])
+        ),
+        completion_tokens=as_token_count(
+            at("completion_tokens", "completion_tokens", "output_tokens", within=[*usage, row])
+        )
+        or counted,
+        start=as_seconds(at("start", *_START_KEYS)),
+        end=as_seconds(at("end", *_END_KEYS)),
+        first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
+        prompt_text=prompt,
+        messages=_messages(asked),
+        prompt_key=prompt_key,
+        extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
+    )
+
+
+def _request(row: Row) -> dict[str, Any]:
+    """The request's parameters, where the row keeps them apart."""
+    found: dict[str, Any] = {}
+    for key in _REQUEST_KEYS:
+        given = row.get(key)
+        if isinstance(given, dict) and not is_body(given):
+            nested = isinstance(given.get("body"), dict)
+            found = {**given["body"], **given} if nested else {**found, **given}
+    return found
+
+
+def _count_token_ids(row: Row, body: Mapping[str, Any] | None) -> int | None:
+    """How many token ids the answer has, where they were kept (vLLM's `return_token_ids`, its dumps)."""
+    choices = (body or {}).get("choices") or row.get("outputs")
+    holder = choices[0] if isinstance(choices, list) and len(choices) == 1 else row
+    for key in ("token_ids", "output_token_ids"):
+        if isinstance(holder, dict) and isinstance(holder.get(key), list) and holder[key]:
+            return len(holder[key])
+    return None
+
+
+def _extra(row: Row, body: Mapping[str, Any] | None, key: str, mapped: FieldMapping) -> str | None:
+    if key in FIELD_TARGETS:
+        return None
+    path = mapped.fields.get(key) or parse_path(key)
+    for place in (row, row.get("metadata"), body, _request(row)):
+        value = as_text(value_at(place, path)) if place is not None else None
+        if value is not None:
+            return value
+    return None
+
+
+def _messages(value: Any) -> tuple[Message, ...]:
+    """The prompt's turns; none where one has no role or no text, such as a call of a tool."""
+    given = value.get("messages") if isinstance(value, dict) else value
+    turns = [turn if isinstance(turn, dict) else {} for turn in given] if isinstance(given, list) else []
+    try:
+        contents = [join_content(turn.get("content")) for turn in turns]
+    except UnreadableError:
+        return ()
+    found = [
+        Message(role, content)
+        for turn, content in zip(turns, contents, strict=True)
+        if isinstance(role := turn.get("role"), str) and content is not None
+    ]
+    return tuple(found) if len(found) == len(turns) else ()
+
+
+def prompt_text(value: Any) -> str:
+    """The prompt as text: the messages' contents one after another."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        value = value.get("messages")
+    if not isinstance(value, list):
+        return ""
+    parts = []
+    for message in value:
+        content = message.get("content") if isinstance(message, dict) else message
+        try:
+            parts.append(join_content(content) or "")
+        except UnreadableError:
+            continue
+    return "\n".join(part for part in parts if part)

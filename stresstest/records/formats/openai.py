@@ -1,0 +1,104 @@
+"""Response bodies of the OpenAI protocol: alone on a line, or as proxies log them, beside their request.
+
+A body: ``{"choices": […], "usage": {…}}`` of the chat or the completions endpoint, ``{"object": "response",
+"output": […]}`` of the Responses API. Logged: ``{"request": {…}, "response": {body}}``; LiteLLM's spend logs
+keep the body as JSON text, some logs call it `output`, and a request that failed has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.bodies import (
+    choice_answers,
+    has_choices,
+    has_items,
+    is_body,
+    items_answer,
+    parse_answers,
+)
+from stresstest.records.formats.fields import answered
+from stresstest.records.record import FieldMapping, Record, UnreadableError
+
+
+def response_of(row: Row) -> dict[str, Any] | None:
+    """The object under `response`, or under `output`; None where there is a text or nothing."""
+    found = object_in(row.get("response"))
+    if found is None and isinstance(row.get("output"), dict):
+        found = row["output"]
+    return found
+
+
+def object_in(value: Any) -> dict[str, Any] | None:
+    """An object, or the object that a JSON text with choices holds; None for anything else."""
+    if isinstance(value, str) and value.startswith("{") and value.endswith("}") and '"choices"' in value:
+        value = _parsed(value)
+    return value if isinstance(value, dict) else None
+
+
+@lru_cache(maxsize=1)
+def _parsed(text: str) -> Any:
+    """What a JSON text holds; None for another text. Several formats look at the same one in turn."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _has_logged_response(row: Row, _mapped: FieldMapping) -> bool:
+    return is_body(response_of(row))
+
+
+def _logged_records(row: Row, place: Place) -> list[Record]:
+    body = response_of(row) or {}
+    return answered(row, parse_answers(body), place, body)
+
+
+LOGGED_RESPONSE = RowFormat("logged request with its response", _has_logged_response, _logged_records)
+
+
+def failure(row: Mapping[str, Any], status: Any = None) -> str:
+    """Why a request has no answer, as a clause, with the codes that the row gives."""
+    error = row.get("error") or row.get("error_str")
+    code = error.get("code") if isinstance(error, dict) else None
+    known = [str(each) for each in (status, code) if isinstance(each, int | str)]
+    return f"the request failed ({', '.join(known)})" if known else "the request failed: no response"
+
+
+def _is_failed(row: Row, _mapped: FieldMapping) -> bool:
+    failed = row.get("response", "") is None or row.get("status") == "failure"
+    return failed and response_of(row) is None
+
+
+def _raise_failure(row: Row, _place: Place) -> list[Record]:
+    raise UnreadableError(failure(row))
+
+
+FAILED_REQUEST = RowFormat("failed request", _is_failed, _raise_failure)
+
+
+def _is_chat_completion(row: Row, _mapped: FieldMapping) -> bool:
+    return has_choices(row)
+
+
+def _choice_records(row: Row, place: Place) -> list[Record]:
+    return answered(row, choice_answers(row), place, row)
+
+
+CHAT_COMPLETION = RowFormat("chat completion", _is_chat_completion, _choice_records)
+
+
+def _is_responses(row: Row, _mapped: FieldMapping) -> bool:
+    return has_items(row)
+
+
+def _item_records(row: Row, place: Place) -> list[Record]:
+    return answered(row, [items_answer(row)], place, row)
+
+
+RESPONSES = RowFormat("Responses API", _is_responses, _item_records)

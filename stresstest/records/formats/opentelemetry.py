@@ -1,0 +1,182 @@
+"""OpenTelemetry's GenAI spans to plain rows: a collector's OTLP JSON, and spans as the SDKs print them.
+
+Attributes as in the GenAI semantic conventions (1.27 and later), with the names that vLLM's own spans
+(`--otlp-traces-endpoint`) and OpenLLMetry use for the same things. Spans of other kinds are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.record import FieldMapping, UnreadableError
+
+_PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
+_OUTPUT_TOKENS = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.usage.completion_tokens",
+)
+_CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model")
+_IDS = ("gen_ai.response.id", "gen_ai.request.id")
+_FINISH = ("gen_ai.response.finish_reasons", "gen_ai.completion.0.finish_reason")
+_FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
+"""Seconds after the span's start."""
+_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
+_INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
+_COMPLETIONS, _PROMPTS = "gen_ai.completion.{}.content", "gen_ai.prompt.{}.content"
+_MARKS = ("gen_ai.", "llm.usage.")
+_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_agent", "retrieval"})
+"""`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
+
+
+def _recognises(row: Row, mapped: FieldMapping) -> bool:
+    """Whether a row is an OTLP export or a span with GenAI attributes; a user's mapping overrides both."""
+    return not mapped.fields and (isinstance(row.get("resourceSpans"), list) or _is_span(row))
+
+
+def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
+    """The generations of an export, or of a single span, as plain rows in order; other spans left out, and
+    without `mapped.textless` those that kept no text."""
+    found = [each for span in _spans(row) if (each := _row(span)) is not None]
+    wanted = [each for each in found if mapped.textless or "response" in each]
+    if not wanted:
+        raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
+    return wanted
+
+
+def _is_span(row: Mapping[str, Any]) -> bool:
+    given = row.get("attributes")
+    if isinstance(given, dict):
+        return any(str(key).startswith(_MARKS) for key in given)
+    return isinstance(given, list) and any(
+        isinstance(each, dict) and str(each.get("key")).startswith(_MARKS) for each in given
+    )
+
+
+def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(row.get("resourceSpans"), list):
+        yield row
+        return
+    for resource in _objects(row["resourceSpans"]):
+        for scope in _objects(resource.get("scopeSpans") or resource.get("instrumentationLibrarySpans")):
+            yield from _objects(scope.get("spans"))
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One span as a plain row; None for a span that is no generation."""
+    found = _attributes(span.get("attributes"))
+    if not any(key.startswith(_MARKS) for key in found):
+        return None
+    if found.get("gen_ai.operation.name") in _NO_GENERATION:
+        return None
+    for event in _objects(span.get("events")):
+        found = {**_attributes(event.get("attributes")), **found}
+    start = _nanoseconds(span.get("startTimeUnixNano", span.get("start_time")))
+    first = _first(found, _FIRST_TOKEN)
+    row = {
+        "id": _first(found, _IDS) or span.get("spanId") or _object(span.get("context")).get("span_id"),
+        "model": _first(found, _MODELS),
+        "max_tokens": _first(found, _CAPS),
+        "prompt_tokens": _first(found, _PROMPT_TOKENS),
+        "completion_tokens": _first(found, _OUTPUT_TOKENS),
+        "start": start,
+        "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
+        "finish_reason": _reason(found),
+        "response": _text(found, _OUTPUTS, _COMPLETIONS),
+        "prompt": _text(found, _INPUTS, _PROMPTS),
+    }
+    if isinstance(first, int | float) and isinstance(start, float):
+        row["first_token"] = start + first
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _first(found: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((found[key] for key in keys if found.get(key) is not None), None)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _nanoseconds(value: Any) -> Any:
+    """OTLP's nanoseconds (a number, or digits in a string) as seconds; ISO 8601 stays as it is."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return value / 1e9 if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    """Attributes as a plain dict, from OTLP's list of typed values or the SDK's object."""
+    if isinstance(given, dict):
+        return {str(key): value for key, value in given.items()}
+    return {str(each.get("key")): _value(each.get("value")) for each in _objects(given)}
+
+
+def _value(value: Any) -> Any:
+    """OTLP's AnyValue: int64 comes as a string, arrays and maps nest."""
+    if not isinstance(value, dict) or not value:
+        return value
+    kind, inner = next(iter(value.items()))
+    if kind == "intValue":
+        return int(inner) if str(inner).lstrip("-").isdecimal() else None
+    if kind == "arrayValue":
+        return [_value(each) for each in _objects(_object(inner).get("values"))]
+    if kind == "kvlistValue":
+        return _attributes(_object(inner).get("values"))
+    return inner
+
+
+def _reason(found: Mapping[str, Any]) -> str | None:
+    reason = _first(found, _FINISH)
+    if isinstance(reason, str) and reason.startswith("["):
+        reason = _json(reason)
+    if isinstance(reason, list | tuple):
+        reason = reason[0] if len(reason) == 1 else None
+    return reason if isinstance(reason, str) else None
+
+
+def _text(found: Mapping[str, Any], keys: Sequence[str], numbered: str) -> str | None:
+    """The content of messages, given as JSON text, as structures or as numbered attributes; None for none."""
+    value = _first(found, keys)
+    if value is None:
+        parts = [
+            found[numbered.format(n)] for n in range(64) if isinstance(found.get(numbered.format(n)), str)
+        ]
+        return "\n".join(parts) if parts else None
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        value = _json(value) or value
+    parts = list(_pieces(value))
+    return "\n".join(parts) if parts else None
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """Texts of a message: a string, {"content": …}, {"parts": [{"type": "text", "content": …}]}."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _pieces(each)
+    elif isinstance(value, dict) and value.get("type", "text") == "text":
+        for key in ("parts", "content", "text"):
+            if value.get(key) is not None:
+                yield from _pieces(value[key])
+                return
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+FORMAT = Envelope("OpenTelemetry spans", _recognises, _unwrapped)

@@ -1,0 +1,90 @@
+"""Rows without a response body: plain records, the user's own layout, and requests without their text.
+
+A plain record is ``{"id", "response" | "output" | "text" | …, "finish_reason"?, "model"?, …}``. In the user's
+own layout, ``--field response=path.to.text`` names where the answer is. Without text, a request's times and
+counts alone are enough for `cost`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.bodies import ONLY_TOOL_CALLS, RecordedAnswer, has_tool_call, join_content
+from stresstest.records.formats.fields import TIME_KEYS, answered
+from stresstest.records.formats.vllm_outputs import completion_output
+from stresstest.records.record import (
+    FieldMapping,
+    Record,
+    TextlessError,
+    UnreadableError,
+    describe_type,
+    value_at,
+)
+
+TEXT_KEYS = (
+    *("response", "output", "text", "completion", "generated_text", "content"),
+    *("output_text", "model_output", "generation", "generations", "prediction"),
+)
+"""Where a plain record has its text: the first of these keys that is there. Not `answer`: in a set of
+questions that is the right one, which nobody generated."""
+_LISTED = ("output", "generations")
+"""Of these, the ones that may hold a list of answers."""
+ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
+"""Where the answer of a row may be, in any format but a conversation."""
+
+
+def text_of(value: Any) -> str:
+    """A text, or the texts of a list of parts. UnreadableError where there is none."""
+    found = join_content(value) if isinstance(value, str | list) else None
+    if found is None:
+        if has_tool_call(value):
+            raise TextlessError(ONLY_TOOL_CALLS)
+        what = "a list without a text" if isinstance(value, list) else describe_type(value)
+        raise UnreadableError(f"no text there: {what}")
+    return found
+
+
+def _recognises(row: Row, _mapped: FieldMapping) -> bool:
+    return any(row.get(key) is not None for key in TEXT_KEYS)
+
+
+def _records(row: Row, place: Place) -> list[Record]:
+    key = next(key for key in TEXT_KEYS if row.get(key) is not None)
+    value = row[key]
+    several = value if key in _LISTED and isinstance(value, list) else None
+    found = [_listed(each) for each in several] if several else [RecordedAnswer(text_of(value))]
+    return answered(row, found, place)
+
+
+def _listed(value: Any) -> RecordedAnswer:
+    return completion_output(value) if isinstance(value, dict) else RecordedAnswer(text_of(value))
+
+
+FORMAT = RowFormat("plain record", _recognises, _records)
+
+
+def _is_timed(row: Row, mapped: FieldMapping) -> bool:
+    return mapped.textless and any(row.get(key) is not None for key in TIME_KEYS)
+
+
+def _timed_records(row: Row, place: Place) -> list[Record]:
+    return answered(row, [RecordedAnswer("", known=False)], place)
+
+
+TIMED_REQUEST = RowFormat("times without text", _is_timed, _timed_records)
+
+
+def _is_mapped(_row: Row, mapped: FieldMapping) -> bool:
+    return "response" in mapped.fields
+
+
+def _mapped_records(row: Row, place: Place) -> list[Record]:
+    path = place.mapped.fields["response"]
+    value = value_at(row, path)
+    if value is None:
+        raise UnreadableError(f"nothing at {'.'.join(map(str, path))}")
+    return answered(row, [RecordedAnswer(text_of(value))], place)
+
+
+USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

@@ -1,0 +1,106 @@
+"""The log formats that are read, in order: the first that recognises a row or a file reads it.
+
+To add a format, write a module with its adapter (see `adapter`) and list it here, before the formats that
+would also recognise its rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stresstest.records.formats import (
+    conversation,
+    litellm,
+    openai,
+    openai_batch,
+    opentelemetry,
+    plain,
+    vllm_log,
+    vllm_outputs,
+)
+from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
+from stresstest.records.record import FieldMapping, RawRecord, Record, UnreadableError, describe_type
+
+TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
+ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
+    opentelemetry.FORMAT,
+    litellm.FORMAT,
+    plain.USER_MAPPING,
+    conversation.FORMAT,
+    openai.RESPONSES,
+    openai.CHAT_COMPLETION,
+    openai_batch.FORMAT,
+    openai.LOGGED_RESPONSE,
+    openai.FAILED_REQUEST,
+    plain.FORMAT,
+    vllm_outputs.FORMAT,
+    plain.TIMED_REQUEST,
+)
+_NAMED_KEYS = 12
+
+
+def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
+    """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
+    row = raw if isinstance(raw, dict) else parse_json_object(raw)
+    return list(_read(row, Place(source, line, mapped), ROW_FORMATS))
+
+
+def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> Iterator[Record]:
+    for n, found in enumerate(formats, 1):
+        if found.recognises(row, place.mapped):
+            if isinstance(found, RowFormat):
+                yield from found.records(row, place)
+            else:
+                for inner in found.unwrapped(row, place.mapped):
+                    yield from map(found.completed, _read(inner, place, formats[n:]))
+            return
+    raise UnreadableError(_unrecognised(row))
+
+
+def parse_json_object(raw: bytes) -> Row:
+    """One JSON object. Raises UnreadableError: no JSON, no UTF-8, no object."""
+    try:
+        row = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as bad:
+            raise UnreadableError(f"not UTF-8 (byte {bad.start + 1})") from None
+        said = str(error)
+        if "surrogate" not in said:
+            raise UnreadableError(f"not JSON ({_first(said)})") from None
+        row = _with_lone_surrogates(raw)
+    if not isinstance(row, dict):
+        raise UnreadableError(f"{describe_type(row)}, not an object")
+    return row
+
+
+def _with_lone_surrogates(raw: bytes) -> object:
+    """JSON with escapes of half a character, which loggers write where a token ends inside an emoji.
+
+    Each becomes U+FFFD. Raises UnreadableError.
+    """
+    try:
+        whole = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"not JSON ({_first(str(error))})") from None
+    text = json.dumps(whole, ensure_ascii=False)
+    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _first(message: str) -> str:
+    return message.splitlines()[0][:80].rstrip(".") if message else "damaged"
+
+
+def _unrecognised(row: Row) -> str:
+    named = [str(key)[:40] + " (a list)" * isinstance(value, list) for key, value in row.items()]
+    more = f" and {len(named) - _NAMED_KEYS} more keys" if len(named) > _NAMED_KEYS else ""
+    there = f": it has {', '.join(named[:_NAMED_KEYS])}{more}" if named else ""
+    return f"no text in it{there}"

@@ -1,0 +1,172 @@
+"""vLLM's own request log: what `--enable-log-requests --enable-log-outputs` writes, as text or JSON lines.
+
+An answer is one line, ``Generated response ID: output: '…', output_token_ids: […], finish_reason: stop``
+(`vllm/entrypoints/logger.py`, 0.10 and later; the token ids are missing in some). The cap is in an
+earlier line, ``Received request ID: … max_tokens=…``. Streaming deltas repeat parts of the complete line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from stresstest.records.formats.adapter import TextLog
+from stresstest.records.formats.plain import ANSWER_KEYS
+from stresstest.records.record import UnreadableError
+
+_REMEMBERED = 20_000
+"""Requests whose answer may still come; older ones have lost their cap, nothing else."""
+
+_ANSWER = re.compile(
+    r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: (?P<output>.*?)"
+    r"(?:, output_token_ids: (?P<ids>None|\[[^\]]*\]))?, finish_reason: (?P<reason>[\w.-]+)\s*$",
+    re.DOTALL,
+)
+_REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
+_DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
+_PROMPT = re.compile(r"prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+_CAP = re.compile(r"\bmax_tokens=(\d+)")
+_MESSAGES = ("message", "msg", "log", "event")
+_MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
+_STAMP = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b")
+"""In vLLM's prefix, ``INFO 11-21 20:00:00 [logger.py:40]``."""
+_HEAD = 96
+_LEAP_YEAR = 2024
+
+_PREFIX = re.compile(
+    rb"^(?:\(\w+ pid=\d+\) )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[", re.MULTILINE
+)
+"""How vLLM's text lines begin, whatever they say."""
+_REQUEST_MARKS = (b"Generated response ", b"Received request ")
+"""What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
+_MARKS = (*_REQUEST_MARKS, b" vLLM ", b"vllm")
+
+
+def _recognises(head: bytes) -> bool:
+    """Whether a file that begins so is vLLM's log, as text or as JSON lines."""
+    if head.lstrip()[:1] in (b"{", b"["):
+        return _is_json_log(head)
+    return any(mark in head for mark in _MARKS) or _PREFIX.search(head) is not None
+
+
+def _is_json_log(head: bytes) -> bool:
+    """Whether a file that begins as JSON is vLLM's log written as JSON lines.
+
+    The first whole line with a mark decides: in a log it is in the message of an object that has no
+    answer of its own.
+    """
+    line = next((line for line in head.splitlines() if any(mark in line for mark in _REQUEST_MARKS)), b"")
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if not isinstance(row, dict) or not ANSWER_KEYS.isdisjoint(row):
+        return False
+    messages = [row[key] for key in _MESSAGES if isinstance(row.get(key), str)]
+    return any(mark.decode() in message for message in messages for mark in _REQUEST_MARKS)
+
+
+class RequestLog:
+    """Joins the two lines of a request. `add_line` a line, get the answer it completes as a plain row."""
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    def add_line(self, line: bytes) -> dict[str, Any] | None:
+        """The row of an answer; None for every other line of a log. Raises UnreadableError."""
+        answered = b"Generated response " in line
+        if not answered and b"Received request " not in line and b" details: prompt: " not in line:
+            return None
+        text, at = _message(line)
+        if not answered:
+            self._remember(text, at)
+            return None
+        row = answer_row(text)
+        if row is None:
+            return None
+        return {**self._asked.get(row["id"], {}), **row, **({} if at is None else {"end": at})}
+
+    def _remember(self, line: str, at: float | str | None) -> None:
+        match = _REQUEST.search(line) or _DETAILS.search(line)
+        if match is None:
+            return
+        known = self._asked.setdefault(match["id"], {})
+        if at is not None:
+            known.setdefault("start", at)
+        cap = _CAP.search(line, match.end())
+        if cap:
+            known["max_tokens"] = int(cap[1])
+        prompt = _PROMPT.search(line, match.start())
+        if prompt:
+            known["prompt"] = _unquoted(prompt["prompt"])
+        while len(self._asked) > _REMEMBERED:
+            self._asked.popitem(last=False)
+
+
+def _message(line: bytes) -> tuple[str, float | str | None]:
+    """The line's text, or the message in it where the log was configured to write JSON; and its time."""
+    if line.lstrip().startswith(b"{"):
+        try:
+            row = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            raise UnreadableError("a line of the log that is not JSON") from None
+        found = [row[key] for key in _MESSAGES if isinstance(row, dict) and isinstance(row.get(key), str)]
+        times = [row[key] for key in _MOMENTS if isinstance(row, dict) and row.get(key)]
+        known = times[0] if times and isinstance(times[0], str | float | int) else None
+        return (found[0] if found else ""), known
+    text = line.decode("utf-8", "replace")
+    return text, _timestamp(text)
+
+
+def _timestamp(line: str) -> float | None:
+    """Seconds on the log's own clock, to the whole second: vLLM writes neither year nor fraction.
+
+    Every year counts as a leap year, so that a log may go through the end of February.
+    """
+    match = _STAMP.search(line[:_HEAD])
+    if match is None:
+        return None
+    try:
+        month, day, hour, minute, second = (int(each) for each in match.groups())
+        return datetime(_LEAP_YEAR, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def answer_row(line: str) -> dict[str, Any] | None:
+    """A logged answer as a plain row; None for a streaming delta. Raises UnreadableError."""
+    match = _ANSWER.search(line)
+    if match is None:
+        raise UnreadableError("a logged response that is cut or of another format")
+    if match["stream"] and "delta" in match["stream"]:
+        return None
+    row: dict[str, Any] = {"id": match["id"], "response": _unquoted(match["output"])}
+    if match["reason"] not in ("None", "streaming_complete"):
+        row["finish_reason"] = match["reason"]
+    if match["ids"] and match["ids"] != "None":
+        row["completion_tokens"] = match["ids"].count(",") + 1 if match["ids"].strip("[] ") else 0
+    return row
+
+
+def _unquoted(literal: str) -> str:
+    """A Python string literal's value: what `%r` wrote. Raises UnreadableError."""
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise UnreadableError("the logged text is cut") from None
+    if not isinstance(value, str):
+        raise UnreadableError("no text in it")
+    return value
+
+
+FORMAT = TextLog(
+    name="vLLM request log",
+    recognises=_recognises,
+    reader=RequestLog,
+    nothing="a vLLM log without answers: it needs --enable-log-requests --enable-log-outputs",
+)

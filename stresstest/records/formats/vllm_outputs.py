@@ -1,0 +1,37 @@
+"""vLLM's `RequestOutput`, dumped: ``{"outputs": [{"text", "finish_reason", "token_ids"}, …]}``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.fields import answered
+from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
+
+
+def completion_output(value: Any) -> RecordedAnswer:
+    """One of a request's outputs. UnreadableError where it has no text."""
+    if isinstance(value, str):
+        return RecordedAnswer(value)
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        raise UnreadableError("no text in it")
+    return RecordedAnswer(value["text"], finish_reason=as_text(value.get("finish_reason")))
+
+
+def _recognises(row: Row, _mapped: FieldMapping) -> bool:
+    outputs = row.get("outputs")
+    return isinstance(outputs, str) or (isinstance(outputs, list) and bool(outputs))
+
+
+def _records(row: Row, place: Place) -> list[Record]:
+    outputs = row["outputs"]
+    found = (
+        [RecordedAnswer(outputs)]
+        if isinstance(outputs, str)
+        else [completion_output(each) for each in outputs]
+    )
+    return answered(row, found, place)
+
+
+FORMAT = RowFormat("vLLM outputs", _recognises, _records)

@@ -1,0 +1,124 @@
+"""The HTML page of all subjects in a store: their newest thresholds, and the history of thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from stresstest.render.html.page import render
+from stresstest.render.run_summary import format_time, provenance
+from stresstest.render.text import format_count, format_threshold, language_name, percent
+
+if TYPE_CHECKING:
+    from stresstest.store import StoredThreshold
+
+_HISTORY = 400
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectLine:
+    """The newest result of one subject. change: since the previous result. where: provenance."""
+
+    row: StoredThreshold
+    reach: str
+    safe: str
+    risk: str
+    measured: str
+    change: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSection:
+    """The section of one task and language. number: index of its chart. swaps: changes of the model."""
+
+    number: int
+    task: str
+    language: str
+    lines: tuple[SubjectLine, ...]
+    swaps: tuple[str, ...]
+
+
+def index_html(rows: Sequence[StoredThreshold], location: str) -> str:
+    """The page. rows: every stored result. location: the store's address without credentials."""
+    by_place: dict[tuple[str, str], list[StoredThreshold]] = {}
+    for row in sorted(rows, key=lambda r: r.created):
+        by_place.setdefault((row.subject.task, row.subject.language), []).append(row)
+    places = [
+        WorkloadSection(number, task, language_name(language), tuple(_lines(history)), tuple(_swaps(history)))
+        for number, ((task, language), history) in enumerate(sorted(by_place.items()))
+    ]
+    history = [_history(found) for _, found in sorted(by_place.items())]
+    return render(
+        "index.html",
+        {"history": history},
+        places=places,
+        location=location,
+        results=len(rows),
+        simulated=any(row.simulated for row in rows),
+    )
+
+
+def _lines(history: Sequence[StoredThreshold]) -> list[SubjectLine]:
+    """The newest result of each model, decoding and rigor, the largest limit first."""
+    newest = [row for row in history if row.latest]
+    found = [_line(row, history) for row in newest]
+    return sorted(found, key=lambda line: -(line.row.safe_max_tokens or 0))
+
+
+def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLine:
+    threshold = row.threshold
+    before = [
+        r for r in history
+        if r.created < row.created and (r.subject, r.decoding, r.rigor, r.simulated)
+        == (row.subject, row.decoding, row.rigor, row.simulated)
+    ]  # fmt: skip
+    return SubjectLine(
+        row=row,
+        reach=format_threshold(threshold),
+        safe=format_count(row.safe_max_tokens),
+        risk=f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}, n = {threshold.n}",
+        measured=format_time(row.created),
+        change=_change(before[-1].threshold.tokens if before else None, threshold.tokens, bool(before)),
+        where=provenance(row),
+    )
+
+
+def _change(before: int | None, after: int | None, known: bool) -> str:
+    if not known:
+        return "first"
+    if after is None:
+        return "still not certified" if before is None else "no longer certified"
+    if before is None:
+        return "was not certified"
+    return f"{after - before:+,} tokens"
+
+
+def _swaps(history: Sequence[StoredThreshold]) -> list[str]:
+    """The last changes of the model from one result to the next, with both thresholds."""
+    found = []
+    for before, after in pairwise(history):
+        if before.subject.model != after.subject.model:
+            moved = f"{format_count(before.threshold.tokens)} → {format_count(after.threshold.tokens)} tokens"
+            found.append(
+                f"{format_time(after.created)}: {before.subject.model} → {after.subject.model}, {moved}"
+            )
+    return found[-12:]
+
+
+def _history(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
+    return {
+        "points": [
+            {
+                "at": row.created,
+                "model": row.subject.model + (" (simulated)" if row.simulated else ""),
+                "tokens": row.threshold.tokens,
+                "safe": row.safe_max_tokens,
+                "run": row.run_id,
+                "rigor": row.rigor,
+            }
+            for row in rows[-_HISTORY:]
+        ]
+    }

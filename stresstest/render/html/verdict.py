@@ -1,0 +1,156 @@
+"""The verdict at the top of a report: number, sentence, causes, actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stresstest.model import Basis, Diagnosis, Plane, RunResult, RunStatus
+from stresstest.render.sentences import prompt_limit, rigor_words, what_to_do
+from stresstest.render.text import NOT_MEASURED, capital, format_count, format_threshold, percent, risk_words
+
+PLANE_WORDS = {
+    Plane.SYSTEM: "the system (GPU, memory, scheduler, network)",
+    Plane.DECODING: "decoding (how tokens are chosen)",
+    Plane.CONTEXT: "the context (how much text the model can hold)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictText:
+    """The texts at the top of a report.
+
+    number: the limit, or a note that there is none. unit: of the number. causes: one sentence per link
+    of the causal chain. facts: (name, value). actions: one sentence each.
+    """
+
+    number: str
+    unit: str
+    sentence: str
+    causes: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    actions: tuple[str, ...]
+    banners: tuple[tuple[str, str], ...]
+
+
+def describe_verdict(result: RunResult, diagnosis: Diagnosis | None) -> VerdictText:
+    """The texts at the top of a report. diagnosis: None if there is none."""
+    number, unit = _number(result)
+    return VerdictText(
+        number=number,
+        unit=unit,
+        sentence=_sentence(result),
+        causes=_causes(result, diagnosis),
+        facts=_facts(result),
+        actions=tuple(what_to_do(result)),
+        banners=tuple(_banners(result)),
+    )
+
+
+def _number(result: RunResult) -> tuple[str, str]:
+    if result.threshold.unfit:
+        return "Unfit", "for this task and language: no max_tokens is recommended"
+    if result.safe_max_tokens is not None:
+        only = prompt_limit(result.distinct_prompts)
+        return format_count(result.safe_max_tokens), f"safe max_tokens{only}"
+    if result.threshold.certified:
+        return "No cap", "recommended, although a threshold is certified"
+    return "Not certified", "no safe max_tokens can be named yet"
+
+
+def _sentence(result: RunResult) -> str:
+    sentence = _certified_sentence(result)
+    withheld = result.threshold.withheld
+    return sentence if withheld is None else f"{capital(withheld)}. {sentence}"
+
+
+def _certified_sentence(result: RunResult) -> str:
+    threshold = result.threshold
+    if not threshold.certified or threshold.tokens is None:
+        lacking = threshold.lacking or "too few data"
+        return f"Nothing is certified: {lacking.rstrip('.')}."
+    reach = format_count(threshold.tokens)
+    risk, sure = percent(threshold.alpha), percent(threshold.confidence)
+    n, failed = threshold.n, threshold.onsets
+    if threshold.censored_at:
+        return (
+            f"No failure was seen up to {reach} tokens. With {sure} confidence, {risk_words(threshold)}: "
+            f"{n} got there, and none did. "
+            "Nothing was measured beyond that."
+        )
+    found = (
+        f"With {sure} confidence, at most {risk} of the requests that get as far as {reach} tokens "
+        f"degenerate by then: {failed or 'none'} of the {n} at risk did."
+    )
+    if result.safe_max_tokens is not None:
+        found += f" The safe max_tokens is {percent(result.run.settings.margin)} below {reach}."
+    return found + _later(result)
+
+
+def _later(result: RunResult) -> str:
+    """Why more answers of the sample degenerated than failed by T; empty if none did later."""
+    failing = sum(1 for g in result.certifying if g.verdict.degenerate)
+    if failing <= result.threshold.onsets:
+        return ""
+    everyone = len(result.certifying)
+    which = f"All {everyone:,} answers" if failing == everyone else f"{failing:,} of the {everyone:,} answers"
+    return (
+        f" {which} of the sample degenerate sooner or later, because their prompts request longer texts; "
+        f"only onsets up to {format_count(result.threshold.tokens)} count against the limit."
+    )
+
+
+def _causes(result: RunResult, diagnosis: Diagnosis | None) -> tuple[str, ...]:
+    if diagnosis is not None and diagnosis.chain:
+        return tuple(capital(link.sentence) for link in diagnosis.chain)
+    verdict = result.verdict
+    if verdict.plane is None:
+        return (capital(verdict.sentence),)
+    words = PLANE_WORDS[verdict.plane]
+    if verdict.basis is Basis.CONFIRMED:
+        where = f"Confirmed by intervention: the cause is {words}."
+    else:
+        where = f"The suspected cause is {words}. This rests on observation; no intervention has tested it."
+    return (where, capital(verdict.sentence))
+
+
+def _facts(result: RunResult) -> tuple[tuple[str, str], ...]:
+    threshold = result.threshold
+    failing = sum(1 for g in result.certifying if g.verdict.degenerate)
+    at_risk = f"{threshold.onsets if threshold.certified else NOT_MEASURED} of {threshold.n:,}"
+    facts = [
+        ("certified threshold T", format_threshold(threshold)),
+        ("confidence", percent(threshold.confidence)),
+        ("tolerated risk", percent(threshold.alpha)),
+        ("degenerated by T, of those at risk", at_risk),
+        ("degenerated at any length", f"{failing:,} of {len(result.certifying):,}"),
+        ("rigor", rigor_words(result)),
+        ("requests in flight", f"{result.run.settings.concurrency:,}"),
+        ("distinct prompts", f"{result.distinct_prompts:,}"),
+        ("context window", format_count(result.run.profile.max_model_len)),
+    ]
+    return tuple(facts)
+
+
+def _banners(result: RunResult) -> Sequence[tuple[str, str]]:
+    found = []
+    if result.run.profile.simulated:
+        found.append(
+            (
+                "simulated",
+                "Simulated. These numbers come from the simulator; they do not measure a real model.",
+            )
+        )
+    status = result.run.status
+    if status is RunStatus.RUNNING:
+        found.append(("partial", "This run is still running or was killed. The results so far are shown."))
+    elif status is not RunStatus.DONE:
+        found.append(
+            (
+                "partial",
+                f"This run was {status}. The results so far are shown; an unfinished sample certifies "
+                f"nothing. "
+                f"To continue: stresstest run --resume {result.run.id}",
+            )
+        )
+    return found

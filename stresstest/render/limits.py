@@ -1,0 +1,118 @@
+"""Stored limits grouped by model and decoding: one limit for each task and language, and the smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stresstest.model import Decoding
+from stresstest.render.run_summary import format_time
+from stresstest.render.text import format_count, language_name, percent, risk_words, single_line, subject_name
+from stresstest.store import StoredThreshold
+
+if TYPE_CHECKING:
+    from stresstest.store import RunSummary
+
+LimitRow = StoredThreshold
+FLOOR_NOTE = "a lower bound: no onset was seen within the sample"
+"""Describes a limit whose T is "≥ C"."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """The certified limits of one model under one decoding.
+
+    rows: one for each task and language, sorted; of several (rigors, prompt files) the one with the
+    smallest limit. uncovered: newest results of the tasks and languages without a certified limit.
+    """
+
+    model: str
+    decoding: Decoding
+    simulated: bool
+    rows: tuple[LimitRow, ...]
+    uncovered: tuple[LimitRow, ...] = ()
+
+    @property
+    def smallest(self) -> LimitRow:
+        """The row with the smallest limit, which is safe for every task and language in `rows`."""
+        return min(self.rows, key=safe_limit)
+
+
+def safe_limit(row: LimitRow) -> int:
+    """The safe max_tokens of a certified row."""
+    return row.safe_max_tokens or 0
+
+
+def group_limits(rows: Sequence[LimitRow]) -> list[ModelLimits]:
+    """Rows grouped by model and decoding, in the order of `rows`; groups without a certified limit are
+    omitted."""
+    groups: dict[tuple[str, Decoding, bool], list[LimitRow]] = {}
+    for row in rows:
+        groups.setdefault((row.subject.model, row.decoding, row.simulated), []).append(row)
+    found = [_limits(key, group) for key, group in groups.items()]
+    return [limits for limits in found if limits.rows]
+
+
+def _limits(key: tuple[str, Decoding, bool], rows: Sequence[LimitRow]) -> ModelLimits:
+    model, decoding, simulated = key
+    subjects = sorted({(r.subject.task, r.subject.language) for r in rows})
+    certified, uncovered = [], []
+    for task, language in subjects:
+        own = [r for r in rows if (r.subject.task, r.subject.language) == (task, language)]
+        usable = [r for r in own if r.threshold.certified and r.safe_max_tokens]
+        if usable:
+            certified.append(min(usable, key=safe_limit))
+        else:
+            uncovered.append(own[0])
+    return ModelLimits(model, decoding, simulated, tuple(certified), tuple(uncovered))
+
+
+def decoding_words(decoding: Decoding, *, nothing: str = "server's defaults") -> str:
+    """``temperature 0.7, top_k 20, system prompt``; the text of the system prompt is not included."""
+    words = [f"{name} {value}" for name, value in decoding.sent().items()] + decoding.extra_words()
+    return ", ".join([*words, *(["system prompt"] if decoding.system_prompt is not None else [])]) or nothing
+
+
+def is_floor(row: LimitRow) -> bool:
+    """Whether T is limited by the sample, not by failures ("≥ C")."""
+    return row.threshold.censored_at is not None
+
+
+def smallest_line(limits: ModelLimits) -> str:
+    """A sentence that names the smallest of several limits, and whether it is a floor."""
+    row = limits.smallest
+    words = (
+        f"{limits.model}: the smallest of {len(limits.rows)} limits is {safe_limit(row)} "
+        f"({row.subject.task}, {language_name(row.subject.language)})"
+    )
+    return f"{words}; it is {FLOOR_NOTE}." if is_floor(row) else f"{words}."
+
+
+def limit_provenance(row: LimitRow) -> tuple[str, ...]:
+    """The basis of a limit in lines: subject and limit, risk and n, time and versions of the measurement."""
+    threshold = row.threshold
+    at_least = "at least " if is_floor(row) else ""
+    return tuple(
+        single_line(line)
+        for line in (
+            f"{subject_name(row.subject)}: {safe_limit(row)} tokens (coherent up to "
+            f"{at_least}{format_count(threshold.tokens)}, less "
+            f"{percent(row.margin)})",
+            f"{percent(threshold.confidence)} confidence that {risk_words(threshold)}: n = {threshold.n}, "
+            f"onsets {threshold.onsets}, distinct prompts {format_count(row.distinct_prompts)}",
+            f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
+            f"{row.server_version or 'unknown'}, "
+            f"stresstest {row.tool_version}",
+            *([f"{FLOOR_NOTE}; a sample with longer answers may certify more"] if is_floor(row) else []),
+        )
+    )
+
+
+WIDE = 100
+"""Terminal width from which the decoding has a column of its own, instead of a place below the subject."""
+
+
+def subject_words(row: LimitRow | RunSummary) -> str:
+    """Model, task and language on one line, marked if simulated."""
+    return single_line(subject_name(row.subject)) + (" (simulated)" if row.simulated else "")

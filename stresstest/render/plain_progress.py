@@ -1,0 +1,120 @@
+"""Progress as plain lines, for logs, CI and pipes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from stresstest.campaign.execution.events import (
+    AttemptRetried,
+    GenerationEvent,
+    GenerationFinished,
+)
+from stresstest.campaign.ladder import CertifyStep, ClimbStep, PlanSummary
+from stresstest.campaign.progress import Progress
+from stresstest.model import EndpointProfile, GenerationLoader, GenerationRecord, RunSettings, ServerSample
+from stresstest.render.text import duration, format_count, generation_line, single_line, subject_name
+
+
+class PlainProgress(Progress):
+    """Writes one line per event to stderr or `stream`, without control sequences."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._out = stream or sys.stderr
+        self._started = time.monotonic()
+        self._done = 0
+        self._stage_size = 0
+        self._tokens = 0
+        self._onsets = 0
+        self._stage_began = self._started
+        self._kv: float | None = None
+
+    def _status_text(self) -> str:
+        """The state of the stage: KV cache usage, onsets so far, throughput, time left."""
+        elapsed = max(time.monotonic() - self._stage_began, 1e-3)
+        left = elapsed / self._done * (self._stage_size - self._done)
+        kv = f" · KV {self._kv:.0%}" if self._kv is not None else ""
+        onsets = f" · onsets {self._onsets}"
+        return f"{kv}{onsets} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
+
+    def _print_line(self, text: str) -> None:
+        elapsed = int(time.monotonic() - self._started)
+        self._out.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {single_line(text)}\n")
+        self._out.flush()
+
+    def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
+        for line in start_lines(run_id, settings, profile):
+            self._print_line(line)
+
+    def planned(self, plan: PlanSummary) -> None:
+        self._print_line(plan_line(plan))
+
+    def resumed(self, finished: Sequence[GenerationRecord], _load: GenerationLoader, /) -> None:
+        self._print_line(f"resuming: {len(finished)} stored generations are not repeated")
+
+    def stage(self, step: ClimbStep | CertifyStep) -> None:
+        self.measuring(stage_line(step), len(step.jobs))
+
+    def measuring(self, what: str, total: int) -> None:
+        """Begin a stage of `total` generations."""
+        self._done, self._tokens = 0, 0
+        self._stage_began = time.monotonic()
+        self._stage_size = total
+        self._print_line(what)
+
+    def event(self, event: GenerationEvent) -> None:
+        if isinstance(event, GenerationFinished):
+            self._done += 1
+            self._tokens += event.generation.output_tokens
+            self._onsets += event.generation.verdict.degenerate
+            self._print_line(
+                f"{self._done}/{self._stage_size} {generation_line(event.generation)}{self._status_text()}"
+            )
+        elif isinstance(event, AttemptRetried):
+            self._print_line(retry_line(event))
+
+    def sample(self, sample: ServerSample) -> None:
+        self._kv = sample.kv_usage
+
+    def note(self, text: str) -> None:
+        self._print_line(text)
+
+
+def start_lines(run_id: str, settings: RunSettings, profile: EndpointProfile) -> list[str]:
+    """Lines at the start of a run: the subject, the endpoint, and the missing capabilities."""
+    engine = f"vLLM {profile.version}" if profile.version else "OpenAI-compatible server"
+    if profile.simulated:
+        engine = f"SIMULATOR {profile.version or ''}".strip()
+    length = f", context {format_count(profile.max_model_len)}" if profile.max_model_len else ""
+    lines = [f"run {run_id}: {subject_name(settings.subject)} on {profile.base_url} ({engine}{length})"]
+    lines += [f"not available: {m.what} — {m.cost}" for m in profile.missing]
+    return lines
+
+
+def plan_line(plan: PlanSummary) -> str:
+    """The expected and the maximum cost of the plan, shown before the first generation."""
+    return (
+        f"plan: {format_count(plan.expected_requests)} generations and "
+        f"{format_count(plan.expected_tokens)} output tokens if nothing fails; "
+        f"at worst {format_count(plan.requests)} and {format_count(plan.worst_tokens)}. "
+        "A rung is one requested length"
+    )
+
+
+def retry_line(event: AttemptRetried) -> str:
+    """A failed attempt and the time until its retry."""
+    return (
+        f"{event.key}: attempt {event.attempt} failed ({event.failure.message}); retry in {event.wait:.1f} s"
+    )
+
+
+def stage_line(step: ClimbStep | CertifyStep) -> str:
+    """The next stage and the reason for it."""
+    units = f"{step.rung.units} units, " if step.rung.units else ""
+    what = "climb" if isinstance(step, ClimbStep) else "certify"
+    return (
+        f"{what}, rung {step.rung.number} ({units}≈{format_count(step.rung.target_tokens)} tokens): "
+        f"{len(step.jobs)} generations — {step.reason}"
+    )

@@ -1,0 +1,214 @@
+"""A run as one JSON document: the output of ``run --json``, and the longer form of ``report -o x.json``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, fields
+from typing import Any
+
+from stresstest.model import (
+    Evidence,
+    Generation,
+    GenerationLoader,
+    GenerationRecord,
+    GpuSummary,
+    Plane,
+    RunResult,
+    ServerSummary,
+    Symptom,
+    Threshold,
+)
+from stresstest.render.steering import STEERING
+from stresstest.render.text import excerpt
+
+
+def run_document(result: RunResult) -> dict[str, Any]:
+    """The output of ``run --json``; missing values are null, never 0."""
+    settings = result.run.settings
+    threshold = result.threshold
+    degenerate = [g for g in result.generations if g.verdict.degenerate]
+    planes = Counter(g.plane for g in result.generations if g.plane is not None)
+    symptoms = Counter(str(g.verdict.symptom) for g in degenerate)
+    return {
+        "run_id": result.run.id,
+        "subject": asdict(settings.subject),
+        "simulated": result.run.profile.simulated,
+        "decoding": _decoding(result),
+        "generations": len(result.generations),
+        "onsets": len(degenerate),
+        "short": result.short,
+        "without_units": result.without_units,
+        "distinct_prompts": result.distinct_prompts,
+        "threshold": {**threshold_document(threshold), "withheld": threshold.withheld},
+        "safe_max_tokens": result.safe_max_tokens,
+        "cap_withheld": threshold.withheld is not None,
+        "unfit": threshold.unfit,
+        "unit_tokens": threshold.unit_tokens,
+        "planes": {str(p): planes.get(p, 0) for p in Plane},
+        "symptoms": dict(sorted(symptoms.items())),
+        "verdict": {
+            "plane": result.verdict.plane and str(result.verdict.plane),
+            "basis": result.verdict.basis and str(result.verdict.basis),
+            "sentence": result.verdict.sentence,
+            "evidence": [_evidence(e) for e in result.verdict.evidence],
+            "advice": list(result.verdict.advice),
+        },
+        "tokens_spent": result.tokens_spent,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def threshold_document(threshold: Threshold) -> dict[str, Any]:
+    """A threshold in the output of ``run --json``."""
+    return {
+        "tokens": threshold.tokens,
+        "alpha": threshold.alpha,
+        "confidence": threshold.confidence,
+        "n": threshold.n,
+        "onsets": threshold.onsets,
+        "certified": threshold.certified,
+        "censored_at": threshold.censored_at,
+        "lacking": threshold.lacking,
+    }
+
+
+def empty_document() -> dict[str, Any]:
+    """The output of ``run --json`` if interrupted before the run began: every key, but no values."""
+    threshold = dict.fromkeys(("tokens", "alpha", "confidence", "n", "onsets"))
+    return {
+        **dict.fromkeys(("run_id", "subject", "simulated", "decoding", "generations", "onsets", "short")),
+        "without_units": None,
+        "distinct_prompts": None,
+        "threshold": {
+            **threshold,
+            "certified": False,
+            "censored_at": None,
+            "lacking": "interrupted",
+            "withheld": None,
+        },
+        "safe_max_tokens": None,
+        "cap_withheld": False,
+        "unfit": False,
+        "unit_tokens": None,
+        "planes": dict.fromkeys(str(p) for p in Plane),
+        "symptoms": {},
+        "verdict": {"plane": None, "basis": None, "sentence": None, "evidence": [], "advice": []},
+        "tokens_spent": None,
+        "seconds": None,
+    }
+
+
+def full_document(result: RunResult, load: GenerationLoader) -> dict[str, Any]:
+    """The output of ``run --json`` with provenance, survival curve, and every generation's symptoms.
+
+    load: called for each degenerate generation, to quote its text.
+    """
+    run = result.run
+    return {
+        **run_document(result),
+        "status": str(run.status),
+        "created": run.created,
+        "tool_version": run.tool_version,
+        "settings": {k: v for k, v in asdict(run.settings).items() if k not in {"subject", "decoding"}},
+        "endpoint": _endpoint(result),
+        "survival": [
+            {"tokens": t, "coherent": s, "low": low, "high": high} for t, s, low, high in result.survival
+        ],
+        "server": _server(result.server),
+        "gpus": [_gpu(gpu) for gpu in result.gpus],
+        "notes": list(result.notes),
+        "generation_list": [
+            _generation(g, load) | ({} if run.settings.send_seed else {"seed": None})
+            for g in result.generations
+        ],
+    }
+
+
+def dumps(document: dict[str, Any]) -> str:
+    """The document as strictly valid JSON. Raises ValueError for NaN.
+
+    Non-ASCII text is not escaped, except what steers a terminal, and what steers a CI server's log (`##[`).
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    escaped: str = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return escaped.replace("##[", "##\\u005b")
+
+
+def _decoding(result: RunResult) -> dict[str, Any]:
+    """The parameters sent, and the server's defaults if known."""
+    given: dict[str, Any] = dict(result.run.settings.decoding.given())
+    defaults = dict(result.run.profile.defaults)
+    return {**given, "server_defaults": defaults} if defaults else given
+
+
+def _endpoint(result: RunResult) -> dict[str, Any]:
+    profile = result.run.profile
+    found = {f.name: getattr(profile, f.name) for f in fields(profile)}
+    return {**found, "defaults": dict(profile.defaults), "missing": [asdict(m) for m in profile.missing]}
+
+
+def _server(server: ServerSummary | None) -> dict[str, Any] | None:
+    if server is None:
+        return None
+    found = {f.name: getattr(server, f.name) for f in fields(server)}
+    return {**found, "means": dict(server.means), "finished": dict(server.finished)}
+
+
+def _gpu(gpu: GpuSummary) -> dict[str, Any]:
+    found = {f.name: getattr(gpu, f.name) for f in fields(gpu)}
+    return {**found, "throttled": gpu.throttled and dict(gpu.throttled), "missing": dict(gpu.missing)}
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {**asdict(evidence), "plane": str(evidence.plane)}
+
+
+def _symptom(symptom: Symptom) -> dict[str, Any]:
+    return {
+        "kind": str(symptom.kind),
+        "onset": symptom.onset,
+        "alarm": symptom.alarm,
+        "start": symptom.start,
+        "end": symptom.end,
+        "score": symptom.score,
+        "confirmed": symptom.confirmed,
+        "summary": symptom.summary,
+        "detail": dict(symptom.detail),
+    }
+
+
+def _generation(generation: GenerationRecord, load: GenerationLoader) -> dict[str, Any]:
+    verdict = generation.verdict
+    failure = generation.failure
+    return {
+        "key": generation.key,
+        "phase": str(generation.job.phase),
+        "rung": generation.job.rung,
+        "units_asked": generation.job.units,
+        "units": verdict.units,
+        "seed": generation.job.seed,
+        "prompt_id": generation.prompt_id,
+        "prompt_tokens": generation.prompt_tokens,
+        "output_tokens": generation.output_tokens,
+        "token_source": generation.token_source,
+        "finish_reason": generation.finish_reason,
+        "aborted": generation.aborted,
+        "failure": failure and {"kind": str(failure.kind), "message": failure.message},
+        "onset": verdict.onset,
+        "alarm": verdict.alarm,
+        "symptom": verdict.symptom and str(verdict.symptom),
+        "observed": verdict.observed,
+        "recovered": verdict.recovered,
+        "loops_to_end": verdict.loops_to_end,
+        "symptoms": [_symptom(s) for s in verdict.symptoms],
+        "zones": [{"kind": str(z.kind), "start": z.start, "end": z.end} for z in verdict.zones],
+        "plane": generation.plane and str(generation.plane),
+        "evidence": [_evidence(e) for e in generation.evidence],
+        "excerpt": _excerpt(load(generation)) if verdict.degenerate else None,
+    }
+
+
+def _excerpt(generation: Generation) -> dict[str, str]:
+    before, after = excerpt(generation)
+    return {"before": before, "after": after}

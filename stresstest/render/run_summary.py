@@ -1,0 +1,255 @@
+"""The summary of a run on the terminal, and the provenance line of a stored threshold."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stresstest.model import RunResult
+from stresstest.render.glyphs import Glyphs, glyphs_for
+from stresstest.render.sentences import (
+    BLIND_SPOTS,
+    GLOSS,
+    decoding_words,
+    ending_counts,
+    headline,
+    prompt_limit,
+    sample_words,
+    symptom_rows,
+    unit_words,
+    what_to_do,
+)
+from stresstest.render.text import (
+    NOT_MEASURED,
+    SIMULATED_WARNING,
+    duration,
+    excerpt,
+    format_count,
+    percent,
+    sanitize,
+    single_line,
+)
+from stresstest.store import StoredThreshold
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+_SHOWN = 400
+"""Maximum characters shown on either side of an onset."""
+_WIDEST = 110
+"""Maximum columns; longer lines are hard to read."""
+
+
+def _say(console: Console, what: RenderableType) -> None:
+    console.print(what, width=min(console.width, _WIDEST))
+
+
+def print_run(console: Console, result: RunResult, *, program: str | None = "stresstest") -> None:
+    """Print the basis of the result (curve, excerpt, symptoms, evidence) and then the result itself, which so
+    stays on the screen: number, plane, what to do, and the next commands.
+
+    program: the beginning of a command on the same store; None if nothing was stored.
+    """
+    from rich.text import Text
+
+    if result.run.profile.simulated:
+        _say(console, Text(SIMULATED_WARNING, style="bold yellow"))
+    glyphs = glyphs_for(console)
+    _print_curve(console, result, glyphs)
+    _print_excerpt(console, result, glyphs)
+    _print_symptoms(console, result)
+    _print_evidence(console, result)
+    for note in result.notes:
+        _say(console, Text(f"note: {sanitize(note)}", style="yellow"))
+    for line in (BLIND_SPOTS, GLOSS):
+        _say(console, Text(line, style="dim"))
+    _print_answer(console, result)
+    _say(
+        console,
+        Text(f"{format_count(result.tokens_spent)} tokens in {duration(result.seconds)}", style="dim"),
+    )
+    if program is not None:
+        print_next(
+            console,
+            *([] if result.verdict.plane is None else [f"{program} diagnose {result.run.id}"]),
+            f"{program} report {result.run.id} -o report.html",
+            f"{program} recommend --like {result.run.id}",
+        )
+
+
+def print_next(console: Console, *commands: str) -> None:
+    """Print the next commands, each on a line of its own that is never wrapped, so that it can be copied."""
+    from rich.text import Text
+
+    for number, command in enumerate(commands):
+        console.print(Text(f"{'' if number else 'Next:':<6}{single_line(command)}"), soft_wrap=True)
+
+
+def _print_answer(console: Console, result: RunResult) -> None:
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    certified, withheld = result.threshold.certified, result.threshold.withheld
+    number, colon, grounds = sanitize(headline(result)).partition(": ")
+    style = "green" if certified and not withheld else "yellow"
+    answer = Text.assemble((number, f"bold {style}"), f"{colon}{grounds}")
+    plane = Text(sanitize(result.verdict.sentence))
+    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
+    title = f"certified{prompt_limit(result.distinct_prompts)}" if certified else "inconclusive"
+    if result.threshold.unfit:
+        title = "unfit"
+    elif withheld:
+        title += ", no cap recommended"
+    _say(console, Panel(Group(answer, plane, *advice), border_style=style, title=title))
+
+
+def _print_curve(console: Console, result: RunResult, glyphs: Glyphs) -> None:
+    from rich.text import Text
+
+    lines = survival_lines(result, console.width, glyphs)
+    if not lines:
+        return
+    _say(console, Text("\nshare of answers still coherent after so many tokens (Kaplan–Meier)", style="bold"))
+    for line in lines:
+        _say(console, Text(line, no_wrap=True, overflow="crop"))
+
+
+def _print_symptoms(console: Console, result: RunResult) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = symptom_rows(result.generations)
+    if rows:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for name in ("symptom", "generations", "median onset", "earliest", "latest"):
+            table.add_column(name, justify="left" if name == "symptom" else "right")
+        for symptom, n, middle, low, high in rows:
+            table.add_row(symptom, str(n), format_count(middle), format_count(low), format_count(high))
+        _say(console, "")
+        _say(console, table)
+    said = (
+        f"\n{len(result.generations)} generations ({len(result.certifying)} in the certifying sample, "
+        f"{result.distinct_prompts} distinct prompts): {ending_counts(result.generations)}; "
+        f"{unit_words(result)}. Decoding: {decoding_words(result)}. "
+        f"Rigor {sample_words(result)}."
+    )
+    _say(console, Text(sanitize(said)))
+
+
+def _print_evidence(console: Console, result: RunResult) -> None:
+    """Print the evidence for and against each plane, and what was not measured."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [
+        ("for" if each.supports else "against", str(each.plane), f"{each.fact} [{each.source}]")
+        for each in result.verdict.evidence
+    ]
+    rows += [(NOT_MEASURED, "not measured", f"{m.what}: {m.cost}") for m in result.run.profile.missing]
+    if not rows:
+        return
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for sign, plane, fact in rows:
+        style = "" if sign == "for" else "dim"
+        grid.add_row(Text(sign, style=style), Text(plane, style=style), Text(sanitize(fact), style=style))
+    _say(console, Text("\nevidence for and against each plane", style="bold"))
+    _say(console, grid)
+    _say(console, "")
+
+
+def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    generation = result.representative
+    if generation is None:
+        return
+    before, after = excerpt(generation, before=40, after=60)
+    onset = f"{single_line(generation.key)} (token {format_count(generation.verdict.onset)})"
+    _say(console, Text(f"\naround the onset of {onset}:", style="bold"))
+    text = Text(f"{glyphs.more} {single_line(before)[-_SHOWN:]}", style="")
+    text.append(f" {glyphs.here} ", style="bold red")
+    text.append(single_line(after)[:_SHOWN], style="red")
+    text.append(f" {glyphs.more}", style="dim")
+    _say(console, Padding(text, (0, 2)))
+
+
+def format_time(clock_seconds: float) -> str:
+    """``2026-11-21 17:30``, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(clock_seconds))
+
+
+def provenance(row: StoredThreshold) -> str:
+    """How, when and on which server a stored threshold was measured, on one line."""
+    words = [f"{k} {v}" for k, v in row.decoding.sent().items()] + row.decoding.extra_words()
+    sent = ", ".join(words) or "the server's default decoding"
+    system = ", with a system prompt" if row.decoding.system_prompt is not None else ""
+    verdict = row.verdict
+    facts = (
+        f"measured {format_time(row.created)} UTC",
+        f"run {row.run_id}",
+        f"rigor {row.rigor}",
+        sent + system,
+        f"{format_count(row.distinct_prompts)} distinct prompts",
+        f"margin {percent(row.margin)}",
+        f"{verdict.plane} plane ({verdict.basis})" if verdict.plane else "nothing failed",
+        f"vLLM {row.server_version or NOT_MEASURED}",
+        row.base_url,
+    )
+    return sanitize(", ".join(facts))
+
+
+HEIGHT = 5
+_GUTTER = 7
+"""Columns left of the plot, for labels such as " 100 % "."""
+
+
+def survival_lines(result: RunResult, width: int, glyphs: Glyphs) -> list[str]:
+    """The Kaplan–Meier curve of the certifying sample, with an axis that shows T and the safe limit.
+
+    Empty if no onset was observed, as the curve would be flat. width: columns of the terminal.
+    """
+    points = [(tokens, coherent) for tokens, coherent, _, _ in result.survival]
+    if not points or points[-1][1] >= 1.0:
+        return []
+    columns = max(20, min(width - _GUTTER - 1, 72))
+    end = points[-1][0]
+    heights = [_coherent(points, end * (column + 0.5) / columns) for column in range(columns)]
+    rows = _area(heights, glyphs)
+    labels = {0: " 100 % ", HEIGHT // 2: "  50 % "}
+    picture = [f"{labels.get(n, ' ' * _GUTTER)}{row}".rstrip() for n, row in enumerate(rows)]
+    return [*picture, *_axis(result, end, columns, glyphs)]
+
+
+def _coherent(points: Sequence[tuple[float, float]], tokens: float) -> float:
+    """The curve's value at `tokens`."""
+    at = bisect_right(points, tokens, key=lambda point: point[0])
+    return points[max(at - 1, 0)][1]
+
+
+def _area(heights: Sequence[float], glyphs: Glyphs) -> list[str]:
+    """The area under the curve, top row first, at a resolution below the height of a character."""
+    steps = len(glyphs.levels) - 1
+    rows = []
+    for row in range(HEIGHT - 1, -1, -1):
+        filled = [round(height * HEIGHT * steps) - row * steps for height in heights]
+        rows.append("".join(glyphs.levels[min(max(n, 0), steps)] for n in filled))
+    return rows
+
+
+def _axis(result: RunResult, end: float, columns: int, glyphs: Glyphs) -> list[str]:
+    """The axis with the limit marked on it, and its legend."""
+    line = [glyphs.line] * columns
+    says = f"0 to {format_count(end)} tokens"
+    safe = result.safe_max_tokens
+    if safe is not None and safe <= end:
+        line[min(columns - 1, int(safe / end * columns))] = glyphs.limit
+        says += f"; {glyphs.limit} safe max_tokens {format_count(safe)}"
+    limit = result.threshold.tokens
+    if limit is not None:
+        says += f", T {format_count(limit)}"
+    return [f"   0 % {''.join(line)}", f"{' ' * _GUTTER}{says}"]

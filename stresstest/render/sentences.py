@@ -1,0 +1,195 @@
+"""Sentences about a run's result that all reports share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from shlex import quote
+from statistics import median
+
+from stresstest.campaign.withheld import count_cut
+from stresstest.detectors.registry import symptom_info
+from stresstest.model import GenerationRecord, RunResult
+from stresstest.render.text import capital, format_count, format_threshold, percent, risk_words, subject_name
+
+
+def prompt_limit(distinct_prompts: int | None) -> str:
+    """ " for this 1 prompt" where a result stands on one prompt only, else ""; None: not known."""
+    return " for this 1 prompt" if distinct_prompts == 1 else ""
+
+
+UNFIT = "Unfit for this task and language"
+"""The verdict where the limit has no room for one unit of the task."""
+
+
+def headline(result: RunResult) -> str:
+    """The result in one sentence: safe max_tokens, subject, threshold, confidence and n."""
+    threshold = result.threshold
+    subject = subject_name(result.run.settings.subject)
+    if not threshold.certified or threshold.tokens is None:
+        lacking = capital(threshold.lacking or "too few data").rstrip(".")
+        if threshold.unfit:
+            return f"{UNFIT}: {subject}. {lacking}."
+        return f"No safe max_tokens for {subject}: nothing is certified. {lacking}."
+    onsets = f"{threshold.onsets} onset{'' if threshold.onsets == 1 else 's'}"
+    risk = (
+        f"with {percent(threshold.confidence)} confidence, {risk_words(threshold)} "
+        f"(n = {threshold.n} at risk, {onsets})"
+    )
+    reach = format_threshold(threshold)
+    if threshold.withheld:
+        certified = f"T = {reach} tokens is certified: {risk}"
+        if threshold.unfit:
+            return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}."
+        return f"No cap is recommended for {subject}: {threshold.withheld}. {certified}."
+    safe = format_count(result.safe_max_tokens)
+    only = prompt_limit(result.distinct_prompts)
+    return (
+        f"Safe max_tokens {safe} for {subject}{only and ','}{only}: answers stay coherent up to "
+        f"{reach} tokens; {risk}."
+    )
+
+
+def what_to_do(result: RunResult) -> list[str]:
+    """The actions to choose from: the cap, with what it would have cut, and the advice of the verdict."""
+    if result.safe_max_tokens is None:
+        return list(result.verdict.advice)
+    only = prompt_limit(result.distinct_prompts)
+    if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.certifying):
+        found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
+        safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is certified{only}"
+        return [f"{found}: {safe}. To certify more, raise --horizon.", *result.verdict.advice]
+    cap = f"Now: set max_tokens to {format_count(result.safe_max_tokens)}{only and ','}{only}."
+    return [f"{cap} {_cap_effect(result, result.safe_max_tokens)}", *result.verdict.advice]
+
+
+def _cap_effect(result: RunResult, cap: int) -> str:
+    """What the cap would have done to the answers that certify it."""
+    onsets = [g.verdict.onset for g in result.certifying if g.verdict.onset is not None]
+    stopped = sum(1 for onset in onsets if onset > cap)
+    healthy, cut = count_cut(result.certifying, cap)
+    parts = []
+    if onsets:
+        parts.append(f"stops {stopped} of {len(onsets)} degenerate answers before their onset")
+    if healthy:
+        parts.append(f"cuts {cut} of {healthy} healthy {'ones' if onsets else 'answers'} short")
+    sample = (
+        "this sample" if result.run.settings.prompts_file else "this sample, whose prompts request long texts"
+    )
+    return f"Applied to {sample}, it {' and '.join(parts)}." if parts else ""
+
+
+def decoding_words(result: RunResult) -> str:
+    """The decoding in force: the parameters sent, and the server's defaults if known."""
+    decoding = result.run.settings.decoding
+    sent = [f"{k} {v}" for k, v in decoding.sent().items()] + decoding.extra_words()
+    words = ", ".join(sent) or "the server's defaults (no option sent)"
+    if decoding.system_prompt is not None:
+        words += ", with a system prompt"
+    defaults = result.run.profile.defaults
+    if defaults:
+        words += f" (generation_config.json: {', '.join(f'{k} {v}' for k, v in defaults.items())})"
+    return words
+
+
+def rigor_words(result: RunResult) -> str:
+    """The rigor, marked if it is for a screening only."""
+    rigor = result.run.settings.rigor
+    return "quick (a screening)" if rigor == "quick" else rigor
+
+
+def sample_words(result: RunResult) -> str:
+    """The rigor and the concurrency of the sample."""
+    concurrency = result.run.settings.concurrency
+    return f"{rigor_words(result)}, {concurrency} request{'' if concurrency == 1 else 's'} in flight"
+
+
+def symptom_rows(generations: tuple[GenerationRecord, ...]) -> list[tuple[str, int, int, int, int]]:
+    """(symptom, generations, median onset, earliest, latest), most frequent first."""
+    onsets: dict[str, list[int]] = {}
+    for generation in generations:
+        verdict = generation.verdict
+        if verdict.onset is not None and verdict.symptom is not None:
+            onsets.setdefault(symptom_info(verdict.symptom).label, []).append(verdict.onset)
+    rows = [(s, len(o), int(median(o)), min(o), max(o)) for s, o in onsets.items()]
+    return sorted(rows, key=lambda row: (-row[1], row[2]))
+
+
+def ending_counts(generations: tuple[GenerationRecord, ...]) -> str:
+    """How the generations ended, with counts."""
+    endings: Counter[str] = Counter()
+    for generation in generations:
+        if generation.failure is not None:
+            endings["lost to a service failure"] += 1
+        elif generation.aborted:
+            endings["stopped by stresstest after the onset"] += 1
+        elif generation.finish_reason == "length":
+            endings["reached the cap"] += 1
+        elif generation.finish_reason == "stop":
+            endings["ended on their own"] += 1
+        else:
+            endings[f"finish reason {generation.finish_reason}"] += 1
+    return ", ".join(f"{n} {what}" for what, n in endings.most_common()) or "none"
+
+
+def unit_words(result: RunResult) -> str:
+    """How many answers have fewer units than requested, or none at all."""
+    short = f"{result.short} with fewer units than requested"
+    return f"{short}, {result.without_units} with none" if result.without_units else short
+
+
+FORK_GLOSS = (
+    "Fork: a failing answer, cut before its onset and continued. Clears: with the change, the forks stay "
+    "healthy more often than chance explains (exact test, p)."
+)
+"""The terms of an intervention, each in a few words."""
+
+PLANE_GLOSS = "Plane: where the cause lies (system, decoding or context)."
+
+GLOSS = (
+    "Onset: the first token that makes no sense. At risk: answers that reached T, or degenerated before it. "
+    f"{PLANE_GLOSS}"
+)
+"""The terms of a verdict, each in a few words."""
+
+BLIND_SPOTS = (
+    "Known blind spots: near-loops with edits before about 100 words stand for the third time, "
+    "real words in no order, invented words among real function words, signs and letters in no order, one or "
+    "two foreign sentences, languages as alike as Malay and Indonesian."
+)
+
+
+def reproduce_command(result: RunResult) -> str:
+    """The command line that repeats the measurement."""
+    settings = result.run.settings
+    parts = ["stresstest run", f"--model {quote(settings.subject.model)}"]
+    if settings.subject.language:
+        parts.append(f"--lang {settings.subject.language}")
+    if settings.prompts_file:
+        parts.append(f"--prompts {quote(settings.prompts_file)}")
+    else:
+        parts.append(f"--task {quote(settings.task_source)}")
+    parts += [f"--base-url {quote(settings.base_url)}", f"--rigor {settings.rigor}"]
+    parts += [f"--{k.replace('_', '-')} {v}" for k, v in settings.decoding.sent().items()]
+    if settings.decoding.system_prompt is not None:
+        parts.append(f"--system-prompt {quote(settings.decoding.system_prompt)}")
+    if settings.decoding.extra_body is not None:
+        parts.append(f"--extra-body {quote(settings.decoding.extra_body)}")
+    if settings.horizon:
+        parts.append(f"--horizon {settings.horizon}")
+    parts += [f"--concurrency {settings.concurrency}", f"--seed {settings.seed}"]
+    if settings.margin != 0.10:
+        parts.append(f"--margin {settings.margin:g}")
+    if settings.gpus != "auto":
+        parts.append(f"--gpus {quote(settings.gpus)}")
+    if settings.gpu_exporter:
+        parts.append(f"--gpu-exporter {quote(settings.gpu_exporter)}")
+    parts += [
+        flag
+        for flag, on in (
+            ("--no-seed", not settings.send_seed),
+            ("--tighten", settings.tighten),
+            ("--no-abort", not settings.abort),
+        )
+        if on
+    ]
+    return " ".join(parts)

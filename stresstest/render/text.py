@@ -1,0 +1,120 @@
+"""Text formatting that all reports share, including the sanitizing of model output."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from stresstest.detectors.languages.catalog import catalog
+from stresstest.detectors.registry import symptom_info
+from stresstest.model import Generation, GenerationRecord, Subject, Threshold
+
+NOT_MEASURED = "–"
+SIMULATED_WARNING = "SIMULATED: these numbers do not measure a real model"
+"""Printed above simulated results on a terminal."""
+
+# CSI, OSC and the other escape families, 7-bit and 8-bit.
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_KEEP = {"\n", "\t"}
+_LONGEST = 4_000
+"""Maximum characters of an excerpt; a hostile server may send a token of any length."""
+
+
+def sanitize(text: str) -> str:
+    """The text without control sequences, bidi overrides and other invisible control characters."""
+    text = _ESCAPES.sub("", text)
+    return "".join(
+        c for c in text if c in _KEEP or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    )
+
+
+def single_line(text: str) -> str:
+    """The sanitized text on one line, with each run of white space replaced by one blank."""
+    return " ".join(sanitize(text).split())
+
+
+def capital(text: str) -> str:
+    """The text with its first character in upper case."""
+    return text[:1].upper() + text[1:]
+
+
+def language_name(code: str | None) -> str:
+    """``it`` → ``Italian``; a code that is not known as it is; "language not given" without one."""
+    if not code:
+        return "language not given"
+    known = catalog()
+    language = known.languages.get(known.aliases.get(code.lower(), ""))
+    return code if language is None else language.name
+
+
+def subject_name(subject: Subject) -> str:
+    """Model, task and language as people read them; documents and test names keep ``str(subject)``."""
+    return " · ".join((subject.model or "model not named", subject.task, language_name(subject.language)))
+
+
+def format_count(n: float | None) -> str:
+    """``12345`` → ``12,345``; None → ``–``."""
+    return NOT_MEASURED if n is None else f"{n:,.0f}"
+
+
+def format_threshold(threshold: Threshold) -> str:
+    """T, with ``≥`` if no onset was seen up to there; – if nothing is certified."""
+    return ("≥ " if threshold.censored_at else "") + format_count(threshold.tokens)
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """``0.05`` → ``5 %``; None → ``–``."""
+    return NOT_MEASURED if share is None else f"{100 * share:.{digits}f} %"
+
+
+def risk_words(threshold: Threshold) -> str:
+    """What a threshold bounds, to stand behind its confidence: "at most 10 % of the requests …"."""
+    return f"at most {percent(threshold.alpha)} of the requests that get that far degenerate by then"
+
+
+def duration(seconds: float | None) -> str:
+    """``75`` → ``1 min 15 s``; None → ``–``."""
+    if seconds is None:
+        return NOT_MEASURED
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def generation_line(generation: GenerationRecord) -> str:
+    """One generation on one line: tokens, symptom or units, and how it ended."""
+    verdict = generation.verdict
+    tokens = f"{generation.key}: {format_count(generation.output_tokens)} tokens"
+    if generation.failure is not None:
+        return f"{tokens}, lost: {generation.failure.message}"
+    if verdict.onset is not None and verdict.symptom is not None:
+        ending = "stopped by stresstest" if generation.aborted else f"finish {generation.finish_reason}"
+        what = f"{symptom_info(verdict.symptom).label} from token {format_count(verdict.onset)}"
+        return f"{tokens}, {what} ({ending})"
+    asked = generation.job.units
+    units = ""
+    if verdict.units is not None:
+        units = f", {verdict.units} of {asked} units" if asked else f", {verdict.units} units"
+    return f"{tokens}, healthy{units} (finish {generation.finish_reason})"
+
+
+def excerpt(generation: Generation, *, before: int = 60, after: int = 90) -> tuple[str, str]:
+    """The sanitized text before and after the onset; both empty if there is no onset.
+
+    before, after: tokens on either side. At most 4,000 characters of each side, nearest to the onset.
+    """
+    onset = generation.verdict.onset
+    if onset is None:
+        return "", ""
+    tokens = generation.tokens
+    cut = onset - 1
+    head = "".join(t.text for t in tokens[max(0, cut - before) : cut])
+    tail = "".join(t.text for t in tokens[cut : cut + after])
+    return sanitize(head[-_LONGEST:]), sanitize(tail[:_LONGEST])

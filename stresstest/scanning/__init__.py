@@ -1,0 +1,1 @@
+"""The engine behind `scan`, `check` and `cost` on recorded outputs."""

@@ -1,0 +1,206 @@
+"""Files judged one by one, by any number of machines, and added up to what one scan of all files gives.
+
+A part is a file's verdicts and its counts, side by side in one folder. It appears whole or not at all, so
+that killed work and work done twice leave the same folder, and it tells which work it is of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stresstest import __version__, records
+from stresstest.errors import StresstestError, UsageError
+from stresstest.model.scanned import ScanVerdict
+from stresstest.records import DamagedLine, Record, RecordChunk
+from stresstest.scanning.detect_chunk import (
+    GroupKey,
+    GroupLanguages,
+    ScanJob,
+    detect_chunk,
+    infer_languages,
+    parse_chunk,
+)
+from stresstest.scanning.scan_state import ScanState
+from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
+from stresstest.table_file import table_encoder
+
+PART_COLUMNS: dict[str, type] = {"source": str, "line": int, **VERDICT_COLUMNS, "damaged": str}
+"""A row of a part: a verdict and its place, or what is wrong with a line, the other columns null."""
+_DRAFT = ".draft."
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """One file to judge.
+
+    name: as the user gave it, which verdicts and damage repeat. path, folder: absolute. size: bytes;
+    modified: ns. languages: of the groups, as far as this and earlier files tell. show: how many
+    of the worst to keep.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    job: ScanJob
+    show: int
+    folder: str
+    languages: Mapping[GroupKey, str]
+
+    @property
+    def mark(self) -> str:
+        """What the part depends on, as a hash: of other work nothing is taken over."""
+        told = (
+            *(__version__, self.path, self.name, self.size, self.modified, self.job, self.show),
+            sorted(self.languages.items(), key=repr),
+        )
+        return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
+
+    @property
+    def verdicts(self) -> Path:
+        """Where the verdicts are: the file's name, told apart from others of that name in other folders."""
+        place = hashlib.blake2b(self.path.encode(), digest_size=4).hexdigest()
+        return Path(self.folder) / f"{Path(self.path).name}.{place}.verdicts.jsonl"
+
+    @property
+    def counts(self) -> Path:
+        return self.verdicts.with_suffix(".counts")
+
+
+def part_works(files: Sequence[str], job: ScanJob, show: int, folder: Path) -> list[PartWork]:
+    """One piece of work a file, without languages. Raises UsageError for files that cannot be used."""
+    if "-" in files:
+        raise UsageError("stdin (-) cannot be shared out among machines: name files.")
+    records.check_files(list(files))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be a folder: {error.strerror or error}.") from None
+    found = []
+    for name in files:
+        path = Path(name).absolute()
+        about = path.stat()
+        size, modified = about.st_size, about.st_mtime_ns
+        found.append(PartWork(name, str(path), size, modified, job, show, str(folder.absolute()), {}))
+    return found
+
+
+def tell_languages(work: PartWork) -> GroupLanguages:
+    """What the first answers of a file tell of its groups' languages."""
+    first = next(_chunks(work), None)
+    return {} if first is None else infer_languages(parse_chunk(first, work.job).records, work.job, ())
+
+
+def with_languages(works: Sequence[PartWork], told: Iterable[GroupLanguages]) -> list[PartWork]:
+    """The works with what their own and all earlier files tell; the earliest word counts, as in one scan."""
+    known: GroupLanguages = {}
+    found = []
+    for work, here in zip(works, told, strict=True):
+        known = {**here, **known}
+        found.append(replace(work, languages=known))
+    return found
+
+
+def judge_part(work: PartWork) -> None:
+    """Judge a file and write its part. Raises UsageError where the file is not the one that was named."""
+    _require_same_file(work)
+    state = ScanState(work.job.keys, work.show)
+    job = replace(work.job, extract=_line_number)
+    encoder = table_encoder(work.verdicts.name, PART_COLUMNS)
+    draft = work.verdicts.with_name(f"{_DRAFT}{work.verdicts.name}.{uuid.uuid4().hex}")
+    try:
+        with draft.open("wb") as out:
+            for chunk in _chunks(work):
+                batch = detect_chunk(chunk, job, work.languages)
+                state.add_batch(batch)
+                verdicts = zip(batch.extracted, batch.judged, strict=True)
+                out.write(encoder.encode(_rows(work.name, verdicts, batch.damaged)))
+        draft.replace(work.verdicts)
+        draft.write_bytes(_encode({"mark": work.mark, "state": state.dump()}))
+        draft.replace(work.counts)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def is_finished(work: PartWork) -> bool:
+    """Whether the part of just this work is there."""
+    return _read_counts(work) is not None and work.verdicts.exists()
+
+
+def merge_parts(works: Iterable[PartWork], state: ScanState) -> None:
+    """Add the finished parts up, in order. Raises UsageError as `ScanState` does for damage."""
+    for work in works:
+        dumped = _read_counts(work)
+        if dumped is None:
+            raise StresstestError(
+                f"The counts of {work.name} are not in {work.folder}, although it was judged.",
+                hint="All nodes and this machine must see the same folder: name one on a shared file system.",
+            )
+        state.merge(dumped)
+
+
+def clear_drafts(folder: Path) -> None:
+    """Remove what killed work has left half-written."""
+    for path in folder.iterdir():
+        if path.name.startswith(_DRAFT):
+            path.unlink(missing_ok=True)
+
+
+def _require_same_file(work: PartWork) -> None:
+    try:
+        about = Path(work.path).stat()
+    except OSError as error:
+        why = error.strerror or str(error)
+    else:
+        if (about.st_size, about.st_mtime_ns) == (work.size, work.modified):
+            return
+        why = "it has another size or time there"
+    raise UsageError(
+        f"{work.name} is not the file that was named, where it was to be judged: {why}.",
+        hint="All nodes must see the same files: name some on a shared file system.",
+    )
+
+
+def _chunks(work: PartWork) -> Iterator[RecordChunk]:
+    for chunk in records.read_chunks(work.path):
+        damaged = tuple(replace(line, source=work.name) for line in chunk.damaged)
+        yield replace(chunk, source=work.name, damaged=damaged)
+
+
+def _line_number(record: Record, _verdict: ScanVerdict) -> int:
+    return record.line
+
+
+def _rows(
+    source: str, verdicts: Iterable[tuple[int, ScanVerdict]], damaged: Sequence[DamagedLine]
+) -> list[dict[str, Any]]:
+    """Verdicts and damage by line: a damaged line is a row too."""
+    absent = dict.fromkeys(PART_COLUMNS)
+    rows = [(line, {**verdict_row(judged), "damaged": None}) for line, judged in verdicts]
+    rows += [(each.line, {"damaged": each.reason}) for each in damaged]
+    rows.sort(key=lambda row: row[0])
+    return [{**absent, "source": source, "line": line, **columns} for line, columns in rows]
+
+
+def _encode(document: dict[str, Any]) -> bytes:
+    import msgspec
+
+    return msgspec.msgpack.encode(document)
+
+
+def _read_counts(work: PartWork) -> dict[str, Any] | None:
+    import msgspec
+
+    try:
+        document = msgspec.msgpack.decode(work.counts.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    found: dict[str, Any] | None = document["state"] if document.get("mark") == work.mark else None
+    return found

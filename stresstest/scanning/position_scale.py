@@ -1,0 +1,169 @@
+"""From the suite's positions to the scales that people use: characters, words, the model's tokens.
+
+The record's own tokens are exact; a tokenizer's are exact for its model; `completion_tokens` spread over
+the text by its bytes is an estimate (byte-level vocabularies are near it); an empty answer has none; else
+only words are known.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from stresstest.detectors.text.features import piece_count
+from stresstest.detectors.verdict import PositionMap
+from stresstest.errors import UsageError
+from stresstest.model import Verdict
+from stresstest.model.scanned import Extent
+from stresstest.records import Record
+
+_NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
+
+
+def needs_text_positions(record: Record, verdict: Verdict, tokenizer: str | None) -> bool:
+    """Whether positions have to be found in the text: an onset, or an open end on a scale of its own."""
+    if verdict.degenerate:
+        return True
+    other = tokenizer is not None or record.completion_tokens is not None
+    return other and verdict.observed < verdict.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class PositionScale:
+    """Of one record. ends: characters up to and with each position of the suite. skip: of the reasoning.
+
+    known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
+    tokens begin. source "empty": nobody counted, and there is nothing to count.
+    """
+
+    text: str
+    ends: Sequence[int]
+    skip: int
+    source: str | None
+    known: int | None = None
+    offsets: Sequence[int] | None = None
+    worded: bool = True
+
+    @classmethod
+    def of(cls, record: Record, ends: Sequence[int], tokenizer: str | None) -> PositionScale:
+        """The best scale that this record has."""
+        text = record.reasoning + record.text
+        skip = len(record.reasoning)
+        if record.tokens is not None:
+            text = "".join(token.text for token in record.tokens)
+            skip = sum(len(token.text) for token in record.tokens if token.reasoning)
+            return cls(text, ends, skip, "record", worded=False)
+        if tokenizer is not None and text:
+            return cls(text, ends, skip, "tokenizer", offsets=token_ids(tokenizer, text)[1])
+        if record.completion_tokens is not None and (record.completion_tokens or not text):
+            return cls(text, ends, skip, "estimate", known=record.completion_tokens)
+        if not text:
+            return cls(text, ends, skip, "empty", known=0)
+        return cls(text, ends, skip, None)
+
+    def char_offset(self, position: int | None) -> int | None:
+        """0-based character of the answer at which a position begins; None inside the reasoning."""
+        if position is None:
+            return None
+        at = self._start(position) - self.skip
+        return at if at >= 0 else None
+
+    def word_extent(self, verdict: Verdict) -> Extent:
+        if self.worded:
+            return Extent(verdict.tokens, verdict.observed, verdict.onset)
+        return _extent(
+            verdict,
+            PositionMap(
+                piece_count(self.text),
+                first=lambda position: piece_count(self.text[: self._start(position)]) + 1,
+                last=lambda position: piece_count(self.text[: self._end(position)]),
+            ),
+        )
+
+    def token_extent(self, verdict: Verdict) -> Extent | None:
+        """None where only words are known. Estimates are rounded down: never later than they may be."""
+        if self.source == "record":
+            return Extent(verdict.tokens, verdict.observed, verdict.onset)
+        if self.source is None:
+            return None
+        length = len(self.offsets) if self.offsets is not None else self.known or 0
+        return _extent(
+            verdict,
+            PositionMap(
+                length,
+                first=lambda position: min(self._tokens_before(self._start(position)) + 1, max(length, 1)),
+                last=lambda position: min(self._tokens_before(self._end(position)), length),
+            ),
+        )
+
+    def _tokens_before(self, char: int) -> int:
+        if self.offsets is not None:
+            return bisect_left(self.offsets, char)
+        if char >= len(self.text):
+            return self.known or 0
+        size = len(self.text.encode("utf-8", "replace"))
+        return (self.known or 0) * len(self.text[:char].encode("utf-8", "replace")) // max(size, 1)
+
+    def _start(self, position: int) -> int:
+        """Characters before a 1-based position, blanks before its word left out."""
+        start = self.ends[position - 2] if position >= 2 else 0
+        piece = self.text[start : self.ends[position - 1]] if self.ends else ""
+        return start + (len(piece) - len(piece.lstrip(" \t")) if piece.strip() else 0)
+
+    def _end(self, position: int) -> int:
+        """Characters up to a position; all of them where no positions were asked for."""
+        if not self.ends:
+            return len(self.text)
+        return self.ends[position - 1] if position >= 1 else 0
+
+
+def _extent(verdict: Verdict, scale: PositionMap) -> Extent:
+    """How far the answer goes and where it fails, on another scale."""
+    if verdict.onset is None:
+        return Extent(scale.length, scale.last(verdict.observed))
+    onset = scale.first(verdict.onset)
+    return Extent(max(scale.length, onset), onset - 1, onset)
+
+
+def require_tokenizer(path: str) -> None:
+    """Raises UsageError when --tokenizer cannot be used: no library, no such file, no tokenizer in it."""
+    if importlib.util.find_spec("tokenizers") is None:
+        raise UsageError(
+            "--tokenizer needs the library tokenizers, which is not installed.",
+            hint="Install it with: pip install tokenizers",
+        )
+    _tokenizer(path)
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(path: str) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(path)
+    except Exception as error:  # noqa: BLE001  the library raises bare Exception
+        raise UsageError(f"--tokenizer {path} is not a tokenizer.json: {str(error)[:120]}.") from None
+
+
+def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:
+    """(ids, first character of each) of a text by a tokenizer that `require_tokenizer` has checked."""
+    encoded = _tokenizer(path).encode(text, add_special_tokens=False)
+    return list(encoded.ids), [start for start, _ in encoded.offsets]
+
+
+def length_class(record: Record, key: str | None) -> float | None:
+    """The requested length that a record's key tells: 4000, "4k", "story_16k"; None where it tells none."""
+    if key is None:
+        return None
+    value = getattr(record, key, None) if key in ("task", "max_tokens", "model") else None
+    value = record.extra.get(key) if value is None else value
+    found = _NUMBER.findall(str(value)) if value is not None else []
+    if not found:
+        return None
+    digits, factor = found[-1]
+    return float(digits.replace(",", ".")) * {"k": 1e3, "m": 1e6}.get(factor.lower(), 1.0)

@@ -1,0 +1,118 @@
+"""`scan` on a Ray cluster (the extra `ray`): one task a file, and finished files are never judged again."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stresstest.errors import StresstestError, UsageError
+from stresstest.scanning.parts import (
+    PartWork,
+    clear_drafts,
+    is_finished,
+    judge_part,
+    merge_parts,
+    part_works,
+    tell_languages,
+    with_languages,
+)
+from stresstest.scanning.scan import ScanSettings, conclude
+from stresstest.scanning.scan_state import RecordProgress, ScanState
+
+if TYPE_CHECKING:
+    from stresstest.model.scanned import ScanResult
+
+_RETRIES = 5
+"""Deaths of a worker or a node that a file survives. Ray itself counts those for lack of memory apart."""
+_WARM = "stresstest.scanning.preload"
+_Step = Callable[[PartWork], Any]
+
+
+def scan_on_ray(address: str | None, settings: ScanSettings, listener: RecordProgress) -> ScanResult:
+    """`scan` with one Ray task a file; `settings.out` is the folder of the parts, and finished ones are kept.
+
+    address: of a running cluster; None: RAY_ADDRESS, else a local one for this scan. Raises UsageError for
+    files or options that cannot be used, StresstestError when a file could not be judged.
+    """
+    if settings.out is None:
+        raise UsageError("--engine ray needs a folder for the verdicts: --out verdicts/")
+    works = part_works(settings.files, settings.job, settings.show, Path(settings.out))
+    state = ScanState(settings.job.keys, settings.show, strict=settings.strict, listener=listener)
+    began, interrupted = time.monotonic(), False
+    # What happens to its workers Ray prints on stdout.
+    with contextlib.redirect_stdout(sys.stderr), _cluster(address) as ray:
+        try:
+            if settings.job.language is None:
+                told = dict(_run(ray, _tell_languages, works))
+                works = with_languages(works, [told[n] for n in range(len(works))])
+            waiting = [work for work in works if not is_finished(work)]
+            done = sum(work.size for work in works) - sum(work.size for work in waiting)
+            for n, _ in _run(ray, _judge_part, waiting):
+                done += waiting[n].size
+                listener.advanced(done, 0, 0)
+        except KeyboardInterrupt:
+            interrupted = True
+    clear_drafts(Path(settings.out))
+    merge_parts([work for work in works if is_finished(work)] if interrupted else works, state)
+    return conclude(state, settings, interrupted=interrupted, seconds=time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise UsageError(
+            "--engine ray needs Ray, which is not installed.",
+            hint="Install it with: pip install 'ray[data]'",
+        ) from None
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(f"The Ray cluster at {address} cannot be reached: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int, Any]]:
+    """(number of the work, result) as they end; what fails is told when everything else is done."""
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(step)
+    running = {remote.remote(work): n for n, work in enumerate(works)}
+    failed: list[str] = []
+    while running:
+        ended, _ = ray.wait(list(running), num_returns=1)
+        for reference in ended:
+            n = running.pop(reference)
+            try:
+                yield n, ray.get(reference)
+            except ray.exceptions.RayError as error:
+                failed.append(f"{works[n].name}: {_reason(error)}")
+    if failed:
+        raise StresstestError(
+            f"{len(failed)} of {len(works)} files could not be judged. {'; '.join(sorted(failed)[:5])}",
+            hint="What is finished is kept; the same command judges only the rest.",
+        )
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "cause", None)
+    return str(cause) if isinstance(cause, StresstestError) else str(error).strip().splitlines()[0]
+
+
+def _tell_languages(work: PartWork) -> Any:
+    importlib.import_module(_WARM)
+    return tell_languages(work)
+
+
+def _judge_part(work: PartWork) -> None:
+    importlib.import_module(_WARM)  # once in a process: Ray keeps processes for further files
+    judge_part(work)

@@ -1,0 +1,246 @@
+"""What is kept of the verdicts while they stream by: one small tally a group."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from stresstest.detectors.registry import ends_answer
+from stresstest.errors import UsageError
+from stresstest.model import Rigor, SymptomKind
+from stresstest.model.result import MOST_HEALTHY_CUT
+from stresstest.model.scanned import Extent, GroupResult, ScanExample, ScanVerdict
+from stresstest.scanning.detect_chunk import GroupKey
+from stresstest.statistics import safe_max_tokens
+from stresstest.statistics.certify import clustered_interval
+from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_recorded, length_effect
+
+MAX_GROUPS = 5_000
+MAX_KEPT_OUTPUTS = 200_000
+"""Outputs kept of all groups together, 57 bytes each: beyond that the largest groups are thinned."""
+_TRIM_INTERVAL = 4_096
+"""Requests after which the kept outputs are counted."""
+_Worst = tuple[float, int, int, ScanExample]
+"""Score, words wasted, minus the number of the request, the example."""
+_EXACT = frozenset({"record", "tokenizer", "empty"})
+
+
+@dataclass(slots=True)
+class GroupTally:
+    """One group's counts. sources: token source → requests. missing: empty or lost."""
+
+    requests: int = 0
+    degenerate: int = 0
+    recovered: int = 0
+    empty: int = 0
+    lost: int = 0
+    undecided: int = 0
+    missing: int = 0
+    dharma_known: int = 0
+    dharma: int = 0
+    unsure_stops: int = 0
+    repetitions: int = 0
+    symptoms: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str | None] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    language_sources: Counter[str] = field(default_factory=Counter)
+    total: Counter[str] = field(default_factory=Counter)
+    wasted: Counter[str] = field(default_factory=Counter)
+    sample: RecordedSample = field(default_factory=RecordedSample)
+
+    def add(self, judged: ScanVerdict) -> None:
+        self.requests += 1
+        self.degenerate += judged.degenerate
+        self.recovered += judged.recovered
+        self.unsure_stops += judged.stop_unsure
+        self.repetitions += judged.stop_unsure and judged.repetition
+        empty = judged.words.length == 0
+        self.empty += empty
+        self.lost += judged.lost
+        self.undecided += judged.unresolved
+        self.missing += empty or judged.lost
+        if judged.capped is not None:
+            self.dharma_known += 1
+            self.dharma += judged.capped and judged.tail_repeats
+        if judged.symptom is not None:
+            self.symptoms[str(judged.symptom)] += 1
+        self.sources[judged.token_source] += 1
+        self.languages[judged.language or "unknown"] += 1
+        self.language_sources[judged.language_source or "unknown"] += 1
+        self._measure("words", judged.words)
+        if judged.tokens is not None:
+            self._measure("tokens", judged.tokens)
+        self.sample.add(judged, truncated=ends_answer(judged.symptom))
+
+    def _measure(self, unit: str, extent: Extent) -> None:
+        self.total[unit] += extent.length
+        if extent.onset is not None:
+            self.wasted[unit] += extent.length - extent.onset + 1
+
+    def merge(self, later: GroupTally) -> None:
+        """Add the counts of answers that follow these."""
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(later, each.name)
+            if isinstance(mine, int):
+                setattr(self, each.name, mine + theirs)
+            elif isinstance(mine, Counter):
+                mine.update(theirs)
+        self.sample.merge(later.sample)
+
+    def dump(self) -> dict[str, Any]:
+        """Everything, for `load`."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        counters = {name: list(value.items()) for name, value in found.items() if isinstance(value, Counter)}
+        return {**found, **counters, "sample": self.sample.dump()}
+
+    @classmethod
+    def load(cls, dumped: Mapping[str, Any]) -> GroupTally:
+        """A tally that was dumped."""
+        found = cls(sample=RecordedSample.load(dumped["sample"]))
+        for each in fields(found):
+            value = dumped[each.name]
+            if each.name != "sample":
+                setattr(found, each.name, Counter(dict(value)) if isinstance(value, list) else value)
+        return found
+
+    @property
+    def unit(self) -> str:
+        """Tokens only where every request has them."""
+        if None in self.sources:
+            return "words"
+        return "tokens" if set(self.sources) <= _EXACT else "tokens (estimate)"
+
+    def result(self, key: dict[str, str | None], rigor: Rigor, margin: float, by_length: bool) -> GroupResult:
+        """The group's rate, interval, threshold and limit."""
+        unit, sample = self.unit, self.sample
+        tokens = unit != "words"
+        scale = "tokens" if tokens else "words"
+        threshold = certify_recorded(sample.observations(tokens=tokens), rigor, scale)
+        safe = safe_max_tokens(threshold, margin)
+        lengths = sample.healthy_lengths(tokens=tokens)
+        limit = safe if safe is None or tokens else threshold.tokens
+        cut = sum(n > limit for n in lengths) / len(lengths) if lengths and limit is not None else None
+        share = sample.effective_share()
+        return GroupResult(
+            key=key,
+            requests=self.requests,
+            degenerate=self.degenerate,
+            rate=self.degenerate / self.requests,
+            rate_ci=clustered_interval(self.degenerate, self.requests, share),
+            threshold=threshold,
+            unit=unit,
+            dharma_rate=self.dharma / self.dharma_known if self.dharma_known else None,
+            dharma_known=self.dharma_known,
+            symptoms=dict(self.symptoms.most_common()),
+            safe_max_tokens=safe if tokens and (cut is None or cut <= MOST_HEALTHY_CUT) else None,
+            healthy_cut=cut,
+            wasted=self.wasted[scale],
+            total=self.total[scale],
+            recovered=self.recovered,
+            prompts=sample.prompts,
+            sampled=None if sample.complete else len(sample),
+            languages=dict(self.languages.most_common()),
+            language_sources=dict(self.language_sources.most_common()),
+            by_length=length_effect(sample.onsets_by_class(tokens=tokens)) if by_length else None,
+            empty=self.empty,
+            uncounted=self.sources[None],
+            undecided=self.undecided,
+            unsure_stops=self.unsure_stops,
+            repetitions=self.repetitions,
+            effective_share=share,
+            clustered=any(outputs > 1 for _, outputs in sample.clusters()),
+        )
+
+
+class ScanTally:
+    """All groups, and the worst outputs of all."""
+
+    def __init__(self, keys: Sequence[str], show: int) -> None:
+        self._keys = tuple(keys)
+        self._groups: dict[GroupKey, GroupTally] = {}
+        self._show = show
+        self._worst: list[_Worst] = []
+        self.requests = 0
+
+    def add(self, judged: ScanVerdict) -> None:
+        """Take one verdict. Raises UsageError when the keys make more groups than anybody could read."""
+        self.requests += 1
+        self._group(judged.group).add(judged)
+        if self.requests % _TRIM_INTERVAL == 0:
+            self._limit_kept()
+        if judged.shown is not None:
+            self._keep_worst([(judged.shown.score, judged.shown.wasted, -self.requests, judged.shown)])
+
+    def merge(self, dumped: Mapping[str, Any]) -> None:
+        """Add what was dumped of the verdicts that follow. Raises UsageError as `add` does."""
+        for group, tally in dumped["groups"]:
+            self._group(tuple(group)).merge(GroupTally.load(tally))
+        self._keep_worst(
+            (
+                score,
+                wasted,
+                n - self.requests,
+                ScanExample(**{**shown, "symptom": SymptomKind(shown["symptom"])}),
+            )
+            for score, wasted, n, shown in dumped["worst"]
+        )
+        self.requests += dumped["requests"]
+        self._limit_kept()
+
+    def dump(self) -> dict[str, Any]:
+        """Everything, for `merge`."""
+        return {
+            "requests": self.requests,
+            "groups": [(group, tally.dump()) for group, tally in self._groups.items()],
+            "worst": [(*entry[:3], asdict(entry[3])) for entry in self._worst],
+        }
+
+    def _group(self, group: GroupKey) -> GroupTally:
+        tally = self._groups.get(group)
+        if tally is None:
+            if len(self._groups) >= MAX_GROUPS:
+                raise UsageError(
+                    f"--group-by {','.join(self._keys)} makes more than {MAX_GROUPS} groups: "
+                    "group by something that requests share."
+                )
+            tally = self._groups[group] = GroupTally()
+        return tally
+
+    def _keep_worst(self, entries: Iterable[_Worst]) -> None:
+        for entry in entries:
+            heapq.heappush(self._worst, entry)
+            if len(self._worst) > self._show:
+                heapq.heappop(self._worst)
+
+    def _limit_kept(self) -> None:
+        """Keep as many outputs of every group as all groups have room for together.
+
+        The limit follows from how many answers each group has, so that parts that are merged keep what one
+        scan of everything keeps.
+        """
+        most = MAX_KEPT
+        while sum(min(tally.requests, most) for tally in self._groups.values()) > MAX_KEPT_OUTPUTS:
+            most //= 2
+        for tally in self._groups.values():
+            tally.sample.limit(most)
+
+    @property
+    def worst(self) -> tuple[ScanExample, ...]:
+        """The worst first: by score, then by what was wasted, then as they came."""
+        return tuple(entry[3] for entry in sorted(self._worst, reverse=True, key=lambda e: e[:3]))
+
+    def results(self, rigor: Rigor, margin: float, *, by_length: bool) -> tuple[GroupResult, ...]:
+        """Every group, the lowest rate first."""
+        self._limit_kept()
+        found = [
+            tally.result(dict(zip(self._keys, group, strict=True)), rigor, margin, by_length)
+            for group, tally in self._groups.items()
+        ]
+        return tuple(sorted(found, key=lambda g: (g.rate, -g.requests, [v or "" for v in g.key.values()])))
+
+
+def _load_example(dumped: Mapping[str, Any]) -> ScanExample:
+    return ScanExample(**{**dumped, "symptom": SymptomKind(dumped["symptom"])})

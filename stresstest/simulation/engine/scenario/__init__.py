@@ -1,0 +1,1 @@
+"""Scenarios: the simulated model, its engine, its hazards."""

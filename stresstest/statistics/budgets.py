@@ -1,0 +1,143 @@
+"""Judges a measured cell against a project's budgets. Pure.
+
+A share is judged by its exact one-sided bounds, never by the observed rate: a budget holds if the upper bound
+is within it, is breached if the lower bound exceeds it, and is inconclusive otherwise. A safe max_tokens is
+already a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stresstest.model import CheckVerdict, Comparison, Observation, Severity, Threshold
+from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome
+from stresstest.statistics.comparison import risk_bounds, risk_counts
+
+
+@dataclass(frozen=True, slots=True)
+class CellMeasurement:
+    """The measurements of a cell's run. sample: deduplicated observations of its certifying generations.
+
+    unusable: why the sample must not decide. untested: why there is no baseline. refused: why the existing
+    baseline is not comparable; budgets against it are then inconclusive.
+    """
+
+    threshold: Threshold
+    safe_max_tokens: int | None
+    sample: Sequence[Observation]
+    unusable: str | None = None
+    baseline_safe: int | None = None
+    comparison: Comparison | None = None
+    untested: str = "there is no baseline to compare with"
+    refused: str | None = None
+
+
+def judge_budget(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    """Judge one budget of one cell; a `warn` budget that is breached or inconclusive becomes a warning."""
+    found = _JUDGES[budget.name](budget, measured)
+    if budget.level is Severity.WARN and found.outcome in (GateOutcome.BREACH, GateOutcome.INCONCLUSIVE):
+        return BudgetOutcome(budget, GateOutcome.WARNING, found.sentence, found.measured)
+    return found
+
+
+def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    """The cap is fixed in advance, so the sample that chose T may also be used here."""
+    tokens = budget.at_tokens or 0
+    counts = risk_counts(tokens, measured.sample)
+    low, high = risk_bounds(counts, measured.threshold.confidence)
+    facts = (
+        f"by token {tokens:,}, {counts.failed} of {counts.at_risk} at risk had degenerated: between "
+        f"{low:.1%} and {high:.1%} at {measured.threshold.confidence:.0%} each, allowed {budget.limit:.1%}"
+    )
+    if measured.unusable is not None:
+        return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, measured.unusable, counts.rate)
+    if high <= budget.limit:
+        return BudgetOutcome(budget, GateOutcome.PASS, facts, counts.rate)
+    if low > budget.limit:
+        return BudgetOutcome(budget, GateOutcome.BREACH, facts, counts.rate)
+    if measured.threshold.censored_at is not None and measured.threshold.censored_at < tokens:
+        facts += f"; no request ran beyond {measured.threshold.censored_at:,}: raise --horizon"
+    return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, f"{facts}; too few data", counts.rate)
+
+
+def _safe_tokens(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    safe, threshold = measured.safe_max_tokens, measured.threshold
+    if safe is None:
+        return _uncertified(budget, measured)
+    facts = f"safe max_tokens {safe:,}, required at least {budget.limit:,.0f}"
+    if safe >= budget.limit:
+        return BudgetOutcome(budget, GateOutcome.PASS, facts, safe)
+    if threshold.censored_at is not None:
+        facts += (
+            f": no onset was seen up to {threshold.censored_at:,} tokens; raise --horizon to certify more"
+        )
+        return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, safe)
+    return BudgetOutcome(budget, GateOutcome.BREACH, facts, safe)
+
+
+def _drop(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    before, safe = measured.baseline_safe, measured.safe_max_tokens
+    if before is None:
+        return _without_baseline(budget, measured)
+    if safe is None:
+        return _uncertified(budget, measured)
+    drop = 1.0 - safe / before
+    fell = f"fell by {drop:.0%}" if drop > 0 else "did not fall"
+    facts = f"safe max_tokens {fell}: {before:,} before, {safe:,} now; tolerated decrease {budget.limit:.0%}"
+    stood_for = None if measured.comparison is None else measured.comparison.alpha
+    if drop <= budget.limit and stood_for is not None and stood_for < measured.threshold.alpha:
+        facts += (
+            f"; but that was for a risk of {stood_for:.1%}, and this is for "
+            f"{measured.threshold.alpha:.1%}: limits of different rigor cannot be compared"
+        )
+        return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, drop)
+    if drop <= budget.limit:
+        return BudgetOutcome(budget, GateOutcome.PASS, facts, drop)
+    if measured.threshold.censored_at is not None:
+        facts += "; no onset was seen now, so it may not have fallen: raise --horizon"
+        return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, drop)
+    return BudgetOutcome(budget, GateOutcome.BREACH, facts, drop)
+
+
+def _increase(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    comparison = measured.comparison
+    if comparison is None:
+        return _without_baseline(budget, measured)
+    outcome = {
+        CheckVerdict.PASS: GateOutcome.PASS,
+        CheckVerdict.REGRESSION: GateOutcome.BREACH,
+        CheckVerdict.INCONCLUSIVE: GateOutcome.INCONCLUSIVE,
+    }[comparison.tested]
+    if comparison.interval is None or comparison.at_tokens is None:
+        return BudgetOutcome(budget, outcome, comparison.lacking or "nothing could be compared")
+    low, high = comparison.interval
+    facts = (
+        f"at the baseline's threshold of {comparison.at_tokens:,} tokens, "
+        f"{comparison.candidate.failed} of {comparison.candidate.at_risk} at risk degenerate: between "
+        f"{low:.1%} and {high:.1%}, allowed {comparison.alpha + budget.limit:.1%}: "
+        f"{comparison.alpha:.1%} that it was certified for, and an increase of {budget.limit:.1%}"
+    )
+    if comparison.lacking:
+        facts += f"; {comparison.lacking}"
+    return BudgetOutcome(budget, outcome, facts, comparison.p_candidate)
+
+
+def _without_baseline(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    if measured.refused is not None:
+        return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, measured.refused)
+    return BudgetOutcome(budget, GateOutcome.UNTESTED, measured.untested)
+
+
+def _uncertified(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    threshold = measured.threshold
+    lacking = measured.unusable or threshold.lacking or threshold.withheld or "nothing is certified"
+    return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, lacking)
+
+
+_JUDGES = {
+    BudgetName.MAX_DEGENERATION: _degeneration,
+    BudgetName.MIN_SAFE_TOKENS: _safe_tokens,
+    BudgetName.MAX_DROP: _drop,
+    BudgetName.MAX_INCREASE: _increase,
+}

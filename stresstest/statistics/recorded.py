@@ -1,0 +1,235 @@
+"""Recorded outputs as observations, with the same estimand and bound as for a run's generations.
+
+Unlike a run, recorded outputs are not a planned sample. Only the first recorded output of a prompt counts for
+the threshold, and above a maximum number of outputs a random subsample is kept, in whole prompts, selected by
+their hash and never by their outcome.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stresstest.model import Observation, Rigor, Threshold
+from stresstest.model.scanned import Extent, LengthEffect, ScanVerdict
+from stresstest.statistics.certify import certify, effective_size
+from stresstest.statistics.sample import deduplicate
+from stresstest.statistics.survival import onset_ratio
+
+MAX_KEPT = 100_000
+"""Maximum outputs kept per group, about 70 bytes each. At 50,000 outputs the upper bound for an observed 1 %
+is 1.07 %."""
+_ABSENT = -1
+_ENDED, _UNRESOLVED, _TRUNCATED, _LOST = 1, 2, 4, 8
+_ALL = 1 << 64
+
+
+class RecordedSample:
+    """Positions of a group's outputs in compact columns; above `most` outputs, a random subsample.
+
+    What is kept is a function of the outputs alone, never of the order or the parts in which they were added.
+    """
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
+        self._cutoff = _ALL
+        self._words = (array("i"), array("i"), array("i"))
+        self._tokens = (array("i"), array("i"), array("i"))
+        self._names = (array("Q"), array("Q"), array("Q"))
+        self._flags = array("B")
+        self._classes = array("d")
+
+    def __len__(self) -> int:
+        return len(self._flags)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every added output is still kept."""
+        return self._cutoff == _ALL
+
+    def add(self, judged: ScanVerdict, *, truncated: bool) -> None:
+        """Add one output. truncated: its symptom is a truncation, so the onset is only where it ended."""
+        name = judged.cluster or _mix64(judged.place)
+        if name >= self._cutoff:
+            return
+        _append(self._words, judged.words)
+        _append(self._tokens, judged.tokens)
+        for column, value in zip(self._names, (name, judged.cluster, judged.digest), strict=True):
+            column.append(value)
+        flags = _ENDED * judged.ended | _UNRESOLVED * judged.unresolved | _TRUNCATED * truncated
+        self._flags.append(flags | _LOST * judged.lost)
+        self._classes.append(float("nan") if judged.length_class is None else judged.length_class)
+        if len(self) > self._most:
+            self.limit(self._most)
+
+    def limit(self, most: int) -> None:
+        """From now on keep at most so many outputs, of prompts selected by hash."""
+        self._most = min(self._most, most)
+        while len(self) > self._most:
+            self._cutoff //= 2
+            self._drop_beyond_cutoff()
+
+    def merge(self, later: RecordedSample) -> None:
+        """Add the outputs of another sample, which follow these."""
+        for column, more in zip(self._columns(), later._columns(), strict=True):
+            column.extend(more)
+        if later._cutoff != self._cutoff:
+            self._cutoff = min(self._cutoff, later._cutoff)
+            self._drop_beyond_cutoff()
+        self.limit(later._most)
+
+    def dump(self) -> dict[str, Any]:
+        """Everything, for `load`: as numbers and bytes."""
+        return {
+            "most": self._most,
+            "cutoff": format(self._cutoff, "x"),
+            "columns": [_little_endian(column).tobytes() for column in self._columns()],
+        }
+
+    @classmethod
+    def load(cls, dumped: Mapping[str, Any]) -> RecordedSample:
+        """A sample that was dumped, perhaps by another machine."""
+        found = cls(dumped["most"])
+        found._cutoff = int(dumped["cutoff"], 16)
+        for column, raw in zip(found._columns(), dumped["columns"], strict=True):
+            stored = array(column.typecode, raw)
+            column.extend(_little_endian(stored))
+        return found
+
+    def observations(self, *, tokens: bool, doubt_lost: bool = False) -> list[Observation]:
+        """For the threshold: the first output of each prompt, and every output with an unknown prompt.
+
+        doubt_lost: treat each lost output separately, as possibly failing where it was lost.
+        """
+        return deduplicate(self._split(tokens, doubt_lost)[0], None)
+
+    def repeated_observations(self, *, tokens: bool) -> list[Observation]:
+        """The outputs that :meth:`observations` omits: later ones of a prompt."""
+        return self._split(tokens, False)[1]
+
+    def _split(self, tokens: bool, doubt_lost: bool) -> tuple[list[Observation], list[Observation]]:
+        """(first outputs, later ones) of each prompt, where positions are known on that scale."""
+        onsets, observed, _ = self._tokens if tokens else self._words
+        _, clusters, digests = self._names
+        seen: set[int] = set()
+        first: list[Observation] = []
+        later: list[Observation] = []
+        for i, cluster in enumerate(clusters):
+            if observed[i] == _ABSENT:
+                continue
+            flags = self._flags[i]
+            lost = doubt_lost and bool(flags & _LOST)
+            onset = None if onsets[i] == _ABSENT else onsets[i]
+            name = f"{cluster:x}" if cluster else ""
+            digest = f"{digests[i]:x}" if digests[i] and not lost else None
+            ended, unresolved = bool(flags & _ENDED), lost or bool(flags & _UNRESOLVED)
+            found = Observation(onset, observed[i], name, digest, None, ended, unresolved)
+            (later if cluster in seen else first).append(found)
+            if cluster:
+                seen.add(cluster)
+        return first, later
+
+    def healthy_lengths(self, *, tokens: bool) -> list[int]:
+        """Lengths of the outputs without an onset."""
+        onsets, _, lengths = self._tokens if tokens else self._words
+        return [n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n != _ABSENT]
+
+    def clusters(self) -> Iterator[tuple[int, int]]:
+        """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt."""
+        known: dict[int, list[int]] = {}
+        for onset, cluster in zip(self._words[0], self._names[1], strict=True):
+            if not cluster:
+                yield int(onset != _ABSENT), 1
+            else:
+                pair = known.setdefault(cluster, [0, 0])
+                pair[0] += onset != _ABSENT
+                pair[1] += 1
+        yield from ((d, n) for d, n in known.values())
+
+    @property
+    def prompts(self) -> int | None:
+        """Number of distinct prompts kept; None if no prompt is known."""
+        return len(set(self._names[1]) - {0}) or None
+
+    def effective_share(self) -> float:
+        """Effective sample size over sample size, with the outputs of one prompt as a cluster."""
+        effective, n = effective_size(self.clusters())
+        return effective / n if n else 1.0
+
+    def onsets_by_class(self, *, tokens: bool) -> dict[float, list[int]]:
+        """Requested length → onsets, without truncations, which lie at the end by definition."""
+        onsets = (self._tokens if tokens else self._words)[0]
+        found: dict[float, list[int]] = {}
+        for i, length in enumerate(self._classes):
+            if length == length:  # not NaN
+                there = found.setdefault(length, [])
+                if onsets[i] != _ABSENT and not self._flags[i] & _TRUNCATED:
+                    there.append(onsets[i])
+        return found
+
+    def _columns(self) -> tuple[array[Any], ...]:
+        return (*self._words, *self._tokens, *self._names, self._flags, self._classes)
+
+    def _drop_beyond_cutoff(self) -> None:
+        kept = [i for i, name in enumerate(self._names[0]) if name < self._cutoff]
+        for column in self._columns():
+            column[:] = array(column.typecode, [column[i] for i in kept])
+
+
+def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> Threshold:
+    """:func:`certify`, with `lacking` worded for the unit of the positions ("tokens" | "words")."""
+    threshold = certify(sample, rigor)
+    if threshold.lacking is None:
+        return threshold
+    lacking = (
+        threshold.lacking if sample else (f"{rigor.floor} requests at risk are needed, but there were none.")
+    )
+    if any(observation.cluster for observation in sample):
+        lacking = lacking.replace(" of ≥", " from other prompts, of ≥")
+    return replace(threshold, lacking=lacking.replace(" tokens", f" {unit}"))
+
+
+def length_effect(onsets: dict[float, list[int]]) -> LengthEffect | None:
+    """Onsets of the longest requested length against the shortest; None with fewer than two lengths."""
+    if len(onsets) < 2:
+        return None
+    low, high = min(onsets), max(onsets)
+    short, long = onsets[low], onsets[high]
+    ratio = onset_ratio(short, long)
+    names = f"{low:g}", f"{high:g}"
+    if ratio is None:
+        counts = f"{len(short)} onsets at {names[0]} and {len(long)} at {names[1]}"
+        return LengthEffect(
+            *names, n_short=len(short), n_long=len(long), lacking=f"{counts}: five are needed"
+        )
+    return LengthEffect(
+        *names, ratio.ratio, ratio.lo, ratio.hi, ratio.n_short, ratio.n_long, ratio.independent
+    )
+
+
+def _append(columns: tuple[array[int], array[int], array[int]], extent: Extent | None) -> None:
+    row = (
+        (_ABSENT, _ABSENT, _ABSENT)
+        if extent is None
+        else (_ABSENT if extent.onset is None else extent.onset, extent.observed, extent.length)
+    )
+    for column, value in zip(columns, row, strict=True):
+        column.append(min(value, (1 << 31) - 1))
+
+
+def _little_endian(column: array[Any]) -> array[Any]:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column
+
+
+def _mix64(n: int) -> int:
+    """SplitMix64 of n (Steele et al. 2014): a uniform 64-bit hash for an output with an unknown prompt."""
+    z = (n * 0x9E3779B97F4A7C15) % _ALL
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % _ALL
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % _ALL
+    return z ^ (z >> 31)

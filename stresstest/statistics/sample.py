@@ -1,0 +1,161 @@
+"""Converts generations to observations: how long each was observed healthy, and where it failed.
+
+All rules that decide whether a generation counts are here and apply equally to failures and successes:
+removing only failures would bias the estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stresstest.detectors.entry import NATURAL_FINISH_REASONS
+from stresstest.detectors.registry import ends_answer
+from stresstest.model import GenerationRecord, Observation
+
+# Finish reasons with which the server, not the model, ended the output.
+_STOPPED = frozenset({"length", "repetition"})
+# A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
+# sentences) is ignored; a longer one is left undecided by the loss.
+HEALTHY_TAIL_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CensoredObservation:
+    """An observation after censoring. onset: a failure that counts. reach: last token known healthy.
+
+    doubtful: it may have failed right after `reach`. ended: it ended by itself while healthy.
+    """
+
+    onset: int | None
+    reach: int
+    doubtful: bool
+    ended: bool
+
+
+def observations(generations: Iterable[GenerationRecord]) -> list[Observation]:
+    """One observation per generation, in the given order. Positions are 1-based output tokens <= max_tokens.
+
+    A generation lost to a service failure is censored at its loss; a truncation caused by the cut stream is
+    no onset. A generation that stopped with an open candidate, by itself, at its cap or at its loss, is
+    unresolved, because excluding it would remove failures only: an answer that drifts in its last sentences
+    ends before any alarm. At a loss, a candidate counts as open from `HEALTHY_TAIL_TOKENS` tokens on.
+    `invalid_from` is copied; :func:`censor` applies it, whatever the outcome.
+    """
+    return [_observation(g) for g in generations]
+
+
+def _observation(generation: GenerationRecord) -> Observation:
+    verdict, cap = generation.verdict, generation.job.max_tokens
+    lost = generation.failure
+    onset, observed = verdict.onset, min(verdict.observed, cap)
+    if lost is not None and ends_answer(verdict.symptom):
+        onset = None
+    if onset is not None:
+        onset = max(1, min(onset, cap))
+        observed = onset - 1
+    unresolved = False
+    if lost is not None and onset is None:
+        observed = min(observed, lost.at_token)
+        unresolved = max(lost.at_token, verdict.tokens) - observed >= HEALTHY_TAIL_TOKENS and observed < cap
+    healthy = onset is None and lost is None
+    if healthy and generation.finish_reason is not None:
+        unresolved = observed < verdict.tokens or generation.finish_reason == "repetition"
+    return Observation(
+        onset=onset,
+        observed=observed,
+        cluster=generation.prompt_id,
+        digest=generation.token_summary.digest,
+        invalid_from=generation.invalid_from,
+        ended=healthy and ended_by_itself(generation),
+        unresolved=unresolved,
+    )
+
+
+def ended_by_itself(generation: GenerationRecord) -> bool:
+    """Whether the model ended the output, in health or not: no cap, no loss, no abort.
+
+    A finish reason that is not known is no such end where the cap was reached.
+    """
+    reason = generation.finish_reason
+    if generation.failure is not None or reason is None or reason in _STOPPED:
+        return False
+    return reason in NATURAL_FINISH_REASONS or generation.verdict.tokens < generation.job.max_tokens
+
+
+def censor(observation: Observation) -> CensoredObservation:
+    """Apply the invalidated window of an observation: keep an onset before it, else censor at its start."""
+    onset, reach = observation.onset, observation.observed
+    cut = observation.invalid_from
+    if onset is not None:
+        reach = min(reach, onset - 1)
+    if cut is None or (onset is not None and onset < cut):
+        return CensoredObservation(onset, reach, observation.unresolved, observation.ended)
+    if reach >= cut - 1:
+        return CensoredObservation(None, cut - 1, doubtful=False, ended=False)
+    return CensoredObservation(None, reach, observation.unresolved, ended=False)
+
+
+def deduplicate(sample: Sequence[Observation], temperature: float | None) -> list[Observation]:
+    """Merge outputs that are not independent; the result does not depend on the order of the sample.
+
+    Identical outputs of one prompt are merged at any temperature, because a server may decode greedily by
+    default or ignore the seed. At temperature 0, all outputs of one prompt and identical outputs of several
+    prompts are merged as well. Under sampling (or an unknown temperature) other outputs of a prompt are kept.
+
+    A merged observation is healthy as far as its longest member, or fails at the earliest valid onset. Copies
+    of a failing output do not count as healthy before their onset, but remain failures: otherwise the same
+    degenerate text in every third answer would count once.
+    """
+    merged = _merge(sample, lambda o: (o.cluster, o.digest) if o.digest is not None else None, _merge_copies)
+    if temperature is None or temperature > 0.0:
+        return merged
+    merged = _merge(merged, lambda o: o.cluster or None, _merge_group)
+    return _merge(merged, lambda o: o.digest, _merge_copies)
+
+
+_Key = tuple[str, str] | str | None
+_Join = Callable[[Sequence[Observation]], list[Observation]]
+
+
+def _merge(
+    sample: Iterable[Observation], key: Callable[[Observation], _Key], join: _Join
+) -> list[Observation]:
+    groups: dict[_Key, list[Observation]] = {}
+    alone: list[Observation] = []
+    for observation in sample:
+        name = key(observation)
+        if name is None:
+            alone.append(observation)
+        else:
+            groups.setdefault(name, []).append(observation)
+    return [o for group in groups.values() for o in (join(group) if len(group) > 1 else group)] + alone
+
+
+def _merge_copies(group: Sequence[Observation]) -> list[Observation]:
+    """The merged observation, and the other failures without their healthy part."""
+    (one,) = _merge_group(group)
+    onsets = sorted(found.onset for found in map(censor, group) if found.onset is not None)
+    return [one, *(Observation(onset, 0, one.cluster) for onset in onsets[1:])]
+
+
+def _merge_group(group: Sequence[Observation]) -> list[Observation]:
+    found = [(censor(o), o) for o in group]
+    failing = [(o.onset, o.reach, source) for o, source in found if o.onset is not None]
+    digest = max(o.digest or "" for o in group) or None
+    if failing:
+        onset, _, source = min(failing, key=lambda triple: triple[0])
+        reach = min(onset - 1, max(reach for _, reach, _ in failing))
+        return [Observation(onset, reach, source.cluster, digest)]
+    best, source = max(found, key=lambda pair: (pair[0].reach, pair[0].doubtful))
+    return [
+        replace(
+            source,
+            onset=None,
+            observed=best.reach,
+            digest=digest,
+            invalid_from=None,
+            ended=best.ended,
+            unresolved=best.doubtful,
+        )
+    ]

@@ -1,0 +1,76 @@
+"""Who measures a run: at most one process at a time.
+
+The claim is a lock that the operating system or PostgreSQL gives up when its holder dies, so that a run whose
+process was killed is free at once. Beside a SQLite store it is a locked file of its own, which also works on
+Windows; a killed process leaves that file behind, and it stands in nobody's way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+
+from stresstest.errors import StoreError
+from stresstest.store.location import Address
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+_SPACE = 7306742  # any fixed number: PostgreSQL's advisory locks on our runs
+
+
+@contextmanager
+def claimed(engine: Engine, address: Address, run_id: str) -> Iterator[None]:
+    """Hold a run for the block. Raises StoreError when another process holds it.
+
+    A store in memory has no other process. A PostgreSQL server that restarts forgets its claims.
+    """
+    if address.path is not None:
+        digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]  # an id is no file name
+        with _locked_file(address.path.with_name(f"{address.path.name}-{digest}.lock"), run_id):
+            yield
+    elif address.url.get_backend_name() == "postgresql":
+        with _advisory_lock(engine, run_id):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def _locked_file(path: Path, run_id: str) -> Iterator[None]:
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            raise (_taken(run_id) if error.sqlite_errorcode == sqlite3.SQLITE_BUSY else error) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+@contextmanager
+def _advisory_lock(engine: Engine, run_id: str) -> Iterator[None]:
+    key = {"space": _SPACE, "run": zlib.crc32(run_id.encode()) - 2**31}
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        try:
+            if not connection.execute(text("SELECT pg_try_advisory_lock(:space, :run)"), key).scalar():
+                raise _taken(run_id)
+            yield
+        finally:
+            connection.invalidate()  # a pooled connection would keep the lock
+
+
+def _taken(run_id: str) -> StoreError:
+    return StoreError(
+        f"Run {run_id} is being measured by another process.",
+        hint="Wait until it has ended, or stop it; nothing was sent.",
+    )

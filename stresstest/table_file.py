@@ -1,0 +1,175 @@
+"""Tables as files: JSON lines, CSV or Parquet, by the ending of the name, in bounded memory.
+
+JSON lines keep to ASCII where a text may steer a terminal. CSV is UTF-8 with a header, quoted where needed;
+an absent value is an empty cell. Texts are written as they are: a spreadsheet may take one that begins with
+``=`` for a formula. Parquet has the declared types, so that absent values are null and counts stay whole
+numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from stresstest.errors import UsageError
+
+Columns = Mapping[str, type]
+"""The columns in their order, with their types: str, int, float or bool."""
+Row = Mapping[str, Any]
+
+_GROUP_ROWS = 20_000
+"""Rows of Parquet that are held until they are written as one group."""
+
+
+class TableEncoder(Protocol):
+    """Rows to bytes in order: `encode` any number of times, then `end` once."""
+
+    def encode(self, rows: Sequence[Row]) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+def table_encoder(name: str, columns: Columns) -> TableEncoder:
+    """The encoder that a file's name asks for: ``.csv``, ``.parquet``, JSON lines otherwise.
+
+    Raises UsageError where Parquet is asked for and pyarrow is missing.
+    """
+    ending = Path(name).suffix.lower()
+    if ending == ".csv":
+        return _CsvEncoder(columns)
+    if ending != ".parquet":
+        return _JsonLinesEncoder()
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError(
+            f"{name}: writing Parquet needs pyarrow, which is not installed.",
+            hint="Install it with: pip install pyarrow. Or write .csv or .jsonl",
+        )
+    return _ParquetEncoder(columns)
+
+
+def write_table(name: str, columns: Columns, rows: Iterable[Row]) -> int:
+    """Write a whole table; returns the number of its rows. Raises UsageError for a file it cannot write."""
+    encoder, count = table_encoder(name, columns), 0
+    try:
+        with Path(name).open("wb") as file:
+            for row in rows:
+                file.write(encoder.encode([row]))
+                count += 1
+            file.write(encoder.end())
+    except OSError as error:
+        raise UsageError(f"{name} cannot be written: {error.strerror or error}.") from None
+    return count
+
+
+class _JsonLinesEncoder:
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        import msgspec
+
+        return b"".join(self._line(row, msgspec.json.encode(_encodable(row))) for row in rows)
+
+    @staticmethod
+    def _line(row: Row, line: bytes) -> bytes:
+        if not line.isascii():  # a text may hold what steers a terminal
+            line = json.dumps(row, separators=(",", ":")).encode()
+        return line.replace(b"\x7f", rb"\u007f") + b"\n"
+
+    def end(self) -> bytes:
+        return b""
+
+
+class _CsvEncoder:
+    def __init__(self, columns: Columns) -> None:
+        self._text = io.StringIO(newline="")
+        self._writer = csv.DictWriter(self._text, list(columns), lineterminator="\n")
+        self._writer.writeheader()
+
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        self._writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+        found = self._text.getvalue().encode("utf-8", "replace")
+        self._text.seek(0)
+        self._text.truncate()
+        return found
+
+    def end(self) -> bytes:
+        return self.encode([])
+
+
+class _ParquetEncoder:
+    def __init__(self, columns: Columns) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
+        self._table = pyarrow.Table
+        self._schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.items()])
+        self._sink = _Sink()
+        self._writer = pyarrow.parquet.ParquetWriter(self._sink, self._schema, compression="zstd")
+        self._rows: list[Row] = []
+
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        self._rows += [_encodable(row) for row in rows]
+        if len(self._rows) >= _GROUP_ROWS:
+            self._flush()
+        return self._sink.take()
+
+    def end(self) -> bytes:
+        self._flush()
+        self._writer.close()
+        return self._sink.take()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._table.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+
+class _Sink(io.RawIOBase):
+    """A file that only grows, whose bytes are taken away as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._size += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._size
+
+    def take(self) -> bytes:
+        found = b"".join(self._parts)
+        self._parts.clear()
+        return found
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _encodable(row: Row) -> Row:
+    """The row with U+FFFD for halves of characters, which UTF-8 cannot hold."""
+    broken = {
+        name: value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        for name, value in row.items()
+        if isinstance(value, str) and not value.isascii() and _is_broken(value)
+    }
+    return {**row, **broken} if broken else row
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""GPU readings, from NVML on this machine or from an exporter."""

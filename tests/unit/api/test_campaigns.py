@@ -1,0 +1,84 @@
+"""`measure` and `load_run`: the campaign of `run`, from Python."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stresstest
+from stresstest.render.run_document import run_document
+from tests.support.campaign_commands import document, here
+from tests.support.fake_campaign import Behaviour, campaign_server, cut_after
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of the machine, and a folder without a project file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("OPENAI_API_KEY", "STRESSTEST_STORE", "STRESSTEST_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        yield fake.url
+
+
+def test_a_measurement_is_the_run_that_the_commands_read(server: str, tmp_path: Path) -> None:
+    """One store, one answer: what `measure` returns, `load_run` and `runs show` say too. An event loop that
+    runs already, as in a notebook, is no obstacle."""
+    store = str(tmp_path / "s.sqlite3")
+
+    async def notebook() -> stresstest.RunResult:
+        return stresstest.measure(
+            language="it", rigor="quick", base_url=server, horizon=120, store=store, gpus="none"
+        )
+
+    found = asyncio.run(notebook())
+    assert found.threshold.certified
+    again = stresstest.load_run(found.run.id[:15], store=store)
+    assert run_document(again) == run_document(found)
+    assert document(here(Path(store), "runs", "show", "latest", "--json"))["run_id"] == found.run.id
+    assert len(stresstest.to_rows(found)) == len(found.generations)
+
+
+def test_the_environment_counts_as_on_the_command_line(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program and a command in one folder measure the same server into one store."""
+    monkeypatch.setenv("STRESSTEST_STORE", str(tmp_path / "env.sqlite3"))
+    monkeypatch.setenv("STRESSTEST_BASE_URL", server)
+    found = stresstest.measure(language="it", rigor="quick", horizon=120, gpus="none", budget_tokens=300)
+    assert not found.threshold.certified
+    resumed = stresstest.measure(resume=found.run.id, budget_tokens="2M")
+    assert resumed.run.id == found.run.id == stresstest.load_run().run.id
+    assert resumed.threshold.certified
+
+
+def test_errors_are_exceptions_with_a_sentence(server: str, tmp_path: Path) -> None:
+    """What the command would print and exit with."""
+    store = str(tmp_path / "s.sqlite3")
+    with pytest.raises(stresstest.UsageError, match="--lang is missing"):
+        stresstest.measure(base_url=server, store=store)
+    with pytest.raises(stresstest.UsageError, match="No runs are stored yet"):
+        stresstest.load_run(store=store)
+    with pytest.raises(stresstest.UsageError, match="cannot be changed when a run is resumed"):
+        stresstest.measure("other", resume="latest", store=store)
+    with pytest.raises(stresstest.EndpointError):
+        stresstest.measure(language="it", base_url="http://127.0.0.1:9/v1", store=store)
+
+
+def test_an_endpoint_that_dies_names_the_run_to_go_on_with(tmp_path: Path) -> None:
+    """What was measured is stored: the exception's note says under which id."""
+    store = str(tmp_path / "s.sqlite3")
+    with (
+        campaign_server(Behaviour(fault=lambda _: cut_after(3))) as (fake, _),
+        pytest.raises(stresstest.EndpointError) as caught,
+    ):
+        stresstest.measure(language="it", rigor="quick", base_url=fake.url, horizon=120, store=store)
+    assert "resume=" in caught.value.__notes__[0]

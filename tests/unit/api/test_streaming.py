@@ -1,0 +1,87 @@
+"""A stream of text is judged like its whole, and left at the alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import stresstest
+from tests.support.foreign_texts import GERMAN, ITALIAN
+from tests.support.scanned_files import LOOPING
+from tests.support.stories import LOOP, story
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    for at in range(0, len(text), size):
+        yield text[at : at + size]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_healthy_stream_gets_the_verdict_of_its_text(size: int) -> None:
+    """However it is cut."""
+    text = story(4) + "   \n\n 漢字 " + "x" * 70 + "."
+    assert stresstest.detect(pieces(text, size), finish_reason="stop") == stresstest.detect(
+        text, finish_reason="stop"
+    )
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize(
+    ("failing", "language", "symptom"),
+    [
+        pytest.param(f" {LOOP}" * 300, "en", {"loop", "near_loop"}, id="loop"),
+        pytest.param(GERMAN * 20, "it", {"language_drift"}, id="drift"),
+    ],
+)
+def test_a_failing_stream_is_left_at_the_alarm(
+    size: int, failing: str, language: str, symptom: set[str]
+) -> None:
+    """Long before its end, with the onset where the whole text has it."""
+    text = (ITALIAN if language == "it" else story(2)) + failing
+    read: list[str] = []
+
+    def stream() -> Iterator[str]:
+        for piece in pieces(text, size):
+            read.append(piece)
+            yield piece
+
+    found, whole = stresstest.detect(stream(), language=language), stresstest.detect(text, language=language)
+    assert found.symptom in symptom
+    assert found.onset_char == whole.onset_char
+    assert found.alarm_char is not None
+    assert found.alarm_char < len("".join(read)) < len(text) / 2
+
+
+def test_an_alarm_is_kept_when_the_stream_is_read_on() -> None:
+    """Whoever only counts reads to the end; a loop that ended by itself is then told as one."""
+    detector = stresstest.StreamDetector(language="en")
+    heard = [detector.feed(piece) for piece in pieces(story(2) + LOOPING + ". " + story(4, seed=9), 9)]
+    assert detector.alarmed
+    assert any(heard)
+    found = detector.finish("stop")
+    assert (found.symptom, found.recovered, found.loops_to_end) == ("loop", True, False)
+
+
+def test_a_loop_in_the_reasoning_has_no_place_in_the_answer() -> None:
+    """It is found, and `onset_char`, which counts the answer's characters, is None."""
+    detector = stresstest.StreamDetector(language="en")
+    assert any(detector.feed(piece, reasoning=True) for piece in pieces(LOOPING * 3, 9))
+    found = detector.finish()
+    assert found.degenerate
+    assert found.onset_char is None
+
+
+def test_reasoning_and_answer_are_not_mixed_up() -> None:
+    """Healthy thoughts before a looping answer: the onset counts the answer's characters alone."""
+    detector = stresstest.StreamDetector(language="en")
+    detector.feed(story(1, seed=3), reasoning=True)
+    text = story(2) + LOOPING * 5
+    for piece in pieces(text, 11):
+        if detector.feed(piece):
+            break
+    assert detector.finish().onset_char == stresstest.detect(text, language="en").onset_char
+
+
+def test_an_empty_stream_is_healthy() -> None:
+    assert not stresstest.detect(iter(())).degenerate

@@ -1,0 +1,50 @@
+"""What a reader is told of a run's sample beside its number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stresstest.campaign.conclude import _sample_notes
+from stresstest.campaign.withheld import withhold_cap
+from stresstest.model import RIGORS
+from stresstest.statistics import certified_threshold
+from tests.support.samples import sample
+from tests.support.stored_data import make_run
+
+
+def test_a_limit_right_before_the_onsets_is_no_thin_sample() -> None:
+    """T ends one token before the earliest of many onsets: that is where the model fails, and no onset by T
+    is no absence of onsets."""
+    rigor = RIGORS["quick"]
+    failing = sample([*([None] * 30), *([90] * 30)], [121] * 60)
+    threshold = certified_threshold(failing, rigor)
+    assert (threshold.onsets, threshold.censored_at, threshold.tokens) == (0, None, 89)
+    (note,) = _sample_notes(failing, threshold, 80)
+    assert note == "A cap of 80 would have cut 30 of 30 healthy answers of this sample."
+    calm = sample([None] * 30, [121] * 30)
+    (note,) = _sample_notes(calm, certified_threshold(calm, rigor), 80)
+    assert note.startswith("No onset was seen: T is limited by the sample (30 of 30 answers got that far)")
+
+
+@pytest.mark.parametrize(
+    ("climb", "reached", "withheld"),
+    [(464, 3, True), (464, 22, False), (None, 3, False), (190, 3, False)],
+    ids=["ends before the onset", "enough get there", "no onset", "onset before the ends"],
+)
+def test_a_cap_that_rests_on_early_ends_is_not_recommended(
+    climb: int | None, reached: int, withheld: bool
+) -> None:
+    """The climb failed at 464 tokens, and too few answers got there: T stands, and no cap is made of it."""
+    settings = replace(make_run("r").settings, rigor="quick", margin=0.1)
+    certifying = sample([None] * 38, [202] * (38 - reached) + [470] * reached)
+    threshold = certified_threshold(certifying, RIGORS["quick"])
+    found = withhold_cap(threshold, sample([climb, climb], [500, 500]), certifying, settings)
+    assert found.tokens == threshold.tokens
+    assert (found.withheld is not None) is withheld
+    if withheld:
+        assert found.withheld == (
+            "a cap of 181 would cut 38 of 38 healthy answers. 35 of 38 ended on their own before the 464 "
+            "tokens at which the climb degenerated, so that length is not measured"
+        )

@@ -1,0 +1,194 @@
+"""What a resume may and may not do, own prompts, interruptions, and names that try to be markup."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from stresstest.errors import ExitCode
+from stresstest.model import Phase, RunStatus
+from stresstest.store import open_store
+from tests.support.campaign_commands import document, here, run, stopped_in_the_middle, words
+from tests.support.fake_campaign import Behaviour, campaign_server
+from tests.support.fake_vllm import Hang, page
+from tests.support.forking import start
+
+TASK = """
+name = "{name}"
+summary = "s"
+units = "paragraphs"
+[languages.it]
+instruction = "Scrivi {{units}} paragrafi numerati. Tema: {{topic}}."
+unit_pattern = '^Paragrafo (\\d+)'
+topics = [{topics}]
+tokens_per_unit = {tokens}
+"""
+
+
+def out_of_budget(store: Path, url: str, *args: str) -> str:
+    """A run that ended in its middle, in this process; its id."""
+    stopped = run(store, url, *args, "--horizon", "120", "--budget-tokens", "2k")
+    run_id: str = document(stopped, ExitCode.INCONCLUSIVE)["run_id"]
+    return run_id
+
+
+def task_file(path: Path, *, name: str = "mine", tokens: int = 40) -> Path:
+    topics = ", ".join(f'"tema {i}"' for i in range(60))
+    path.write_text(TASK.format(name=name, topics=topics, tokens=tokens))
+    return path
+
+
+def test_repeated_own_prompts_are_asked_once(tmp_path: Path) -> None:
+    """n distinct prompts means n distinct contents: a log's repeats are dropped, and that is said."""
+    prompts = tmp_path / "p.jsonl"
+    same = [{"id": f"a{i}", "messages": [{"role": "user", "content": "Tema: uno 40"}]} for i in range(50)]
+    many = [{"id": f"b{i}", "messages": [{"role": "user", "content": f"Tema: {i} 40"}]} for i in range(50)]
+    prompts.write_text("\n".join(json.dumps(p) for p in same + many))
+    with campaign_server(Behaviour(onset=60)) as (fake, script):
+        done = run(tmp_path / "s.sqlite3", fake.url, "--prompts", str(prompts), "--horizon", "120")
+    assert document(done)["distinct_prompts"] >= 38
+    assert "49 of 100 prompts repeat an earlier one" in done.stderr
+    asked = [content for content, _ in script.served]
+    assert asked.count("Tema: uno 40") <= 2
+
+
+def test_an_own_prompt_that_fills_the_context_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    """One bad prompt must not stop a campaign in its middle, for ever."""
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text(json.dumps({"id": "long one", "messages": [{"role": "user", "content": "x"}]}))
+    with campaign_server(Behaviour()) as (fake, script):
+        fake.pages["/tokenize"] = page({"count": 4090, "max_model_len": 4096, "tokens": []})
+        done = run(tmp_path / "s.sqlite3", fake.url, "--prompts", str(prompts))
+        assert script.served == []
+    assert done.returncode == ExitCode.USAGE
+    assert "'long one'" in done.stderr
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        assert store.runs() == []
+
+
+def test_a_changed_task_file_is_not_resumed(tmp_path: Path) -> None:
+    """Two versions of a task in one sample certify neither."""
+    store, task = tmp_path / "s.sqlite3", task_file(tmp_path / "mine.toml")
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        run_id = out_of_budget(store, fake.url, "--task", str(task))
+        text = task.read_text()
+        for before, after in (("= 40", "= 400"), ("^Para", "^ *Para")):
+            assert before in text
+            task.write_text(text.replace(before, after))
+            done = run(store, None, "--resume", run_id)
+            assert done.returncode == ExitCode.USAGE
+            assert "have changed since it began" in done.stderr
+
+
+def test_a_run_that_is_being_measured_is_neither_resumed_nor_diagnosed(tmp_path: Path) -> None:
+    """Two processes on one run would ask everything twice; the second is told so and sends nothing."""
+    store = tmp_path / "s.sqlite3"
+    with campaign_server(Behaviour(onset=300, pause=0.01)) as (fake, script):
+        process = start(*words(store, "run", "--lang", "it", "--rigor", "quick", "--base-url", fake.url))
+        while not script.served and process.poll() is None:
+            time.sleep(0.02)
+        script.behaviour = Behaviour(fault=lambda _: Hang())
+        asked = len(script.served)
+        resumed = run(store, None, "--resume", "latest")
+        diagnosed = here(store, "diagnose", "latest")
+        assert len(script.served) <= asked + 8  # what the first process had under way
+        process.kill()
+        process.communicate()
+    for done in (resumed, diagnosed):
+        assert done.returncode == ExitCode.USAGE
+        assert "is being measured by another process" in done.stderr
+
+
+def test_a_resume_may_go_to_another_address_but_changes_nothing_else(tmp_path: Path) -> None:
+    """The server may have moved; the decoding may not."""
+    store = tmp_path / "s.sqlite3"
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        run_id = out_of_budget(store, fake.url)
+    refused = run(store, None, "--resume", run_id, "--temperature", "0.3", "--rigor", "strict")
+    assert refused.returncode == ExitCode.USAGE
+    assert "--rigor, --temperature cannot be changed" in refused.stderr
+    assert run(store, None, "--resume", "").returncode == ExitCode.USAGE
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        more = ("--base-url", fake.url, "--budget-tokens", "1M")
+        resumed = document(run(store, None, "--resume", run_id, *more))
+    assert resumed["threshold"]["certified"] is True
+
+
+def test_a_run_that_is_done_has_its_recommendation_even_if_killed_while_saving(tmp_path: Path) -> None:
+    """DONE without a threshold (killed between two writes, by an older version) is mended by a resume."""
+    store = tmp_path / "s.sqlite3"
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        first = document(run(store, fake.url, "--horizon", "120"))
+    with open_store(str(store)) as opened:
+        stored = opened.run(first["run_id"])
+        opened.delete_run(stored.id)
+        opened.create_run(stored)
+        assert opened.thresholds() == []
+    run(store, None, "--resume", first["run_id"])
+    with open_store(str(store)) as opened:
+        assert len(opened.thresholds()) == 1
+        assert opened.run(first["run_id"]).status is RunStatus.DONE
+
+
+def test_lost_climb_generations_do_not_change_the_sample_on_resume(tmp_path: Path) -> None:
+    """The climb is read from the same results before and after: one rung, one sample, n as planned."""
+    store = tmp_path / "s.sqlite3"
+    down = page({"error": {"message": "overloaded"}}, 503)
+    lose_one = Behaviour(onset=60, pause=0.02, fault=lambda n: down if n in {1, 3, 4, 5} else None)
+    with campaign_server(lose_one) as (fake, script):
+        run_id = stopped_in_the_middle(store, fake.url, "--horizon", "120", finished=12)
+        script.behaviour = replace(lose_one, pause=0.0)
+        result = document(run(store, None, "--resume", run_id))
+    with open_store(str(store)) as opened:
+        certifying = [g.job for g in opened.generations(run_id) if g.job.phase is Phase.CERTIFY]
+    assert len({job.rung for job in certifying}) == 1
+    assert result["threshold"]["n"] <= len(certifying)
+    assert sorted(job.index for job in certifying) == list(range(len(certifying)))
+
+
+def test_a_second_ctrl_c_waits_for_nothing_and_still_tells_what_was_measured(tmp_path: Path) -> None:
+    """One JSON document, the resume command and exit 130, also when the user is in a hurry."""
+    store = tmp_path / "s.sqlite3"
+    options = ("run", "--lang", "it", "--rigor", "quick", "--horizon", "900", "--json")
+    with campaign_server(Behaviour(onset=300, pause=0.05)) as (fake, _):
+        process = start(*words(store, *options, "--base-url", fake.url))
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "1/2" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in err
+    assert f"--resume {json.loads(out)['run_id']}" in err
+
+
+def test_ctrl_c_while_the_server_does_not_answer_the_first_question(tmp_path: Path) -> None:
+    """A hung server is the commonest reason for Ctrl-C: it must work before there is a run."""
+    options = ("run", "--lang", "it", "--json")
+    with campaign_server(Behaviour(fault=lambda _: Hang())) as (fake, _):
+        fake.script = lambda _: Hang()
+        process = start(*words(tmp_path / "s.sqlite3", *options, "--base-url", fake.url))
+        deadline = time.monotonic() + 20
+        while not fake.generations and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert json.loads(out)["run_id"] is None
+    assert "Traceback" not in err
+
+
+def test_names_that_look_like_markup_are_only_names(tmp_path: Path) -> None:
+    """A task called "x [/b]" must not make the tables of runs and limits fail."""
+    store, task = tmp_path / "s.sqlite3", task_file(tmp_path / "m.toml", name="x [/b] [red]")
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        document(run(store, fake.url, "--task", str(task), "--horizon", "120"))
+    for shown in (("runs", "list"), ("recommend",)):
+        done = here(store, *shown)
+        assert done.returncode == 0, done.stderr
+        assert "x [/b] [red]" in done.stdout.replace("\n", " ").replace("  ", " ")

@@ -1,0 +1,82 @@
+"""Unforeseen errors and unusable files: a sentence, the right exit code, and no secret anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stresstest.cli.crash import without_secrets
+from stresstest.errors import ExitCode
+from tests.support.commands import called
+
+CRASH = """
+import sys
+from stresstest.cli import app
+def broken():
+    raise RuntimeError("lost sk-env-1234 at https://user:pw@host/v1, \\x1b[2J given sk-arg-5678")
+app._run = broken
+sys.argv = ["stresstest", "--api-key", "sk-arg-5678", "runs", "list"]
+app.main()
+"""
+
+
+def test_an_unforeseen_error_is_one_sentence_and_a_file_without_secrets(tmp_path: Path) -> None:
+    """No traceback on the screen, exit 1, and neither the sentence nor the file holds a key or a password."""
+    environment = {**os.environ, "OPENAI_API_KEY": "sk-env-1234", "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", CRASH], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == ExitCode.INTERNAL
+    assert "internal error: RuntimeError" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    [written] = tmp_path.glob("stresstest-crash-*.txt")
+    assert str(written) in done.stderr
+    text = written.read_text("utf-8")
+    assert "Traceback" in text
+    for secret in ("sk-env-1234", "sk-arg-5678", "user:pw"):
+        assert secret not in text + done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--api-key", "sk-12345"], ["--api-key=sk-12345"]])
+def test_a_key_of_the_command_line_is_replaced(arguments: list[str]) -> None:
+    """Both spellings of the option are recognised."""
+    assert without_secrets("using sk-12345", arguments) == "using …"
+
+
+def test_a_log_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    """`cost nofile.jsonl` used to end in a traceback."""
+    done = called("cost", "nofile.jsonl", tmp_path=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert "cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", "empty.jsonl"),
+        ("cost", "empty.jsonl"),
+        ("check", "--baseline", "empty.jsonl", "--candidate", "empty.jsonl"),
+        ("recommend", "--repetition-detection", "empty.jsonl"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_empty_log_is_inconclusive_in_every_command(words: tuple[str, ...], tmp_path: Path) -> None:
+    """The same file used to exit 4 in one command and 2 in another."""
+    (tmp_path / "empty.jsonl").touch()
+    done = called(*words, tmp_path=tmp_path)
+    assert done.returncode == ExitCode.INCONCLUSIVE
+    assert re.search(r"no answer|0 outputs", done.stderr)
+
+
+def test_an_unusable_store_is_a_usage_error(tmp_path: Path) -> None:
+    """A damaged store is the user's file, not an internal error of this program."""
+    store = tmp_path / "s.sqlite3"
+    store.write_bytes(b"\x00" * 4096)
+    done = called("--store", str(store), "runs", "list", tmp_path=tmp_path)
+    assert done.returncode == ExitCode.USAGE

@@ -1,0 +1,56 @@
+"""``--extra-body``: fields that every request brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.config.request_fields import parse_extra_body
+from stresstest.config.secrets import remembered
+from stresstest.errors import UsageError
+
+
+def test_equal_content_is_equal_text() -> None:
+    """`check` compares the text: the order of keys must not make two decodings of one."""
+    one, other = '{"stop": ["a"], "user": "é"}', {"user": "é", "stop": ["a"]}
+    assert parse_extra_body(one) == parse_extra_body(other) == '{"stop":["a"],"user":"é"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "must be a JSON object"),
+        ('{"max_tokens": 5}', "--horizon"),
+        ('{"temperature": 0.5}', "--temperature"),
+        ('{"stream": true}', "a measurement sets it itself"),
+        ('{"a": NaN}', "cannot be sent"),
+        ('{"a": "\\ud800"}', "cannot be sent"),
+        ('{"a": "' + "x" * 200_000 + '"}', "at most 200,000"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
+    """Fields that a measurement owns would falsify it; others have an option that reports know."""
+    with pytest.raises(UsageError, match=words):
+        parse_extra_body(text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"api_key": "geheim12"},
+        {"headers": [{"Authorization": "geheim12"}]},
+        {"x": "Bearer geheim12"},
+        {"x": "sk-geheim12geheim12"},
+    ],
+)
+def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> None:
+    """What is sent is stored and reported; the sentence and a later crash file must not hold it either."""
+    with pytest.raises(UsageError) as caught:
+        parse_extra_body(fields)
+    assert "geheim" not in f"{caught.value} {caught.value.hint}"
+    assert any("geheim12" in secret for secret in remembered())
+
+
+def test_a_schema_may_name_a_password() -> None:
+    """Keys of a schema are no credentials."""
+    parse_extra_body({"tools": [{"properties": {"password": {"type": "string"}}, "required": ["token"]}]})

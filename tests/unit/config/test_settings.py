@@ -1,0 +1,115 @@
+"""Settings: precedence, unknown keys, and values that a user may write in several ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stresstest.config import settings as config
+from stresstest.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in config.option_names():
+        monkeypatch.delenv(config.ENV_PREFIX + name.upper(), raising=False)
+    monkeypatch.delenv("STRESSTEST_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_precedence_is_cli_then_environment_then_file_then_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Protects the contract CLI > env > file > default, each level seen to win over the next."""
+    assert config.resolve({})["concurrency"] == 8
+    (tmp_path / "stresstest.toml").write_text('concurrency = 3\nrigor = "quick"\n')
+    assert config.resolve({})["concurrency"] == 3
+    monkeypatch.setenv("STRESSTEST_CONCURRENCY", "5")
+    assert config.resolve({})["concurrency"] == 5
+    assert config.resolve({"concurrency": 7})["concurrency"] == 7
+    assert config.resolve({"concurrency": None})["rigor"] == "quick"
+
+
+def test_unknown_key_in_a_file_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
+    """A typo in a file must not silently leave the default in force."""
+    path = tmp_path / "mine.toml"
+    path.write_text("concurency = 3\n")
+    with pytest.raises(UsageError, match=r"unknown key 'concurency'.*'concurrency'"):
+        config.resolve({}, config_file=path)
+
+
+def test_close_but_unknown_variable_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typo in a variable is pointed out; what an orchestrator injects is left alone."""
+    monkeypatch.setenv("STRESSTEST_BASEURL", "http://x")
+    monkeypatch.setenv("STRESSTEST_SERVICE_PORT_HTTP", "80")
+    warnings = config.unknown_variables()
+    assert len(warnings) == 1
+    assert "STRESSTEST_BASE_URL" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("margin", "12q", "'12q' is not a share"),
+        ("margin", "100%", "below 1"),
+        ("rigor", "fast", "quick, standard, strict"),
+        ("temperature", -1, "--temperature"),
+        ("budget_time", "soon", "90s, 30m"),
+        ("budget_tokens", "-4", "above 0"),
+        ("concurrency", 0, "--concurrency"),
+    ],
+)
+def test_bad_values_name_the_option_and_the_remedy(key: str, value: object, said: str) -> None:
+    """A user must see which option is wrong and what to write."""
+    with pytest.raises(UsageError) as caught:
+        config.resolve({key: value})
+    assert said in str(caught.value)
+
+
+def test_an_api_key_that_fails_validation_is_not_echoed(tmp_path: Path) -> None:
+    """Keys never reach an error message."""
+    path = tmp_path / "mine.toml"
+    path.write_text("api_key = 424242\n")
+    with pytest.raises(UsageError) as caught:
+        config.resolve({}, config_file=path)
+    assert "424242" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("45", 45), ("1.5h", 5400)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    """30m is minutes, a bare number seconds."""
+    assert config.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "n"), [("200k", 200_000), ("2M", 2_000_000), ("1_000", 1000), ("1,500", 1500)]
+)
+def test_counts(text: str, n: int) -> None:
+    """Token budgets as people write them."""
+    assert config.parse_count(text) == n
+
+
+def test_a_project_file_does_not_get_the_database_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq sends PGPASSWORD to any server that is named: a cloned repository must not be what names it."""
+    project = tmp_path / "stresstest.toml"
+    project.write_text('store = "postgresql://evil.example/x"\n')
+    config.resolve({})
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    with pytest.raises(UsageError, match="is not sent to the store"):
+        config.resolve({})
+    assert config.resolve({}, config_file=project)["store"] == "postgresql://evil.example/x"
+    assert config.resolve({"store": "mine.sqlite3"})["store"] == "mine.sqlite3"
+
+
+def test_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+    """Broken TOML names the file, with no traceback."""
+    path = tmp_path / "mine.toml"
+    path.write_text("a = [")
+    with pytest.raises(UsageError, match=r"mine\.toml is not valid TOML"):
+        config.resolve({}, config_file=path)

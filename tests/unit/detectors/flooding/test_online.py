@@ -1,0 +1,251 @@
+"""The flooding detector: a handful of words own a window; tables, keys and rulers do not count."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.flooding.batch import BatchFloodingDetector
+from stresstest.detectors.flooding.online import WINDOW, FloodingDetector
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT
+from stresstest.detectors.text.tokens import is_symbol, split_pieces, text_tokens
+from stresstest.model import Token
+
+
+def watch(text: str, prompt: str = "") -> FloodingDetector:
+    detector = FloodingDetector(DetectorSpec(prompt_text=prompt))
+    for token in text_tokens(text):
+        detector.update(token)
+    detector.finish(None)
+    return detector
+
+
+def prose(count: int, seed: int = 3) -> str:
+    """Words of a vocabulary with a few very frequent ones, as in any language."""
+    rng = random.Random(seed)
+    words = ["the", "of", "and", "a"] * 20 + [
+        f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)
+    ]
+    return " ".join(rng.choices(words, k=count))
+
+
+def flood(words: str, count: int, seed: int = 5) -> str:
+    rng = random.Random(seed)
+    return " ".join(rng.choices(words.split(), k=count))
+
+
+@given(st.integers(0, 200), st.integers(80, 300), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_flood_is_found_where_it_begins(before: int, length: int, seed: int) -> None:
+    """No period, so no loop: found within a window, dated to its first word."""
+    detector = watch(f"{prose(before, seed)} {flood('non sì forse', length, seed)}")
+    (found,) = detector.symptoms()
+    assert found.onset == before + 1
+    assert before + WINDOW * 0.9 <= found.alarm <= before + WINDOW
+    assert found.end is None
+
+
+@given(st.integers(0, 200), st.integers(20, 300), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_flood_is_the_same_read_at_once(before: int, length: int, seed: int) -> None:
+    """`scan` reads a whole answer at once, `run` token by token: both find the same floods."""
+    text = f"{prose(before, seed)} {flood('non sì forse', length, seed)} {prose(before, seed + 1)}"
+    batch = BatchFloodingDetector(DetectorSpec())
+    batch.update_all([token.text for token in text_tokens(text)])
+    batch.finish(None)
+    online = watch(text)
+    assert batch.symptoms() == online.symptoms()
+    assert batch.open_from == online.open_from
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_prose_is_never_a_flood(seed: int) -> None:
+    """Frequent words make half of a text; four of them never own it."""
+    assert watch(prose(800, seed)).symptoms() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"{i}. {'ABCD'[i * 7 % 4]}" for i in range(1, 200)),
+        "\n".join(f"{i}. {('True', 'False')[i * i % 3 % 2]}" for i in range(1, 200)),
+        "\n".join(f"| {('yes', 'no')[i * i % 3 % 2]} | {('yes', 'no')[i % 2]} |" for i in range(120)),
+        "".join(random.Random(1).choices("ACGT", k=900)),
+        " ".join(random.Random(1).choices("ACGT", k=900)),
+        "".join(rf"\left(\frac{{x_{i % 7}}}{{y}}\right) + \sqrt{{\frac{{a}}{{b}}}} " for i in range(90)),
+        "".join(f"<td>{'ab'[i * i % 3 % 2]}</td><td></td>" for i in range(200)),
+        "-----  =====  ..... " * 60,
+        " ".join(str(i % 3) for i in range(600)),
+        "\n \n\t" * 60,
+    ],
+)
+def test_keys_tables_sequences_and_rulers_are_no_floods(text: str) -> None:
+    """Few symbols are their nature."""
+    detector = watch(text)
+    assert detector.symptoms() == []
+    assert detector.open_from is None
+
+
+def test_a_flood_ends_when_other_words_come_back() -> None:
+    """The stretch has an end, and a second flood is a second symptom."""
+    text = f"{flood('no yes', 100)} {prose(200)} {flood('si ma', 100)}"
+    first, second = watch(text).symptoms()
+    assert first.onset == 1
+    assert first.end is not None
+    assert 60 <= first.end <= 140
+    assert (second.onset, second.end) == (301, None)
+
+
+def test_a_tail_that_may_become_a_flood_is_open() -> None:
+    """Forty flooding words at the end of a capped output are not yet known healthy."""
+    detector = watch(f"{prose(150)} {flood('no yes', 40)}")
+    assert detector.symptoms() == []
+    assert detector.open_from == 151
+    assert watch(prose(190)).open_from is None
+
+
+def test_requested_words_may_flood() -> None:
+    """Who asks for them gets them."""
+    text = flood("heads tails", 200)
+    assert watch(text, 'Toss a coin 200 times and write "heads" or "tails".').symptoms() == []
+    assert len(watch(text, "Write a poem.").symptoms()) == 1
+
+
+COIN = 'Toss a coin 60 times and write "heads" or "tails".'
+
+
+def test_a_requested_flood_is_open_until_it_ends() -> None:
+    """It may yet become more than was asked for; once other words come, it was the answer."""
+    before = prose(150)
+    asked = watch(f"{before} {flood('heads tails', 100)}", COIN)
+    assert (asked.symptoms(), asked.open_from) == ([], 151)
+    over = watch(f"{before} {flood('heads tails', 100)} {prose(100)}", COIN)
+    assert (over.symptoms(), over.open_from) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "bound"), [(COIN, 3 * 60 * 2), ('Write "heads" or "tails" for each toss.', UNCOUNTED_LIMIT)]
+)
+def test_a_requested_flood_has_a_bound(prompt: str, bound: int) -> None:
+    """Beyond three times the count that was asked for it is a flood from its first word on."""
+    text = flood("heads tails", bound)
+    assert watch(text.rpartition(" ")[0], prompt).symptoms() == []
+    detector = watch(text, prompt)
+    (found,) = detector.symptoms()
+    assert (found.onset, found.alarm, detector.open_from) == (1, bound, None)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Toss a coin: heads or tails, what will it be?",
+        "Toss a coin, then write about heads and tails and tails and heads.",
+        'A story titled "Heads and tails of the old coin", please.',
+        'Write "heads" every time.',
+    ],
+)
+def test_words_merely_mentioned_may_not_flood(prompt: str) -> None:
+    """Each of the flooding words must be shown as one to repeat."""
+    assert len(watch(flood("heads tails", 200), prompt).symptoms()) == 1
+    assert watch(flood("heads tails", 40), prompt).open_from == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        'Repeat "no yes no maybe" 50 times, in any order.',
+        "Go on like this: no no no yes yes yes maybe maybe maybe",
+    ],
+)
+def test_a_quoted_phrase_or_a_shown_row_covers_its_words(prompt: str) -> None:
+    """The words of one whole shown phrase, or words that the prompt itself writes three times in a row."""
+    assert watch(flood("no yes maybe", 200), prompt).symptoms() == []
+
+
+def test_requested_words_are_known_in_pieces() -> None:
+    """Tokens need not be words."""
+    detector = FloodingDetector(DetectorSpec(prompt_text=COIN))
+    rng = random.Random(4)
+    for _ in range(60):
+        for piece in rng.choice([(" hea", "ds"), (" tai", "ls")]):
+            detector.update(Token(piece))
+    assert detector.symptoms() == []
+
+
+def test_one_ideograph_is_a_word() -> None:
+    """Scripts without spaces flood by the character."""
+    assert len(watch("".join(random.Random(2).choices("好的是", k=120))).symptoms()) == 1
+
+
+def test_subword_pieces_and_case_do_not_hide_a_flood() -> None:
+    """Tokens come with blanks before them and capitals at random."""
+    detector = FloodingDetector(DetectorSpec())
+    rng = random.Random(4)
+    for _ in range(100):
+        detector.update(Token(rng.choice([" Very", "very", " VERY", " so", ""])))
+    (found,) = detector.symptoms()
+    assert found.detail["words"] == ["so", "very"]
+    assert 0.5 <= found.score < 1
+
+
+@pytest.mark.parametrize("signs", ["😀😂🎉", "🎉", "\ufffd"])
+def test_emoji_flood_like_words(signs: str) -> None:
+    """A few emoji in any order, or characters that could not be decoded, are found within a window."""
+    (found,) = watch("".join(random.Random(2).choices(signs, k=200))).symptoms()
+    assert (found.onset, found.alarm) == (1, WINDOW)
+
+
+def test_drawings_and_ratings_are_no_flood() -> None:
+    """Boxes and blocks are rulers, squares make grids, and stars beside words are ratings."""
+    grid = "".join(random.Random(2).choices("⬛⬜", k=400))
+    ratings = "\n".join(f"★★★★☆ {prose(12, seed)}" for seed in range(20))
+    for text in ("═" * 200 + "█" * 200, "┌─┐│└┘" * 60, grid, ratings):
+        assert watch(text).symptoms() == []
+
+
+def test_symbols_are_counted_where_they_may_flood() -> None:
+    """The quick look sees every emoji that a flood could be made of, and no letter, sign or ruler."""
+    assert sum(map(is_symbol, "sì, no… ══ → ⬛ + = 😀😀 bene 🎉 \ufffd")) == 4
+    assert not any(map(is_symbol, "plain words, 1 + 1 = 2"))
+
+
+def stray(seed: int, piece: str, strays: tuple[str, ...], share: float) -> str:
+    """A flood of one piece with something else now and then."""
+    rng = random.Random(seed)
+    return "".join(rng.choice(strays) if rng.random() < share else piece for _ in range(3000))
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        stray(1, "2 ", ("7 ", "13 "), 0.04),
+        stray(2, "3,", ("4,", "so,"), 0.04),
+        stray(3, "\n", (".\n",), 0.08),
+        stray(4, "\n\n", (".", "ok ", "the "), 0.05),
+        "".join("\n" + " " * i for i in range(130)),
+    ],
+)
+def test_one_figure_or_white_space_without_end_is_a_flood(flood: str) -> None:
+    """No exact loop for the strays, and no word in it: it begins where the flood does."""
+    before = "These are the numbers that were asked for, as far as they are known."
+    [symptom] = watch(f"{before} {flood}").symptoms()
+    assert abs(symptom.onset - len(split_pieces(before))) <= 40
+    assert symptom.confirmed
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "\n".join(",".join(str(int(i % 7 == j)) for j in range(7)) for i in range(120)),
+        "\n".join(f"| {i} |          |          | {i * i} |" for i in range(300)),
+        "\n".join(" " * 24 + f"return value_{i}" + "\n" for i in range(200)),
+    ],
+)
+def test_sparse_tables_and_deep_code_are_no_floods(table: str) -> None:
+    """Zeros, empty cells and indentation are what they are made of."""
+    assert watch(table).symptoms() == []

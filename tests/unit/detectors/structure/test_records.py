@@ -1,0 +1,110 @@
+"""Units of structured answers: records, rows and functions, and units that say nothing new."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.structure.records import unit_reader
+from stresstest.detectors.suite import detect_text
+from stresstest.detectors.text.tokens import split_pieces
+
+NAMES = ("Ada", "Bo", "Cem", "Dana", "Eli", "Fay", "Gus", "Hal", "Ines", "Jo", "Kim", "Lev")
+CITIES = ("Rome", "Oslo", "Lima", "Bern", "Cork", "Graz", "Lyon", "Kyiv", "Pisa", "Turin", "York", "Zug")
+PEOPLE = [
+    {"id": i, "name": name, "city": city, "note": f'Likes {city}}} and "quotes" \\', "tags": [{"a": i}]}
+    for i, (name, city) in enumerate(zip(NAMES, CITIES, strict=True), 1)
+]
+MODULE = "import os\n\n\n" + "\n\n\n".join(
+    f"def to_{name.lower()}(x):\n    y = x.{city.lower()}()\n    return y + {i}"
+    for i, (name, city) in enumerate(zip(NAMES, CITIES, strict=True))
+)
+TABLE = "| id | name | city |\n|---|---|---|\n" + "\n".join(
+    f"| {p['id']} | {p['name']} | {p['city']} |" for p in PEOPLE
+)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 10_000])
+@pytest.mark.parametrize(
+    ("unit", "text", "count"),
+    [
+        ("json_record", json.dumps(PEOPLE), 12),
+        ("json_record", 'The "list":\n```json\n' + json.dumps({"people": PEOPLE}, indent=2) + "\n```\n", 12),
+        ("json_record", "\n".join(map(json.dumps, PEOPLE)), 12),
+        ("json_record", json.dumps(PEOPLE)[:-40], 11),
+        ("row", f"Here it is.\n\n{TABLE}\n", 12),
+        ("row", "id,name\n" + "\n".join(f"{p['id']},{p['name']}" for p in PEOPLE) + "\n", 12),
+        ("function", f"```python\n{MODULE}\n```\n", 12),
+    ],
+)
+def test_units_are_counted_however_the_text_is_cut(unit: str, text: str, count: int, size: int) -> None:
+    """The same units whatever a token holds; braces in strings and nested objects are none."""
+    reader = unit_reader(unit)
+    assert reader is not None
+    found = [u for at in range(0, len(text), size) for u in reader.feed(text[at : at + size], at)]
+    assert len(found) == count
+    assert all(text.startswith(u.text[:5], u.start) for u in found)
+
+
+def verdict_at(unit: str, text: str, reason: str = "length") -> tuple[str | None, int | None]:
+    """(symptom, character of its onset)."""
+    found = detect_text(text, DetectorSpec(unit=unit, units=60), reason)
+    before = split_pieces(text)[: found.onset - 1] if found.onset else []
+    return found.symptom, len("".join(before)) if found.onset else None
+
+
+def repeated(turn: int, *, counted: bool) -> tuple[str, int]:
+    """(healthy records with the last ones in turn to the cap, the character of the first copy)."""
+    last = PEOPLE[-turn:]
+    copies = [dict(last[i % turn], id=13 + i) if counted else last[i % turn] for i in range(40)]
+    return json.dumps(PEOPLE + copies, indent=1), len(json.dumps(PEOPLE, indent=1))
+
+
+@pytest.mark.parametrize("turn", [1, 3])
+@pytest.mark.parametrize("counted", [False, True])
+def test_records_that_say_nothing_new_are_a_symptom(turn: int, counted: bool) -> None:
+    """A grammar keeps them valid for ever: the break begins with the first copy."""
+    text, at = repeated(turn, counted=counted)
+    symptom, onset = verdict_at("json_record", text)
+    assert symptom in ("loop", "near_loop")
+    assert onset is not None
+    assert abs(onset - at) <= 150 * turn
+
+
+@pytest.mark.parametrize(
+    "piece", ['"field_{i}": "x",\n', '"item {i}", ', "{i}, ", "and so on, as item {i} says, "]
+)
+def test_a_record_that_never_closes_is_a_symptom(piece: str) -> None:
+    """Keys, an array or a string without end: each piece is new, and the record never is."""
+    opening = {'"f': "", '"i': '"tags": [', "{i": '"n": [', "an": '"note": "'}[piece[:2]]
+    text = json.dumps(PEOPLE)[:-1] + ', {"id": 13, ' + opening
+    symptom, onset = verdict_at(
+        "json_record", text + "".join(piece.format(i=i * 7919 % 9973) for i in range(900))
+    )
+    assert symptom is not None
+    assert onset is not None
+    assert onset >= len(json.dumps(PEOPLE)) - 150
+
+
+def test_one_function_under_new_names_is_a_symptom() -> None:
+    """Names are no content where every body is the same."""
+    more = "".join(
+        f"\n\n\ndef {name.lower()}_{city.lower()}(x):\n    return x + 1" for name in NAMES for city in CITIES
+    )
+    assert verdict_at("function", MODULE + more)[0] in ("loop", "near_loop")
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("json_record", json.dumps(PEOPLE)),
+        ("json_record", json.dumps([{"hour": i, "value": i * i % 17 + 0.5} for i in range(24)])),
+        ("row", TABLE),
+        ("function", MODULE),
+    ],
+)
+def test_real_units_are_healthy(unit: str, text: str) -> None:
+    """Equal keys, a counter, figures that differ, similar short functions."""
+    assert verdict_at(unit, text, "stop") == (None, None)

@@ -1,0 +1,228 @@
+"""What a prompt asks to be repeated, and what merely stands in it: a loop on the latter is a loop."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.loop.online import LoopDetector, min_repeated_tokens
+from stresstest.detectors.text.requested_repetition import (
+    COUNT_TOLERANCE,
+    UNCOUNTED_LIMIT,
+    RequestedRepetition,
+)
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.model import Symptom, Token
+from stresstest.tasks import load_task
+
+LINE = "I will not talk in class again."
+"""Nine tokens a copy, its line break included."""
+
+
+def watch(text: str, prompt: str, **spec: int) -> LoopDetector:
+    detector = LoopDetector(DetectorSpec(prompt_text=prompt, **spec))  # type: ignore[arg-type]
+    for token in text_tokens(text):
+        detector.update(token)
+    detector.finish("length")
+    return detector
+
+
+def found(text: str, prompt: str) -> list[Symptom]:
+    return watch(text, prompt).symptoms()
+
+
+def shipped() -> list[str]:
+    """Every shipped prompt that a few topics give."""
+    tasks = [load_task(name) for name in ("narrative", "qa", "technical")]
+    return [
+        task.prompt(language, index, 20).messages[-1].content
+        for task in tasks
+        for language in task.languages
+        for index in range(3)
+    ]
+
+
+SHIPPED = shipped()
+
+
+@given(
+    words=st.integers(3, 30),
+    at=st.integers(0, 400),
+    size=st.integers(60, 400),
+    before=st.integers(0, 40),
+    marks=st.lists(
+        st.sampled_from(["", "", "", ",", ".", ":", "\n", " –", ";\n\n", " 3"]), min_size=7, max_size=7
+    ),
+    closing=st.sampled_from(["", ",", ".", "!", "\n", "\n\n", " –"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_loop_on_words_of_the_prompt_is_found_at_its_second_copy(
+    words: int, at: int, size: int, before: int, marks: list[str], closing: str
+) -> None:
+    """Any 3 to 30 words that stand there once and unquoted, wherever cut: exact onset, start and alarm."""
+    vocabulary = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(size)]
+    marked = [word + marks[i % len(marks)] for i, word in enumerate(vocabulary)]
+    prompt = "Repeat 50 times what is asked. " + " ".join(marked)
+    first = min(at, size - words)
+    unit = " " + " ".join(marked[first : first + words]) + closing
+    period = len(text_tokens(unit))
+    lead = "".join(f" other{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(before))
+    (loop,) = found(lead + unit * (2 + min_repeated_tokens(period) // period), prompt)
+    assert (loop.start, loop.onset) == (before + 1, before + period + 1)
+    assert loop.alarm == before + period + min_repeated_tokens(period)
+
+
+@given(st.sampled_from(SHIPPED), st.integers(3, 30), st.integers(0, 10_000))
+@settings(max_examples=150, deadline=None)
+def test_the_shipped_prompts_exempt_nothing(prompt: str, words: int, seed: int) -> None:
+    """Loops on their instructions and topics are judged as if there were no prompt."""
+    parts = prompt.split(" ")
+    first = random.Random(seed).randrange(max(1, len(parts) - words))
+    fragment = " ".join(parts[first : first + words])
+    assume(not set(fragment) & set("«»“”„\"'"))  # a unit's label is quoted, and alone may be repeated a while
+    text = "Once more, then. " + f"{fragment} " * 40
+    assert found(text, prompt) == found(text, "")
+    assert found(text, prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "period"),
+    [
+        (
+            "Tell a story. Carry the plot onward without summaries.",
+            "carry the plot onward without summaries, ",
+        ),
+        (
+            'He said: "The sea was calm and the wind was gone that day." Go on.',
+            "The sea was calm and the wind. ",
+        ),
+        ("Use this:\n```\nfirst line here\nsecond line there\n```", "second line there\n"),
+        ("1. Write in Italian, please.\n2. Never repeat yourself, ever.\n", "Never repeat yourself, ever. "),
+        ("Don't say what the boys' mother won't say again.", "t say what the boys "),
+        ("They had had enough of that that day.", "had "),
+        ("Un piano nostro, la nonna no.", "no "),
+        ("Answer 50 times a day: never mind.\nThe sea was calm and blue.", "The sea was calm and blue. "),
+        ("Line 5: all is well here. Line 6: all is well here.", "Line 7: all is well here. "),
+    ],
+)
+def test_what_is_merely_mentioned_is_not_requested(prompt: str, period: str) -> None:
+    """Instructions, parts of a quotation, enumerated rules, apostrophes, a doubled word, a stuck counter."""
+    assert RequestedRepetition(prompt).requested_copies(period) is None
+    assert len(found(period * 80, prompt)) == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "period"),
+    [
+        (f'Write "{LINE}" again and again.', LINE + "\n"),
+        (f"Write «{LINE}» again and again.", "- " + LINE.lower() + "\n"),
+        (f"Schreib „{LINE}“ immer wieder.", LINE + " "),
+        (f"Write `{LINE}` on and on.", "talk in class again. I will not "),
+        (f"Fill the page with:\n```text\n{LINE}\nI promise.\n```", f"promise.\n\n{LINE}\nI "),
+        (f"Go on:\n1. {LINE}\n2. {LINE}\n", LINE + "\n"),
+        (f"Go on: {LINE} {LINE}", f"class again. {LINE} I will not talk in "),
+        (
+            "Print blank forms.\nName: ____ Date: ____\nSigned: ____\n",
+            "Signed: ____\nName: ____ Date: ____\n",
+        ),
+        ("Print blank forms.\nName: ____ Date: ____\nSigned: ____\n", "Signed: ________\n"),
+        ("Write 'I won't be late' and 'I can't lie' in turn.", "I can't lie. I won't be late. "),
+        ("请不断地写“我爱学习”。", "学习我爱"),
+        ("请不断地写「我爱学习」。", "我爱学习。\n"),
+        ("Write “ha ha ha” for a page.", "ha "),
+        ("Write “😀🎉” for a page.", "🎉😀"),
+    ],
+)
+def test_what_is_shown_for_repetition_is_requested(prompt: str, period: str) -> None:
+    """Quoted, in a block, as a blank form or several times in a row: read from whichever token on."""
+    assert RequestedRepetition(prompt).requested_copies(period) == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "copies"),
+    [
+        (f'Write "{LINE}" 50 times.', 50),
+        (f"Scrivi 50 volte la frase «{LINE}».", 50),
+        (f"Write this line 50 times:\n{LINE}", 50),
+        (f"请写五十次，即50次：“{LINE}”", 50),
+        (f'Write "{LINE}" 1,200 times, not 3 times.', 1200),
+        (f'Write "{LINE} {LINE}" 25x.', 50),
+        (f'In 1984 he was 12. Write "{LINE}" for me.', 0),
+        (f'Walk 70 times around.{" Then rest." * 30} Write "{LINE}" for me.', 0),
+    ],
+)
+def test_the_count_is_read_beside_the_text(prompt: str, copies: int) -> None:
+    """A figure with a word for times, rows or copies, near by; any other figure counts nothing."""
+    assert RequestedRepetition(prompt).requested_copies(LINE + "\n") == COUNT_TOLERANCE * copies
+
+
+def test_units_without_a_number_are_a_count() -> None:
+    """Unnumbered units may be alike; numbered ones are not, so their count allows for nothing."""
+    assert (
+        RequestedRepetition(f'Fill in "{LINE}" for each.', 30).requested_copies(LINE) == COUNT_TOLERANCE * 30
+    )
+    spec = DetectorSpec(prompt_text=f'"{LINE}"', units=900, unit_pattern=r"^(\d+)\.")
+    detector = LoopDetector(spec)
+    for token in text_tokens((LINE + "\n") * 60):
+        detector.update(token)
+    assert len(detector.symptoms()) == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "needed"),
+    [
+        (f'Write "{LINE}" 50 times.', COUNT_TOLERANCE * 50 * 9),
+        (f'Write "{LINE}" for a page.', UNCOUNTED_LIMIT),
+    ],
+)
+def test_the_bound_ends_the_exemption(prompt: str, needed: int) -> None:
+    """One token below it the run is open from its second copy; at it, it is a loop with that onset."""
+    tokens = text_tokens("Yes, sir: " + (LINE + "\n") * (needed // 9 + 3))
+    last = 4 + 9 + needed
+    detector = LoopDetector(DetectorSpec(prompt_text=prompt))
+    for n, token in enumerate(tokens[:last], 1):
+        assert detector.symptoms() == []
+        if n > 4 + 9 + 12:  # this one is still to come
+            assert detector.open_from == 4 + 9 + 1
+        detector.update(token)
+    (loop,) = detector.symptoms()
+    assert (loop.onset, loop.alarm) == (4 + 9 + 1, last)
+    assert detector.open_from is None
+
+
+def test_lines_alike_with_numbers_of_their_own_are_no_loop() -> None:
+    """A form shown once and filled forty times has no period at all."""
+    form = 'Fill in 40 of these: "Customer {n}: order received, paid in full, shipped on day {n}."'
+    lines = [f"Customer {n}: order received, paid in full, shipped on day {n}.\n" for n in range(1, 41)]
+    detector = watch("".join(lines), form)
+    assert (detector.symptoms(), detector.open_from) == ([], None)
+
+
+def test_words_split_by_the_tokenizer_do_not_matter() -> None:
+    """The period may begin within a word."""
+    pieces = [" pre", "sume", " I", " will", " not", " con", "sume", " I", " will", " not", " con", "sume"]
+    tokens = [
+        Token(piece, id=zlib.crc32(piece.encode()) & 0xFFFFFF) for piece in pieces[:1] + pieces[1:6] * 40
+    ]
+    for prompt, loops in (('Write "I will not consume" always.', 0), ("I will not consume more.", 1)):
+        detector = LoopDetector(DetectorSpec(prompt_text=prompt))
+        for token in tokens:
+            detector.update(token)
+        assert len(detector.symptoms()) == loops
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ['"' * 60_000, "'a " * 40_000, '"a b" ' * 20_000, "```" * 30_000, "a_b " * 50_000, "50 times " * 20_000],
+)
+def test_a_hostile_prompt_costs_little(prompt: str) -> None:
+    """Read in linear time: anything worse would not end here within a test run."""
+    requests = RequestedRepetition(prompt)
+    for period in ("a b ", "the sea was calm ", "a " * 3000):
+        assert requests.requested_copies(period) in (None, 0, 150)
+        requests.requested_words([period])

@@ -1,0 +1,252 @@
+"""One truth about a run: what its diagnosis has confirmed, in the verdict and in every report of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stresstest.campaign.conclude import conclude
+from stresstest.diagnosis.concluded import apply_diagnosis
+from stresstest.diagnosis.intervention.arms import decoding_arms
+from stresstest.diagnosis.intervention.wording import split_sentence
+from stresstest.features.diagnose.console import diagnosis_markdown
+from stresstest.features.diagnose.document import chain_keys
+from stresstest.features.report.workflow import load_report_data
+from stresstest.model import (
+    ArmResult,
+    Basis,
+    CauseLink,
+    Decoding,
+    Diagnosis,
+    Evidence,
+    Plane,
+    PlaneVerdict,
+    Run,
+    RunStatus,
+    SplitRemedy,
+    SymptomKind,
+)
+from stresstest.render.html import run_html
+from stresstest.render.markdown import run_markdown
+from stresstest.render.run_document import full_document
+from stresstest.store import open_store
+from stresstest.store.repository import Store
+from tests.support.generations import make, make_job
+from tests.support.report_agreement import contradictions, missing_remedy
+from tests.support.stored_data import make_run
+
+PENALISED = Decoding(temperature=0.7, top_k=20, repetition_penalty=1.15)
+SPLIT = SplitRemedy(6, 2, 4, 0, 40.0, 0.527, "6 units a request: verified, 0 of 4", 900)
+UNCHANGED = ArmResult("unchanged", None, "nothing", 16, 16, 16, 1.0, 1.0, clears=False)
+LOOP = CauseLink(
+    "r1",
+    Plane.DECODING,
+    Basis.CONFIRMED,
+    SymptomKind.LOOP,
+    903.0,
+    16,
+    "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15",
+    cleared_by="repetition_penalty 1.15",
+    cleared_decoding=PENALISED,
+    arms=(
+        UNCHANGED,
+        ArmResult("alone", Plane.SYSTEM, "alone on the server", 4, 4, 4, 1.0, 1.0, clears=False),
+        ArmResult("p", Plane.DECODING, "repetition_penalty 1.15", 16, 0, 16, 1.5e-5, 0.17, clears=True),
+    ),
+)
+DRIFT = CauseLink(
+    "r2",
+    Plane.CONTEXT,
+    Basis.CONFIRMED,
+    SymptomKind.LOOP,
+    5200.0,
+    16,
+    "drift at ~5,200: context, confirmed; goes away with only the instruction and the last units in context",
+    cleared_by="only the instruction and the last units in context",
+    arms=(
+        UNCHANGED,
+        ArmResult("p1", Plane.DECODING, "repetition_penalty 1.2", 6, 5, 6, 0.5, 1.0, clears=False),
+        ArmResult("p2", Plane.DECODING, "temperature 0.3", 6, 6, 6, 1.0, 1.0, clears=False),
+        ArmResult(
+            "c",
+            Plane.CONTEXT,
+            "only the instruction and the last units in context",
+            16,
+            1,
+            16,
+            3e-5,
+            0.26,
+            True,
+        ),
+    ),
+    remedy=SPLIT,
+)
+FOUND = Diagnosis(
+    "r1", (LOOP, DRIFT), complete=True, recommended=PENALISED, safe_max_tokens=4554, safe_run="r2"
+)
+
+
+@pytest.fixture
+def diagnosed(tmp_path: Path) -> Iterator[Store]:
+    """A run, the campaign that its diagnosis began, and the diagnosis; both fail with loops."""
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        own = replace(make_run("r1"), status=RunStatus.DONE)
+        settings = replace(own.settings, parent="r1", decoding=PENALISED)
+        for run in (own, replace(own, id="r2", settings=settings)):
+            store.create_run(run)
+            for i in range(6):
+                store.add_generation(run.id, make(make_job(index=i), 1000, 700 + 90 * i))
+        store.save_diagnosis(FOUND)
+        yield store
+
+
+def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Store) -> None:
+    """HTML, Markdown and JSON agree: confirmed, with the arm's counts and p; nothing is left to confirm."""
+    each = load_report_data(diagnosed, "r1")
+    document = full_document(each.result, each.load)
+    assert document["verdict"]["plane"] == "decoding"
+    assert document["verdict"]["basis"] == "confirmed"
+    assert document["planes"] == {"system": 0, "decoding": 6, "context": 0}
+    pages = (
+        json.dumps(document, ensure_ascii=False),
+        run_markdown(each.result, diagnosis=diagnosis_markdown(FOUND)).replace("\\", ""),
+        run_html(each),
+    )
+    for page in pages:
+        assert "oop at ~900: decoding, confirmed" in page
+        assert "0 of 16 fail; unchanged: 16 of 16 (p = 1.5e-05)" in page
+        assert "With it, max_tokens 4,554 is certified at quick rigor only, 10" in page
+        for gone in ("To confirm", "not confirmed", "suspected", "verified"):
+            assert gone not in page
+
+
+def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: Store) -> None:
+    """Its failures look like decoding; the diagnosis of its parent confirmed the context, and is named."""
+    result = conclude(diagnosed, "r2")
+    verdict = result.verdict
+    assert (verdict.plane, verdict.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
+    assert (
+        "last units in context, 1 of 16 answers fail; unchanged, 16 of 16 do (p = 3e-05; diagnosis of run r1)"
+        in verdict.sentence
+    )
+    assert {g.plane for g in result.generations} == {Plane.CONTEXT}
+    [line] = verdict.advice
+    assert line.startswith("For longer outputs: request 6 units at a time")
+    decoding, context, *_ = verdict.evidence
+    assert (decoding.plane, decoding.supports, decoding.value) == (Plane.DECODING, False, 0.5)
+    assert decoding.fact.startswith(
+        "none of 2 changes clears the failure; the closest is repetition_penalty 1.2: 5 of 6"
+    )
+    assert (context.plane, context.supports) == (Plane.CONTEXT, True)
+    assert any("started by the diagnosis of run r1" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        Diagnosis("r1", ()),
+        Diagnosis("r1", (replace(LOOP, plane=None, basis=None, arms=(), lacking="9 prompts"),)),
+        Diagnosis("r1", (replace(LOOP, plane=Plane.SYSTEM, basis=Basis.OBSERVED), LOOP)),
+        Diagnosis("r1", (replace(LOOP, run_id="r2"),)),
+    ],
+    ids=["none", "empty", "inconclusive", "service failures first", "another run's"],
+)
+def test_what_a_diagnosis_did_not_confirm_stays_observed(found: Diagnosis | None) -> None:
+    """Without a confirmed first link of this run the suspicion and its advice stand as they were."""
+    evidence = (Evidence(Plane.CONTEXT, True, "onsets", "one place"),)
+    observed = PlaneVerdict(Plane.CONTEXT, Basis.OBSERVED, "Context suspected.", evidence, ("To confirm: …",))
+    assert apply_diagnosis(observed, found, make_run("r1")) == observed
+
+
+def test_what_was_tried_in_vain_is_not_advised() -> None:
+    """Where arms ran and none cleared, the advice to confirm gives way to what is lacking; the rest stays."""
+    lacking = "none of the 9 changes that were tried keeps these answers healthy"
+    found = Diagnosis("r1", (replace(LOOP, plane=None, basis=None, lacking=lacking),))
+    observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To confirm: repeat …", "Cap it."))
+    verdict = apply_diagnosis(observed, found, make_run("r1"))
+    assert verdict.advice == (f"The diagnosis is inconclusive: {lacking}.", "Cap it.")
+    assert (verdict.plane, verdict.basis) == (observed.plane, observed.basis)
+
+
+def test_a_report_made_before_its_diagnosis_is_seen_to_contradict_it(diagnosed: Store) -> None:
+    """The reader of all reports (`tests/simulation/test_reports_agree.py`) sees what the demo once said:
+    confirmed, cleared by 1.15, and "repeat with 1.05 to 1.1", which the table has failing. Those made from
+    the store say nothing of the kind."""
+    failing = ArmResult("p", Plane.DECODING, "repetition_penalty 1.05", 9, 9, 9, 1.0, 1.0, clears=False)
+    found = replace(FOUND, chain=(replace(LOOP, arms=(*LOOP.arms, failing)), DRIFT))
+    diagnosed.save_diagnosis(found)
+    each = load_report_data(diagnosed, "r1")
+    pages = {
+        "json": json.dumps(full_document(each.result, each.load), ensure_ascii=False),
+        "markdown": run_markdown(each.result, diagnosis=diagnosis_markdown(found)),
+        "html": run_html(each),
+    }
+    for kind, page in pages.items():
+        assert [*contradictions(kind, page, each.result, found)] == []
+        assert [*missing_remedy(page, found)] == []
+    advice = ("To confirm: repeat with a mild --repetition-penalty (1.05 to 1.1).",)
+    stale = replace(
+        each.result, verdict=PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "Suspected.", (), advice)
+    )
+    old = run_markdown(stale, diagnosis="")
+    assert [*contradictions("markdown", old, stale, found)] == [
+        "recommends repetition_penalty 1.05 to 1.1; its table has 1.05 failing",
+        "says 'To confirm:' of a confirmed plane",
+    ]
+    assert len([*missing_remedy(old, found)]) == 2
+
+
+def test_concluding_twice_adds_nothing(diagnosed: Store) -> None:
+    """A verdict that is confirmed already is left alone, whoever asks again."""
+    result = conclude(diagnosed, "r1")
+    assert apply_diagnosis(result.verdict, FOUND, result.run) == result.verdict
+    partly = replace(FOUND, chain=(replace(LOOP, plane=None, basis=None), DRIFT))
+    once = apply_diagnosis(PlaneVerdict(None, None, "x"), partly, result.run)
+    assert apply_diagnosis(once, partly, result.run) == once
+
+
+def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
+    """How many requests were shown to be safe, or that fewer are, where no campaign followed."""
+    link = replace(LOOP, plane=Plane.SYSTEM, cleared_by="alone on the server")
+    run: Run = make_run("r1")
+    observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To confirm: …",))
+    [alone] = apply_diagnosis(observed, Diagnosis("r1", (link,)), run).advice
+    assert alone.startswith("Better: lower the load")
+    [few] = apply_diagnosis(observed, Diagnosis("r1", (link,), concurrency=1), run).advice
+    assert few.startswith("Better: keep at most one request in flight")
+    limited = Diagnosis("r1", (link,), concurrency=1, safe_max_tokens=3602, safe_run="r2")
+    [few] = apply_diagnosis(observed, limited, run).advice
+    assert few.endswith("With it, max_tokens 3,602 is certified at quick rigor only, 10 % at 90 % (run r2).")
+    quick = replace(run, settings=replace(run.settings, rigor="quick"))
+    [alike] = apply_diagnosis(observed, limited, quick).advice
+    assert alike.endswith("With it, max_tokens 3,602 is certified (run r2).")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "failed", "upper", "word"),
+    [
+        (4, 0, 0.527, "tried"),
+        (4, 1, 0.751, "tried"),
+        (4, 3, 0.987, "does not hold"),
+        (9, 0, 0.283, "verified"),
+    ],
+)
+def test_a_split_is_verified_by_its_bound_alone(outputs: int, failed: int, upper: float, word: str) -> None:
+    """Four outputs verify nothing, whatever they show; what an earlier version stored is worded anew."""
+    remedy = replace(SPLIT, outputs=outputs, failed=failed, upper=upper)
+    assert f": {word}, {failed} of {outputs} outputs" in split_sentence(remedy)
+    [link] = chain_keys(Diagnosis("r1", (replace(DRIFT, remedy=remedy),)))["chain"]
+    assert f": {word}, " in link["remedy"]["sentence"]
+
+
+def test_a_penalty_of_one_is_said_to_be_off() -> None:
+    """Beside the unchanged arm "repetition_penalty 1" looks like a repeat of it."""
+    arms = {arm.name: arm.changed for arm in decoding_arms(Decoding(repetition_penalty=1.2), "Only Italian.")}
+    assert arms["penalty-1"] == "repetition_penalty 1 (off)"
+    assert arms["constraint-and-penalty"] == "language constraint and repetition_penalty 1 (off)"
+    assert arms["penalty-1.1"] == "repetition_penalty 1.1"

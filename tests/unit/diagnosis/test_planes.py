@@ -1,0 +1,211 @@
+"""The suspicion that symptom, onset and decoding raise, for the cases an inference engineer knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from stresstest.diagnosis import annotate_planes, plane_verdict
+from stresstest.model import (
+    Basis,
+    Decoding,
+    EndpointProfile,
+    Evidence,
+    Generation,
+    GenerationRecord,
+    Plane,
+    PlaneVerdict,
+    Symptom,
+    SymptomKind,
+)
+from tests.support.generations import make, make_job
+
+PROFILE = EndpointProfile("http://localhost:8000/v1", "lab", max_model_len=16_384)
+SYSTEM = Evidence(Plane.SYSTEM, True, "vllm /metrics", "2 preemptions before the onset", 2.0)
+
+
+def scattered(n: int, kind: SymptomKind, change: float | None = None) -> list[Generation]:
+    """Onsets drawn lognormally around 900, prompts of about the same length."""
+    rng = random.Random(3)
+    return [failure(i, int(rng.lognormvariate(6.8, 0.5)), 60 + i % 4, kind, change) for i in range(n)]
+
+
+def at_one_place(n: int, kind: SymptomKind, change: float | None = None) -> list[Generation]:
+    """Onsets where prompt + onset is 780 give or take 15: a limit in the context."""
+    rng = random.Random(4)
+    prompts = [40 + 12 * (i % 8) for i in range(n)]
+    return [failure(i, 780 - p + rng.randint(-15, 15), p, kind, change) for i, p in enumerate(prompts)]
+
+
+def failure(index: int, onset: int, prompt: int, kind: SymptomKind, change: float | None) -> Generation:
+    shift = () if change is None else (_shift(onset, change),)
+    return make(make_job(index=index), onset + 200, onset, symptom=kind, prompt_tokens=prompt, symptoms=shift)
+
+
+def _shift(onset: int, change: float) -> Symptom:
+    detail = {"mean_before": 1.0, "mean_after": 1.0 + change}
+    return Symptom(SymptomKind.ENTROPY_SHIFT, onset, onset + 20, confirmed=False, detail=detail)
+
+
+def judge(
+    generations: Sequence[GenerationRecord], decoding: Decoding, profile: EndpointProfile = PROFILE
+) -> PlaneVerdict:
+    return plane_verdict(generations, decoding, profile)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decoding", "plane"),
+    [
+        (SymptomKind.LOOP, Decoding(temperature=0.0), Plane.DECODING),
+        (SymptomKind.FLOODING, Decoding(temperature=0.2, repetition_penalty=1.0), Plane.DECODING),
+        (SymptomKind.LANGUAGE_DRIFT, Decoding(repetition_penalty=1.2), Plane.DECODING),
+        (SymptomKind.LANGUAGE_DRIFT, Decoding(temperature=0.7), Plane.CONTEXT),
+        (SymptomKind.GIBBERISH, Decoding(temperature=1.6), Plane.DECODING),
+        (SymptomKind.STRUCTURE_BREAK, Decoding(temperature=1.8), Plane.DECODING),
+    ],
+)
+def test_scattered_onsets_are_judged_by_symptom_and_decoding(
+    kind: SymptomKind, decoding: Decoding, plane: Plane
+) -> None:
+    """Where onsets come by chance, what degenerated under which decoding gives the suspicion."""
+    if plane is Plane.CONTEXT:
+        generations = [failure(i, 800 + 40 * (i % 4), 60, kind, None) for i in range(4)]
+    else:
+        generations = scattered(24, kind)
+    verdict = judge(generations, decoding)
+    assert (verdict.plane, verdict.basis) == (plane, Basis.OBSERVED)
+    assert "not confirmed" in verdict.sentence
+    assert verdict.advice[0].startswith("To confirm")
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        Decoding(temperature=0.0),
+        Decoding(temperature=0.7, repetition_penalty=1.2),
+        Decoding(temperature=1.0),
+    ],
+)
+def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decoding) -> None:
+    """The lab's failure: structure breaks at one place in the context, entropy rises, whatever is sampled."""
+    verdict = judge(at_one_place(38, SymptomKind.STRUCTURE_BREAK, 0.3), decoding)
+    assert verdict.plane is Plane.CONTEXT
+    facts = " | ".join(e.fact for e in verdict.evidence if e.supports)
+    assert "onsets sit at one place in the context" in facts
+    assert "counted from the prompt's start" in facts
+    assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
+    assert "38 of 38 generations degenerated (structure break 38)" in verdict.sentence
+
+
+def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
+    """vLLM applies generation_config.json where a request says nothing: a known penalty is weighed as one in
+    force, an unknown one is said to be unknown and weighs as none."""
+    generations = scattered(24, SymptomKind.LOOP)
+    unknown = judge(generations, Decoding())
+    [fact] = [e.fact for e in unknown.evidence if e.source == "detector:loop"]
+    assert fact.endswith("no repetition_penalty sent; the server's own default is not known")
+    assert "holds repetition back" not in fact
+    penalised = replace(PROFILE, defaults={"repetition_penalty": 1.1})
+    known = judge(generations, Decoding(), penalised)
+    [against] = [e for e in known.evidence if e.source == "detector:loop"]
+    assert not against.supports
+    assert "repetition_penalty 1.1 (not sent: the model's generation_config.json)" in against.fact
+    assert "1.0 included" in known.advice[0]
+    bare = judge(generations, Decoding(), replace(PROFILE, defaults={"temperature": 0.7}))
+    assert any("none in the model's generation_config.json: nothing in" in e.fact for e in bare.evidence)
+    sent = judge(generations, Decoding(repetition_penalty=1.0), penalised)
+    assert any("with repetition_penalty 1: nothing in" in e.fact for e in sent.evidence)
+    assert unknown.plane is bare.plane is sent.plane is Plane.DECODING
+
+
+def test_evidence_against_is_kept() -> None:
+    """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
+    verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))
+    against = [e for e in verdict.evidence if not e.supports]
+    assert any("scattered" in e.fact and "n = 20" in e.fact for e in against)
+    penalised = judge(scattered(20, SymptomKind.LOOP), Decoding(repetition_penalty=1.1))
+    assert any("although penalties are in force" in e.fact for e in penalised.evidence if not e.supports)
+
+
+def test_onset_near_the_window_is_context() -> None:
+    """Loops that begin where the context window ends are a matter of position."""
+    small = replace(PROFILE, max_model_len=800)
+    verdict = judge(at_one_place(12, SymptomKind.LOOP), Decoding(), small)
+    assert verdict.plane is Plane.CONTEXT
+    assert any("of the context window (800 tokens)" in e.fact and e.supports for e in verdict.evidence)
+
+
+def test_system_comes_first() -> None:
+    """Half the onsets with system evidence before them: the other planes are masked, not guessed."""
+    generations = scattered(10, SymptomKind.LOOP)
+    shaken = [replace(g, plane=Plane.SYSTEM, evidence=(SYSTEM,)) for g in generations[:6]]
+    verdict = judge([*shaken, *generations[6:]], Decoding())
+    assert (verdict.plane, verdict.basis) == (Plane.SYSTEM, Basis.OBSERVED)
+    assert "6 of 10 onsets" in verdict.sentence
+    assert "4 more degenerated without" in verdict.sentence
+    assert any("--concurrency 1" in a for a in verdict.advice)
+
+
+def test_a_few_system_facts_do_not_hide_the_rest() -> None:
+    """Two of twenty: the verdict is of the eighteen, and says so of the two."""
+    generations = scattered(20, SymptomKind.LOOP)
+    shaken = [replace(g, evidence=(SYSTEM,)) for g in generations[:2]]
+    verdict = judge([*shaken, *generations[2:]], Decoding())
+    assert verdict.plane is Plane.DECODING
+    assert any("2 onsets with system evidence, against 18" in e.fact for e in verdict.evidence)
+
+
+def test_service_failures_alone_are_system() -> None:
+    """Nothing degenerated, three were lost: system, by fact."""
+    lost = annotate_planes([make(make_job(index=i), 100, lost=True) for i in range(3)], [], PROFILE)
+    verdict = judge([*lost, make(make_job(index=9), 500)], Decoding())
+    assert verdict.plane is Plane.SYSTEM
+    assert verdict.sentence == ("System plane: 3 of 4 generations were lost to service failures (cut 3).")
+
+
+def test_nothing_failing_has_no_plane() -> None:
+    """None, not a plane of convenience; and nothing measured is not health."""
+    verdict = judge([make(make_job(index=i), 600) for i in range(5)], Decoding())
+    assert (verdict.plane, verdict.basis) == (None, None)
+    assert verdict.sentence == "No degeneration seen up to 600 tokens in 5 generations."
+    assert judge([], Decoding()).sentence == "Nothing was measured."
+
+
+def test_annotating_with_decoding_gives_every_failing_generation_a_plane() -> None:
+    """The counts by plane need one each: system by its own evidence, the rest by what they show together."""
+    generations = [*at_one_place(12, SymptomKind.STRUCTURE_BREAK), make(make_job(index=50), 100, lost=True)]
+    healthy = make(make_job(index=60), 500)
+    found = annotate_planes([*generations, healthy], [], PROFILE, Decoding())
+    assert [g.plane for g in found] == [Plane.CONTEXT] * 12 + [Plane.SYSTEM, None]
+    assert judge(found, Decoding()).plane is Plane.CONTEXT
+    again = [record.with_tokens(()) for record in found]
+    assert annotate_planes(again, [], PROFILE, Decoding()) == found
+
+
+def test_single_failure_is_weakly_suspected() -> None:
+    """One generation places no onset distribution: the sentence admits it."""
+    verdict = judge([*scattered(1, SymptomKind.LOOP), make(make_job(index=9), 500)], Decoding())
+    assert verdict.plane is Plane.DECODING
+    assert "weakly suspected" in verdict.sentence
+    assert "1 of 2 generations" in verdict.sentence
+
+
+@pytest.mark.parametrize(("penalty", "speaks"), [(1.3, True), (1.1, False)])
+def test_sustained_surprisal_is_decoding_under_a_high_penalty(penalty: float, speaks: bool) -> None:
+    """A penalty pushes likely tokens out; without one, surprise alone does not say who chose the words."""
+    detail = {"direction": "up", "mean_surprisal": 5.0, "mean_entropy": 2.0}
+    generations = [
+        make(
+            make_job(index=i),
+            900,
+            300 + 40 * i,
+            symptom=SymptomKind.ENTROPY_SHIFT,
+            symptoms=(Symptom(SymptomKind.ENTROPY_SHIFT, 300 + 40 * i, 400 + 40 * i, detail=detail),),
+        )
+        for i in range(12)
+    ]
+    verdict = judge(generations, Decoding(temperature=0.7, repetition_penalty=penalty))
+    assert any("median surprisal 5.00 nats" in evidence.fact for evidence in verdict.evidence) is speaks

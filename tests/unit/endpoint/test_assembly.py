@@ -1,0 +1,149 @@
+"""Chunks to tokens and bytes to events: properties that hold however a server cuts its stream."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from math import log
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.endpoint.assembly import TokenAssembler, split_at_pieces, split_evenly
+from stresstest.endpoint.wire import EventReader, StreamChunk, decode_chunk
+from stresstest.model import Token
+from stresstest.model.tokens import entropy_bound
+from tests.support.fake_vllm import chunk, entry, sse
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+def decoded(value: dict[str, Any]) -> StreamChunk:
+    """A scripted chunk as the wire delivers it."""
+    return decode_chunk(json.dumps(value).encode())
+
+
+@given(text=TEXT, pieces=st.lists(TEXT, min_size=1, max_size=6))
+def test_cut_parts_are_the_text(text: str, pieces: list[str]) -> None:
+    """Whatever the entries claim, the parts joined are the streamed text, one part a token."""
+    parts = split_at_pieces(text, pieces)
+    assert "".join(parts) == text
+    assert len(parts) == len(pieces)
+
+
+@given(pieces=st.lists(TEXT, min_size=1, max_size=6))
+def test_cut_finds_the_pieces(pieces: list[str]) -> None:
+    """When the entries are true, every token gets exactly its own text."""
+    assert split_at_pieces("".join(pieces), pieces) == pieces
+
+
+@given(text=TEXT, n=st.integers(1, 9))
+def test_cut_evenly_parts_are_the_text(text: str, n: int) -> None:
+    """Without borders the text is shared out, and nothing of it is lost."""
+    parts = split_evenly(text, n)
+    assert "".join(parts) == text
+    assert len(parts) == n
+
+
+@given(
+    text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+    token_cuts=st.lists(st.integers(0, 80), max_size=8),
+    chunk_sizes=st.lists(st.integers(1, 4), min_size=1, max_size=8),
+)
+def test_bytes_cut_into_tokens_anywhere(text: str, token_cuts: list[int], chunk_sizes: list[int]) -> None:
+    """A byte-level vocabulary cuts characters anywhere, a stream interval groups tokens anyhow: the
+    joined texts are the streamed text and every token is counted once."""
+    raw = text.encode()
+    marks = sorted({0, len(raw), *(c for c in token_cuts if c < len(raw))})
+    pieces = [raw[a:b] for a, b in pairwise(marks)]
+    made, tokens, at, sent = TokenAssembler(), list[Token](), 0, 0
+    for turn in range(len(pieces)):
+        group = pieces[at : at + chunk_sizes[turn % len(chunk_sizes)]]
+        if not group:
+            break
+        at += len(group)
+        # As vLLM's detokenizer does: only whole characters are shown.
+        shown = b"".join(pieces[:at]).decode("utf-8", "ignore")
+        entries = [entry(p.decode("utf-8", "replace"), raw=p, top=1) for p in group]
+        tokens += made.add_chunk(decoded(chunk(shown[sent:], entries=entries)), 1.0)
+        sent = len(shown)
+    tokens += made.flush(2.0)
+    assert "".join(token.text for token in tokens) == text
+    assert len(tokens) == len(pieces)
+
+
+@given(
+    words=st.lists(st.text(max_size=5), min_size=1, max_size=5),
+    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    crlf=st.booleans(),
+)
+def test_events_however_tcp_cuts_them(words: list[str], cuts: list[int], crlf: bool) -> None:
+    """The same payloads come out of any division of the bytes, with either line end."""
+    whole = b"".join(sse(*words))
+    if crlf:
+        whole = whole.replace(b"\n", b"\r\n")
+    reader, payloads, at, turn = EventReader(), list[bytes](), 0, 0
+    while at < len(whole):
+        step = cuts[turn % len(cuts)]
+        payloads += reader.feed(whole[at : at + step])
+        at, turn = at + step, turn + 1
+    payloads += reader.finish()
+    assert [json.loads(payload) for payload in payloads] == words
+    assert reader.foreign == b""
+
+
+def test_only_the_first_choice_counts() -> None:
+    """Another choice of the same request is not this generation."""
+    value = chunk("a", ids=[1])
+    value["choices"].insert(0, {"index": 1, "delta": {"content": "zzz"}})
+    assert [token.text for token in TokenAssembler().add_chunk(decoded(value), 1.0)] == ["a"]
+
+
+def test_a_sure_token_has_no_entropy() -> None:
+    """Probability one is entropy zero, which is not the same as not measured."""
+    value = chunk("a", entries=[{"token": "a", "logprob": 0.0, "top_logprobs": [{"logprob": 0}]}])
+    bare = chunk("a", entries=[{"token": "a", "logprob": 0.0}])
+    assert TokenAssembler().add_chunk(decoded(value), 1.0)[0].entropy == 0.0
+    assert TokenAssembler().add_chunk(decoded(bare), 1.0)[0].entropy is None
+
+
+@given(st.lists(st.floats(), max_size=25))
+def test_entropy_survives_any_number(logprobs: list[float]) -> None:
+    """A hostile or broken server's logprobs give a number that can be an entropy, never an exception."""
+    assert 0.0 <= entropy_bound(logprobs) <= log(26)
+    assert entropy_bound([1000.0, -1.0]) == entropy_bound([0.0, -1.0])
+
+
+def test_arguments_of_a_tool_call_are_the_answer() -> None:
+    """A model that calls tools writes nothing else: a flood in its arguments must be seen."""
+    made = TokenAssembler()
+    line = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{ 1"}}]}}]}'
+    assert [token.text for token in made.add_chunk(decode_chunk(line), 0.0)] == ["{ 1"]
+
+
+def test_ids_of_another_number_than_the_logprobs_are_dropped() -> None:
+    """A proxy that doubles every id must not double the tokens: a limit would be certified past the cap."""
+    assembler = TokenAssembler()
+    words = ["one ", "two ", "three "]
+    tokens = []
+    for number, word in enumerate(words):
+        event = chunk(word, ids=[number, number], entries=[entry(word)])
+        tokens += assembler.add_chunk(decoded(event), 0.0)
+    assert [token.text for token in tokens] == words
+    assert [token.id for token in tokens] == [None] * 3
+    assert not assembler.has_ids
+
+
+@given(st.lists(st.tuples(TEXT, st.none() | st.integers(0, 9), st.booleans()), max_size=8))
+def test_tokens_without_a_time_are_those_with_one(pieces: list[tuple[str, int | None, bool]]) -> None:
+    """Readers without a clock share the objects of equal tokens; nothing else differs."""
+    timed, shared = TokenAssembler(), TokenAssembler()
+    for text, number, reasoning in pieces:
+        delta = {"reasoning" if reasoning else "content": text}
+        ids = {} if number is None else {"token_ids": [number]}
+        made = decoded({"choices": [{"index": 0, "delta": delta, **ids}]})
+        with_time, without = timed.add_chunk(made, 5.0), shared.add_chunk(made, 0.0)
+        assert without == [replace(token, arrived=0.0) for token in with_time]
+        assert [token.text for token in without] == ([text] if text or ids else [])

@@ -1,0 +1,147 @@
+"""What a hostile or broken server can make the client read is limited in bytes, tokens and time."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.failures import failure_from_status
+from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
+from stresstest.endpoint.stream import StreamLimits
+from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
+from tests.support.fake_vllm import Events, Page, chunk, fake_vllm, sse
+
+REQUEST = GenerationRequest("lab", 8, Decoding(), messages=(Message("user", "Ciao"),))
+BOMB = gzip.compress(b"\0" * (300 << 20), 9)
+"""300 KB that expand to 300 MB."""
+
+
+async def generated(parts: Sequence[bytes], *, pause: float = 0.0, stall: float = 60.0) -> StreamOutcome:
+    """The outcome of one generation of at most 8 tokens from a server that streams `parts`."""
+    limits = Timeouts(stall=stall)
+    async with (
+        fake_vllm(Events(parts, pause=pause)) as server,
+        Endpoint(server.url, timeouts=limits) as endpoint,
+    ):
+        endpoint.can_tokenize = endpoint.can_estimate = False
+        return await endpoint.generate(REQUEST, lambda _tokens: False)
+
+
+async def queried(**pages: Page) -> HttpReply | ServiceFailure:
+    """The reply to GET /v1/models from a server with these pages below /v1."""
+    async with fake_vllm(Page(status=404)) as server, Endpoint(server.url) as endpoint:
+        server.pages.update({f"/v1/{path}": page for path, page in pages.items()})
+        return await endpoint.query("/models")
+
+
+def tokens(n: int) -> list[bytes]:
+    return sse(*(chunk(f" parola{i}", ids=[i]) for i in range(n)))
+
+
+def test_a_server_that_ignores_max_tokens_is_closed_and_named() -> None:
+    """It would stream for ever; that it ignores caps is evidence, and the failure says so."""
+    outcome = asyncio.run(generated(tokens(500)))
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.CAP_IGNORED
+    assert outcome.failure.at_token == StreamLimits.of(8).tokens + 1
+    assert (
+        "ignores max_tokens: it had sent 73 output tokens where 8 were the limit" in outcome.failure.message
+    )
+
+
+def test_a_few_tokens_above_the_cap_that_end_in_order_are_an_answer() -> None:
+    """Servers count specials differently; only what is far beyond the cap is a failure."""
+    parts = [*tokens(20), *sse(chunk("", ids=[], finish="length"))]
+    outcome = asyncio.run(generated(parts))
+    assert outcome.failure is None
+    assert outcome.finish_reason == "length"
+
+
+def test_a_stream_of_empty_events_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events without tokens postpone the stall limit, but not for ever."""
+    monkeypatch.setattr("stresstest.endpoint.stream._SECONDS_PER_TOKEN", 0.01)
+    parts = [*tokens(1), *(part for _ in range(400) for part in sse(chunk("")))]
+    outcome = asyncio.run(generated(parts, pause=0.005, stall=0.2))
+    assert outcome.failure is not None
+    assert "did not end it in time" in outcome.failure.message
+
+
+def test_a_stream_with_far_too_many_bytes_is_closed() -> None:
+    """A megabyte a token, from a server that never ends the stream."""
+    padding = "x" * (1 << 20)
+    parts = [*tokens(1), *(sse({**chunk(""), "padding": padding})[0] for _ in range(40))]
+    outcome = asyncio.run(generated(parts))
+    assert outcome.failure is not None
+    assert "far more bytes than its tokens need" in outcome.failure.message
+
+
+def test_an_event_that_never_ends_is_no_event_stream() -> None:
+    """Lines without the blank line that ends an event were collected without a limit."""
+    outcome = asyncio.run(generated([b"data: " + b"x" * (1 << 20) + b"\n"] * 20))
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_compressed_bomb_is_not_expanded(status: int) -> None:
+    """2 MB of gzip became 4.2 GB: a reply is decompressed in pieces, up to its limit."""
+    bomb = Page(BOMB, status, headers={"content-encoding": "gzip"})
+    tracemalloc.start()
+    try:
+        reply = asyncio.run(queried(models=bomb))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(reply, ServiceFailure)
+    assert "cannot be decompressed or is too large" in reply.message
+    assert peak < 200 << 20
+
+
+def test_an_encoding_that_was_not_requested_is_a_sentence() -> None:
+    """Brotli and others are neither requested nor read."""
+    reply = asyncio.run(queried(models=Page(b"\x1b\x00", headers={"content-encoding": "br"})))
+    assert isinstance(reply, ServiceFailure)
+    assert reply.kind is FailureKind.MALFORMED
+
+
+def test_a_compressed_reply_is_read() -> None:
+    """Some gateways compress what nobody asked them to compress."""
+    packed = Page(gzip.compress(b'{"a":1}'), headers={"content-encoding": "gzip"})
+    found = asyncio.run(queried(models=packed))
+    assert isinstance(found, HttpReply)
+    assert found.body == b'{"a":1}'
+
+
+@pytest.mark.parametrize("location", ["http://192.0.2.1/v1/models", "https://127.0.0.1:1/v1/models"])
+def test_a_redirect_to_another_server_is_refused(location: str) -> None:
+    """Prompts and keys go to the server that the user named, and to no other."""
+    reply = asyncio.run(queried(models=Page(status=307, headers={"location": location})))
+    assert isinstance(reply, ServiceFailure)
+    assert "it is not followed" in reply.message
+
+
+def test_a_redirect_within_the_server_is_followed() -> None:
+    """A gateway may add a slash or a prefix."""
+    moved = Page(status=307, headers={"location": "/v1/listing"})
+    found = asyncio.run(queried(models=moved, listing=Page(b'{"data": []}')))
+    assert isinstance(found, HttpReply)
+    assert found.body == b'{"data": []}'
+
+
+def test_an_error_page_of_opening_brackets_takes_linear_time() -> None:
+    """65,536 of them held the event loop for three seconds; a hundred times the prose page is the limit."""
+
+    def seconds(body: bytes) -> float:
+        address = Endpoint("http://127.0.0.1:9/v1").address
+        began = time.process_time()
+        for _ in range(5):
+            failure_from_status(500, body, address)
+        return time.process_time() - began
+
+    assert seconds(b"<" * 65536) < 100 * max(seconds(b"word " * 13107), 0.001)

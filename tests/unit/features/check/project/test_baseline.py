@@ -1,0 +1,135 @@
+"""What a project's cell is compared with: the newest earlier run that was good, never one that failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stresstest.clock import now
+from stresstest.errors import StoreError
+from stresstest.features.check.project.baseline import find_cell_baseline
+from stresstest.features.check.project.cells import (
+    RESUME_WINDOW_S,
+    cell_key,
+    find_unfinished_check,
+    settings_for_cell,
+)
+from stresstest.model import (
+    Decoding,
+    DocumentKind,
+    PlaneVerdict,
+    Run,
+    RunSettings,
+    RunStatus,
+    Subject,
+    Threshold,
+)
+from stresstest.model.comparison import CellPlan
+from stresstest.store.repository import Store
+from tests.support.stored_data import SUBJECT, make_run
+
+NOTHING = PlaneVerdict(None, None, "Nothing fails.")
+
+
+def add(store: Store, name: str, created: float, *, certified: bool = True, **more: Any) -> Run:
+    """A finished run with its threshold."""
+    run = replace(make_run(name, created=created, **more), status=RunStatus.DONE)
+    store.create_run(run)
+    tokens = 2000 if certified else None
+    store.save_threshold(name, Threshold(0.05, 0.95, tokens, 124, 0, 0.02, certified), tokens, NOTHING)
+    return run
+
+
+def judged(store: Store, run_id: str, outcome: str, *, saved: float) -> None:
+    """A project's check that came to this for the run."""
+    body = {"verdict": "pass", "cells": [{"key": "k", "run_id": run_id, "outcome": outcome}]}
+    store.save_document(DocumentKind.CHECK, body, runs=[run_id], saved=saved)
+
+
+def named(store: Store, candidate: Run, baseline: str = "previous") -> str | None:
+    found, why = find_cell_baseline(store, candidate, baseline)
+    assert found is not None or why
+    return None if found is None else found.id
+
+
+def test_previous_is_the_newest_earlier_certified_run_of_the_same_cell(store: Store) -> None:
+    """Not itself, no later one, none of another language, model or kind of server, none uncertified."""
+    candidate = add(store, "new", 500.0)
+    assert named(store, candidate) is None
+    add(store, "old", 100.0)
+    add(store, "good", 200.0)
+    add(store, "uncertified", 300.0, certified=False)
+    add(store, "english", 310.0, subject=Subject("lab", "narrative", "en"))
+    add(store, "simulated", 320.0, simulated=True)
+    add(store, "other", 330.0, subject=Subject("other", "narrative", "it"))
+    add(store, "later", 600.0)
+    assert named(store, candidate) == "good"
+    assert named(store, candidate, "other") == "other"
+    assert named(store, candidate, "old") == "old"
+    assert named(store, candidate, "english") is None
+
+
+@pytest.mark.parametrize("outcome", ["breach", "inconclusive", "trouble"])
+def test_a_candidate_that_did_not_pass_is_never_the_next_baseline(store: Store, outcome: str) -> None:
+    """Else a failed check, run again, would compare the bad model with itself and pass."""
+    add(store, "good", 100.0)
+    add(store, "bad", 200.0)
+    candidate = add(store, "again", 300.0)
+    judged(store, "bad", outcome, saved=1.0)
+    assert named(store, candidate) == "good"
+    judged(store, "bad", "pass", saved=2.0)
+    assert named(store, candidate) == "bad", "accepted by other budgets since"
+
+
+def test_the_verdict_of_a_check_of_two_counts_where_no_project_has_judged(store: Store) -> None:
+    """A regression found by hand is none the less one; a project's own budgets go before it."""
+    add(store, "good", 100.0)
+    add(store, "bad", 200.0)
+    candidate = add(store, "new", 300.0)
+    body = {"verdict": "regression", "candidate": {"run_ids": ["bad"]}}
+    store.save_document(DocumentKind.CHECK, body, runs=["bad"], saved=5.0)
+    assert named(store, candidate) == "good"
+    judged(store, "bad", "pass", saved=1.0)
+    assert named(store, candidate) == "bad"
+
+
+def test_only_a_fresh_unfinished_check_is_gone_on_with(store: Store) -> None:
+    """An old one was of another day's server; a complete one is over; one of other cells is another's."""
+    settings = RunSettings(SUBJECT, "http://x/v1", "narrative")
+    plan = CellPlan("lab", "narrative", "it", "default", Decoding())
+    key = cell_key(settings_for_cell(plan, settings))
+    add(store, "r1", 100.0)
+    body = {"verdict": "inconclusive", "cells": [{"key": key, "run_id": "r1", "outcome": "pass"}]}
+
+    def keep(complete: bool, saved: float) -> None:
+        store.save_document(DocumentKind.CHECK, body, complete=complete, runs=["r1"], id="c", saved=saved)
+
+    keep(False, now() - RESUME_WINDOW_S - 60)
+    assert find_unfinished_check(store, {key}) == (None, {})
+    keep(True, now())
+    assert find_unfinished_check(store, {key}) == (None, {})
+    keep(False, now())
+    assert find_unfinished_check(store, {key}) == ("c", {key: "r1"})
+    assert find_unfinished_check(store, {"another"}) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"cells": 7},
+        {"cells": [7]},
+        {"cells": [{"outcome": "pass"}]},
+        {"cells": [{"run_id": [], "outcome": "pass", "key": []}]},
+        {"candidate": None, "verdict": "pass"},
+        {"verdict": "pass"},
+    ],
+)
+def test_a_damaged_check_is_a_sentence_and_not_a_pass(store: Store, body: dict[str, Any]) -> None:
+    """Whether a run was refused must not be guessed from a document that somebody has changed."""
+    add(store, "good", 1.0)
+    candidate = add(store, "new", 2.0)
+    store.save_document(DocumentKind.CHECK, body, id="c", runs=["good"])
+    with pytest.raises(StoreError, match="The stored check c is damaged"):
+        find_cell_baseline(store, candidate, "previous")

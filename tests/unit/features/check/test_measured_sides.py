@@ -1,0 +1,164 @@
+"""`stresstest check` against the simulator: the candidate is measured when no run of it is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from stresstest.errors import ExitCode
+from stresstest.model import DocumentKind, RunStatus
+from stresstest.simulation.engine.scenario.file import load_scenario
+from stresstest.store import open_store
+from tests.support.commands import command
+from tests.support.simulated_servers import served
+
+HEALTHY = 'name = "healthy"\nsummary = "Nothing fails"\n[model]\nmax_model_len = 1024\n'
+LOOPS = """
+[[hazard]]
+symptom = "loop"
+plane = "decoding"
+onset = {{ distribution = "uniform", low = 30, high = 70 }}
+probability = {share}
+"""
+WORLDS = {
+    "good": HEALTHY,
+    "bad": HEALTHY + LOOPS.format(share=1.0),
+    "so-so": HEALTHY + LOOPS.format(share=0.14),
+}
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Three simulated models, each behind its own address, all serving the name "lab"."""
+    folder = tmp_path_factory.mktemp("worlds")
+    with ExitStack() as stack:
+        found = {}
+        for name, text in WORLDS.items():
+            file = folder / f"{name}.toml"
+            file.write_text(text, encoding="utf-8")
+            found[name] = stack.enter_context(served(load_scenario(str(file)), name="lab")).base_url
+        yield found
+
+
+@pytest.fixture(scope="module")
+def store(urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the good model's run."""
+    path = str(tmp_path_factory.mktemp("store") / "s.sqlite3")
+    words = ("run", "--base-url", urls["good"], "--lang", "it", "--rigor", "quick", "--horizon", "150")
+    code, _, err = command("--store", path, "--display", "none", *words)
+    assert code == ExitCode.DONE, err
+    return path
+
+
+def check(store: str, *words: str) -> tuple[int, dict[str, Any], str]:
+    code, out, err = command("--store", store, "--display", "plain", "check", "--json", *words)
+    return code, json.loads(out) if out.strip() else {}, err
+
+
+def test_the_candidate_is_measured_and_kept(
+    store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weekly use: a stored baseline, the model as it is served where the environment says. Worse: 99."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    monkeypatch.setenv("STRESSTEST_BASE_URL", urls["bad"])
+    code, document, err = check(store, "--baseline", baseline)
+    monkeypatch.delenv("STRESSTEST_BASE_URL")
+    assert (code, document["verdict"]) == (ExitCode.REGRESSION, "regression"), err
+    assert document["simulated"] is True
+    assert document["candidate"]["measured_now"] is True
+    assert document["tokens_spent"] > 0
+    assert document["p_candidate"] == 1.0
+    code, again, err = check(store, "--baseline", baseline, "--candidate", "lab")
+    assert (code, again["tokens_spent"]) == (ExitCode.REGRESSION, 0)
+    assert again["candidate"]["run_ids"] == document["candidate"]["run_ids"]
+    with open_store(store) as opened:
+        assert {d.simulated for d in opened.documents(DocumentKind.CHECK)} == {True}
+
+
+def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
+    urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A healthy one would climb to the end of its context, though nothing past T decides; --horizon asks for
+    it."""
+    path = str(tmp_path_factory.mktemp("length") / "s.sqlite3")
+    run = ("run", "--base-url", urls["bad"], "--lang", "it", "--rigor", "quick")
+    code, _, err = command("--store", path, "--display", "none", *run)
+    assert code == ExitCode.DONE, err
+    with open_store(path) as opened:
+        [baseline] = opened.runs()
+    words = ("--baseline", baseline.id, "--base-url", urls["good"], "--measure")
+    code, document, err = check(path, *words)
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
+    assert "with up to 2" in err
+    code, document, err = check(path, *words, "--horizon", "600", "--seed", "9")
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
+    with open_store(path) as opened:
+        horizons = sorted(opened.run(row.id).settings.horizon or 0 for row in opened.runs())
+    assert 256 <= horizons[0] <= 400
+    assert horizons[1] == 600
+
+
+def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
+    store: str, urls: dict[str, str]
+) -> None:
+    """--extend: on the border there is more data, both looks at 97.5 %; given again, nothing is sent."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["so-so"], "--measure", "--seed", "5")
+    code, document, err = check(store, *words)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive"), err
+    (run_id,), first = document["candidate"]["run_ids"], document["candidate"]["generations"]
+    words = ("--baseline", baseline, "--candidate", run_id, "--base-url", urls["so-so"], "--extend")
+    _, document, _ = check(store, *words)
+    assert (document["looks"], document["look"], document["confidence"]) == (2, 2, 0.975)
+    assert document["candidate"]["generations"] > first
+    assert document["tokens_spent"] > 0
+    _, again, _ = check(store, *words)
+    assert again["tokens_spent"] == 0
+    assert again["interval"] == document["interval"]
+
+
+def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:
+    """What a cut-short measurement left is taken up by the same check: the run is resumed, not repeated."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "9")
+    code, document, _ = check(store, *words, "--budget-time", "0.2s")
+    assert code == ExitCode.INCONCLUSIVE
+    assert "not complete" in document["lacking"]
+    (run_id,) = document["candidate"]["run_ids"]
+    code, document, err = check(store, *words)
+    assert (code, document["candidate"]["run_ids"]) == (ExitCode.DONE, [run_id]), err
+    with open_store(store) as opened:
+        assert opened.run(run_id).status is RunStatus.DONE
+
+
+def test_a_check_changes_nothing_in_a_run_that_another_process_measures(
+    store: str, urls: dict[str, str]
+) -> None:
+    """A second check would take the first one's run over with its own budget: it claims before it writes."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "21")
+    code, document, _ = check(store, *words, "--budget-time", "0.2s")
+    assert code == ExitCode.INCONCLUSIVE
+    (run_id,) = document["candidate"]["run_ids"]
+    with open_store(store) as opened:
+        before = opened.run(run_id)
+        with opened.claim(run_id):
+            code, _, err = check(store, *words, "--budget-time", "30m")
+        assert "is being measured by another process" in err
+        assert code == ExitCode.USAGE
+        assert opened.run(run_id) == before
+
+
+def test_a_server_that_is_not_there_is_the_endpoints_trouble(store: str) -> None:
+    """Nothing to measure at: exit 3 with a sentence, as for `run`."""
+    code, _, err = check(store, "--baseline", "lab", "--measure", "--base-url", "http://127.0.0.1:9/v1")
+    assert code == ExitCode.ENDPOINT
+    assert "Traceback" not in err

@@ -1,0 +1,164 @@
+"""`stresstest check` over recorded outputs: what nobody planned and nobody vouches for must not pass."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.detectors.text.tokens import split_pieces
+from stresstest.errors import ExitCode
+from stresstest.model import Observation
+from stresstest.statistics.comparison import lower_bound
+from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
+from tests.support import checked_runs
+from tests.support.commands import command
+from tests.support.scanned_files import write
+from tests.support.stories import LOOP, story
+
+N = 24
+"""Answers of a side: the least that certifies at the rigor quick, so that the tests are quick too."""
+LENGTH = 480
+"""Words of a healthy answer."""
+LOOPING = story(1) + f" {LOOP}" * 30
+
+Row = dict[str, Any]
+
+
+def healthy(seed: int, n: int = N) -> list[Row]:
+    """Answers that reach T, each to a prompt of its own, all cut at the same length."""
+    texts = ("".join(split_pieces(story(8, seed=seed + i))[:LENGTH]) for i in range(n))
+    return [{"prompt": f"p{i}", "output": text, "finish_reason": "length"} for i, text in enumerate(texts)]
+
+
+def rows(n: int, **more: Any) -> list[Row]:
+    """The same answer to n other prompts."""
+    return [{"prompt": f"q{i}", "finish_reason": "stop", **more} for i in range(n)]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A healthy baseline."""
+    return write(tmp_path_factory.mktemp("base") / "base.jsonl", healthy(0))
+
+
+def check(tmp_path: Path, base: str, candidate: str, *words: str) -> tuple[int, Row, str]:
+    """Exit code, the JSON document ({} when none was printed), stderr."""
+    sides = ("--baseline", base, "--candidate", candidate, "--rigor", "quick", "--lang", "en")
+    return checked_runs.check(str(tmp_path / "s.sqlite3"), *sides, *words)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"output": None, "finish_reason": "error"}, "lines have no answer"),
+        ({"output": ""}, "answers are empty"),
+        ({"output": "The captain", "finish_reason": "abort"}, "were given up by the service"),
+    ],
+)
+def test_a_sample_that_is_mostly_missing_decides_nothing(
+    tmp_path: Path, base: str, more: Row, said: str
+) -> None:
+    """Lost, empty and unreadable answers, more than half of all: no pass, on whichever side they are."""
+    candidate = write(tmp_path / "c.jsonl", healthy(100) + rows(N + 1, **more))
+    code, document, _ = check(tmp_path, base, candidate)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert f"{N + 1} of {2 * N + 1} lines of" in document["lacking"]
+    assert "more than half of the sample is missing" in document["lacking"]
+    assert any(f"{N + 1} " in note and said in note for note in document["notes"])
+    code, document, _ = check(tmp_path, candidate, base)
+    assert (code, document["at_tokens"]) == (ExitCode.INCONCLUSIVE, None)
+    assert "more than half of the sample is missing" in document["lacking"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"output": None, "finish_reason": "error"},
+        {"output": "The captain", "finish_reason": "abort"},
+        {"output": "", "finish_reason": "timeout"},
+    ],
+)
+def test_what_was_lost_counts_against_a_pass(tmp_path: Path, base: str, more: Row) -> None:
+    """Fewer than half lost: they may be the loops that timed out, so a pass must hold with them failed."""
+    some = write(tmp_path / "some.jsonl", healthy(100) + rows(8, **more))
+    code, document, _ = check(tmp_path, base, some)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert "8 more were stopped or undecided" in document["lacking"]
+    assert document["candidate"]["failed"] == 0
+    assert any("For a pass they count as failed" in note for note in document["notes"])
+    few = write(tmp_path / "few.jsonl", healthy(100) + rows(1, **more))
+    code, document, _ = check(tmp_path, base, few)
+    assert code == ExitCode.DONE
+    assert document["interval"][1] == pytest.approx(0.18, abs=0.005)
+
+
+def test_further_outputs_of_a_prompt_are_told_and_may_stop_a_pass(tmp_path: Path, base: str) -> None:
+    """Only the first output of a prompt is tested; where the later ones loop, the first are no fair part."""
+    again = [{**row, "output": LOOPING + f" {i}"} for i, row in enumerate(healthy(100))]
+    looping = write(tmp_path / "later.jsonl", healthy(100) + again)
+    code, document, _ = check(tmp_path, base, looping)
+    assert (code, document["tested"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert f"{N} of {N} at risk" in document["lacking"]
+    assert document["evidence"]["not_used"]["failed"] == N
+    fine = write(tmp_path / "fine.jsonl", healthy(100) + healthy(200))
+    store = ("--store", str(tmp_path / "s.sqlite3"), "--display", "none")
+    sides = ("--baseline", base, "--candidate", fine, "--rigor", "quick", "--lang", "en")
+    code, out, _ = command(*store, "check", *sides)
+    assert code == ExitCode.DONE
+    assert f"{N} further outputs of the same prompts are not used" in " ".join(out.replace("│", " ").split())
+
+
+def test_a_file_is_not_compared_with_itself(tmp_path: Path, base: str) -> None:
+    """The sample that chose T cannot test it: the same file and a copy are refused, its answers in another
+    order, or most of them, decide nothing; a few of them are told."""
+    copy = str(shutil.copy(base, tmp_path / "copy.jsonl"))
+    for same in (base, copy):
+        code, document, err = check(tmp_path, base, same)
+        assert (code, document) == (ExitCode.USAGE, {})
+        assert "its sample determined T and cannot test it" in err
+    known = [{"output": row["output"], "finish_reason": "length"} for row in reversed(healthy(0))]
+    new = healthy(100)
+    code, document, _ = check(tmp_path, base, write(tmp_path / "mixed.jsonl", known[:20] + new[:6]))
+    assert code == ExitCode.INCONCLUSIVE
+    assert "identical to the baseline's" in document["lacking"]
+    assert document["evidence"]["same_as_baseline"] == 20
+    code, document, _ = check(tmp_path, base, write(tmp_path / "few.jsonl", known[:4] + new))
+    assert code == ExitCode.DONE
+    assert any("4 of the candidate's 28 healthy answers" in note for note in document["notes"])
+
+
+def test_a_regression_is_not_hidden_by_what_stands_against_a_pass(tmp_path: Path, base: str) -> None:
+    """Repeats and further outputs hold back a pass, never a regression."""
+    looping = [{**row, "output": f"{LOOPING} {i}"} for i, row in enumerate(healthy(0))]
+    code, document, _ = check(tmp_path, base, write(tmp_path / "bad.jsonl", looping + healthy(0)[:4]))
+    assert (code, document["verdict"]) == (ExitCode.REGRESSION, "regression")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([None, 50, 150])), max_size=60))
+def test_left_aside_is_bounded_as_clusters(outputs: list[tuple[int, int | None]]) -> None:
+    """Counts are those at T; the bound is never tighter than that of independent outputs."""
+    sample = [Observation(onset, (onset or 121) - 1, f"{prompt:x}") for prompt, onset in outputs]
+    found = assess_left_aside(100, sample, 0.95)
+    if not outputs:
+        assert found is None
+        return
+    failed = sum(onset == 50 for _, onset in outputs)
+    assert found is not None
+    assert (found.outputs, found.at_risk, found.failed) == (len(outputs), len(outputs), failed)
+    assert found.lower is not None
+    assert found.lower <= lower_bound(failed, len(outputs), 0.95) + 1e-9
+
+
+def test_what_is_not_at_risk_says_nothing() -> None:
+    """Short outputs have no risk at T, neither 0 nor 1; an unknown output repeats nothing."""
+    short = Observation(None, 50, "a", "x", ended=True)
+    long = Observation(None, 200, "b", "y")
+    blank = Observation(None, 200, "c", None)
+    assert assess_left_aside(100, [short], 0.95) == LeftAsideOutputs(1, 0, 0, None)
+    assert count_repeated(100, [short, long], [short, long, blank]) == (1, 2)

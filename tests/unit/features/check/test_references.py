@@ -1,0 +1,128 @@
+"""No run that a check refused becomes a baseline, whatever it is called and whatever came before."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stresstest.errors import ExitCode, UsageError
+from stresstest.features.check.references import find_baseline
+from stresstest.model import Run, RunStatus
+from stresstest.store import open_store
+from tests.support.checked_runs import check, sample, stored
+
+MODELS = ("lab", "other")
+DONE, UNFINISHED = RunStatus.DONE, RunStatus.INTERRUPTED
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("run"),
+            st.sampled_from(MODELS),
+            st.sampled_from([0, 8]),
+            st.sampled_from([DONE, DONE, DONE, UNFINISHED, RunStatus.FAILED, RunStatus.RUNNING]),
+            st.booleans(),
+        ),
+        st.tuples(st.just("check"), st.sampled_from(["latest", *MODELS, "0"]), st.integers(0, 3)),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one good run."""
+    path = tmp_path_factory.mktemp("seeded") / "s.sqlite3"
+    stored(str(path), "run-0", sample(0), created=1000.0)
+    return path
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[object, ...]]) -> None:
+    """Random sequences of runs, aborted runs and checks: after each, no name means a refused run."""
+    with TemporaryDirectory() as folder:
+        store = str(shutil.copy(seeded, Path(folder) / "s.sqlite3"))
+        runs, refused = ["run-0"], set[str]()
+        for step in steps:
+            if step[0] == "run":
+                _, model, failing, status, simulated = step
+                assert isinstance(failing, int)
+                name = f"run-{len(runs)}"
+                more = {"model": model, "status": status, "simulated": simulated}
+                stored(store, name, sample(failing), created=1000.0 + len(runs), **more)
+                runs.append(name)
+            else:
+                _, baseline, place = step
+                assert isinstance(place, int)
+                candidate = runs[place % len(runs)]
+                word = runs[0] if baseline == "0" else str(baseline)
+                code, document, _ = check(store, "--baseline", word, "--candidate", candidate)
+                if code == ExitCode.REGRESSION:
+                    refused.add(candidate)
+                elif document:
+                    refused.discard(candidate)
+                assert not {*document.get("baseline", {}).get("run_ids", ())} & refused
+            _require_good_baselines(store, runs, refused)
+
+
+def _require_good_baselines(store: str, runs: list[str], refused: set[str]) -> None:
+    with open_store(store) as opened:
+        for word in ("latest", *MODELS, *runs):
+            for candidate in ((), (runs[-1],)):
+                try:
+                    found = find_baseline(opened, [word], candidate=candidate)
+                except UsageError:
+                    continue
+                assert isinstance(found, Run)
+                assert found.id not in refused
+                if word not in runs:
+                    assert found.status is DONE
+                if word == "latest" and candidate:
+                    assert found.profile.simulated == opened.run(candidate[0]).profile.simulated
+
+
+def test_a_refused_candidate_is_not_the_latest_baseline(tmp_path: Path) -> None:
+    """The second of two equal checks exited 0: what the first had refused was its baseline."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "good", sample(0), created=1000.0)
+    stored(store, "bad", sample(8), created=2000.0)
+    assert check(store, "--baseline", "good", "--candidate", "bad")[0] == ExitCode.REGRESSION
+    stored(store, "again", sample(8), created=3000.0)
+    code, document, _ = check(store, "--baseline", "latest", "--candidate", "again")
+    assert (code, document["baseline"]["run_ids"]) == (ExitCode.REGRESSION, ["good"])
+    code, _, err = check(store, "--baseline", "bad", "--candidate", "again")
+    assert code == ExitCode.USAGE
+    assert "a check found that it regressed" in err
+    stored(store, "fixed", sample(0), created=4000.0)
+    words = ("--baseline", "bad", "--candidate", "fixed", "--allow-refused-baseline")
+    code, document, err = check(store, *words)
+    assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["bad"]), err
+
+
+def test_a_model_with_refused_runs_only_has_no_baseline(tmp_path: Path) -> None:
+    """Better no answer than one against a baseline that was refused."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "good", sample(0), created=1000.0)
+    stored(store, "bad", sample(8), created=2000.0, model="other")
+    assert check(store, "--baseline", "good", "--candidate", "bad")[0] == ExitCode.REGRESSION
+    code, _, err = check(store, "--baseline", "other", "--candidate", "good")
+    assert code == ExitCode.USAGE
+    assert "rejected by a check" in err or "before run good" in err
+
+
+def test_latest_passes_over_simulated_and_unfinished_runs(tmp_path: Path) -> None:
+    """A simulation is no baseline of a real run, and an aborted run of none."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "real", sample(0), created=1000.0)
+    stored(store, "sim", sample(0), created=2000.0, simulated=True)
+    stored(store, "half", sample(0), created=3000.0, status=UNFINISHED)
+    stored(store, "next", sample(0), created=4000.0)
+    code, document, _ = check(store, "--baseline", "latest", "--candidate", "next")
+    assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["real"])

@@ -1,0 +1,128 @@
+"""`cost FILES…`: the modelled account of a log, against the truth of the engine that wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.economics.account import Prices
+from stresstest.economics.replay import busy_periods, count_clients, replay_request, replay_workload
+from stresstest.errors import UsageError
+from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
+from stresstest.model.cost import Provenance, RequestSpan
+from stresstest.records import parse_fields
+from stresstest.render.scan_progress import SilentScanProgress
+from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.simulation.engine import EngineSpec
+from tests.support.commands import command
+from tests.support.cost_logs import CAP, rows, spans
+
+
+def written(folder: Path, lines: Any) -> str:
+    path = folder / "log.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_a_log_of_text_is_judged_and_priced(tmp_path: Path) -> None:
+    """Every loop that the engine planted is found, and both modelled counterfactuals agree with its truth."""
+    log = rows()
+    settings = LogCostSettings((written(tmp_path, log),), prices=Prices(gpus=2, gpu_hour_price=3.6))
+    cost = cost_from_files(settings, SilentScanProgress())
+    looping = {row["id"] for row in log if row["onset"] is not None}
+    assert {span.id for span in cost.spans if span.degenerate} == looping
+    assert len(looping) >= 2
+    assert cost.wall_clock == pytest.approx(max(r["end"] for r in log) - min(r["start"] for r in log))
+    assert cost.labels["counterfactual_s"] == Provenance.MODELLED
+    source, again = cost.modelled
+    assert source.counterfactual == pytest.approx(again.counterfactual, rel=0.08)
+    assert again.wall_clock == pytest.approx(cost.wall_clock or 0.0, rel=0.03)
+    assert cost.gpu_seconds is not None
+    assert cost.money == pytest.approx(cost.gpu_seconds / 1000.0)
+    assert cost.share_of_time == pytest.approx(1.0 - (cost.counterfactual or 0.0) / (cost.wall_clock or 1.0))
+
+
+def test_the_onset_of_a_loop_is_placed_in_time(tmp_path: Path) -> None:
+    """Wasted time begins at the onset: between start and end, in proportion to the tokens."""
+    cost = cost_from_files(LogCostSettings((written(tmp_path, rows()),)), SilentScanProgress())
+    for span in cost.spans:
+        if span.onset_at is not None:
+            assert span.submitted < span.onset_at < span.end
+            assert (span.onset_at - span.submitted) / span.duration == pytest.approx(
+                (span.onset or 0) / span.output_tokens, abs=0.01
+            )
+
+
+def test_without_text_degeneration_is_not_measured(tmp_path: Path) -> None:
+    """Spans of times and counts have no rate, no wasted tokens and no counterfactual: None, never 0."""
+    bare = [{k: v for k, v in row.items() if k not in ("response", "onset")} for row in rows()]
+    cost = cost_from_files(LogCostSettings((written(tmp_path, bare),)), SilentScanProgress())
+    assert cost.requests == len(bare)
+    absent = (cost.rate, cost.degenerate, cost.wasted_tokens, cost.counterfactual, cost.gpu_seconds)
+    assert absent == (None,) * 5
+    assert cost.wall_clock is not None
+    assert any("no text" in note for note in cost.notes)
+
+
+def test_lines_without_times_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Nothing is made up for an answer without start or end; a log of only such answers is an error."""
+    log = [dict(row) for row in rows()]
+    for row in log[:5]:
+        del row["start"]
+    found = read_spans(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    assert (len(found.spans), found.timeless) == (len(log) - 5, 5)
+    with pytest.raises(UsageError, match="start, an end"):
+        cost_from_files(LogCostSettings((written(tmp_path, log[:5]),)), SilentScanProgress())
+
+
+def test_a_layout_of_ones_own(tmp_path: Path) -> None:
+    """--field names where times and counts lie; scan's targets hold for cost."""
+    nested = [
+        {"text": r["response"], "t": {"a": r["start"], "b": r["end"]}, "n": r["completion_tokens"]}
+        for r in rows()
+    ]
+    fields = parse_fields(["response=text", "start=t.a", "end=t.b", "completion_tokens=n"])
+    settings = LogCostSettings((written(tmp_path, nested),), ScanJob(mapped=fields))
+    assert cost_from_files(settings, SilentScanProgress()).requests == len(nested)
+
+
+def test_the_closed_loop_is_told_from_arrivals() -> None:
+    """Clients that wait for answers are counted; requests that come when they like are not."""
+    closed, _ = spans([(20, 60 + 7 * (n % 9)) for n in range(60)], 6, EngineSpec())
+    assert count_clients(closed) == 6
+    apart = [RequestSpan(str(n), 3.0 * n, 3.0 * n + 1.0 + n % 5, 50) for n in range(40)]
+    assert count_clients(apart) is None
+
+
+def test_a_pause_begins_a_new_batch() -> None:
+    """Two batches with a pause between them are two busy periods, in order."""
+    one, seconds = spans([(20, 60)] * 20, 4, EngineSpec())
+    later = [
+        RequestSpan(f"b{s.id}", s.submitted + 10 * seconds, s.end + 10 * seconds, s.output_tokens)
+        for s in one
+    ]
+    first, second = busy_periods([*later, *one])
+    assert [s.id for s in first] == [s.id for s in one]
+    assert len(second) == len(later)
+
+
+def test_a_replay_on_the_true_engine_is_exact() -> None:
+    """The replay is the scheduler itself: with the true step time it gives the true durations."""
+    spec = EngineSpec(prefix_caching=False)
+    known, seconds = spans([(30 + n, 40 + 11 * (n % 13)) for n in range(50)], 8, spec)
+    again = replay_workload(spec, [replay_request(span) for span in known], 8)
+    assert again.seconds == pytest.approx(seconds)
+    assert again.durations == pytest.approx([span.duration for span in known])
+
+
+def test_the_command_line_prices_a_log(tmp_path: Path) -> None:
+    """End to end: one JSON document with the account and the cheapest cap; exit 0."""
+    log = written(tmp_path, rows(96, 8, 0.06))
+    code, out, err = command("--display", "none", "cost", log, "--json", "--gpu-hour-price", "2")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["labels"]["money"] == "modelled"
+    assert document["optimum"]["max_tokens"] < CAP

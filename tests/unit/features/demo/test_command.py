@@ -1,0 +1,159 @@
+"""`stresstest demo`: from an empty machine to a report, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import ExitCode
+from tests.support.commands import command
+from tests.support.forking import start
+from tests.support.report_agreement import plain_text
+
+SHORT = """
+name = "short"
+summary = "Loops at about token 150"
+[model]
+max_model_len = 640
+[[hazard]]
+symptom = "loop"
+plane = "decoding"
+onset = { distribution = "lognormal", median = 150, sigma = 0.2 }
+requires = { repetition_penalty = "<1.15" }
+"""
+ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/v1")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home and an empty folder for temporary files, beside a scenario that is soon over."""
+    (tmp_path / "short.toml").write_text(SHORT, encoding="utf-8")
+    for name in ("home", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Other processes that work in a folder; the demo's simulator does. Empty without /proc."""
+    own = str(os.getpid())
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if link.readlink() == folder and link.parent.name != own:
+                found.append((link.parent / "cmdline").read_text().replace("\0", " "))
+        except OSError:  # it ended, or another user's
+            continue
+    return found
+
+
+def nothing_left(home: Path, said: str) -> None:
+    """No server, no temporary file, nothing in the user's data folder."""
+    assert not any(listening(int(port)) for port in ADDRESS.findall(said))
+    assert processes_in(home) == []
+    assert list((home / "home").iterdir()) == []
+    assert list((home / "temporary").iterdir()) == []
+
+
+def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) -> None:
+    """The whole command on a known truth: the verdict, the text around an onset, the words, the report."""
+    code, out, err = command("--display", "plain", "demo", "--scenario", "./short.toml", "-o", "seen.html")
+    assert code == 0, err
+    said = plain_text(out)
+    assert "What is true of it: Loops at about token 150." in said
+    assert "SIMULATED: these numbers do not measure a real model" in said
+    found = re.search(r"coherent up to (\d+) tokens", said)
+    assert found is not None
+    assert 90 <= int(found[1]) <= 158
+    assert "decoding, confirmed; goes away with repetition_penalty 1.15" in said
+    assert "Better: use repetition_penalty 1.15, which clears the first failure" in said
+    assert "To confirm" not in said
+    assert re.search(r"around the onset of certify/\S+ \(token \d+\): … .+ ▶ .+ …", said)
+    assert re.search(r"\d+ of \d+ answers stopped making sense on a server that looked healthy", said)
+    assert "max_tokens" in said
+    report = (home / "seen.md").read_text(encoding="utf-8")
+    assert "SIMULATED" in report.upper()
+    assert f"{int(found[1])}" in report
+    page = (home / "seen.html").read_text(encoding="utf-8")
+    assert "Simulated. These numbers come from the simulator" in page
+    assert f"certified threshold T</dt><dd>{int(found[1])}" in page
+    assert ADDRESS.search(err)
+    nothing_left(home, err)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--output", "seen.txt"), "end the name in .html or .md"),
+        (("--output", "nowhere/seen.md"), "'nowhere' is not a folder"),
+        (("--output", "folder.md"), "'folder.md' is a folder"),
+        (("--scenario", "no-such-thing"), "no-such-thing"),
+        (("--scenario", "./broken.toml"), "broken.toml"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_before_anything_starts(
+    home: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """Exit 2, no traceback, no simulator, no report."""
+    (home / "folder.md").mkdir()
+    (home / "broken.toml").write_text("name = 1", encoding="utf-8")
+    code, out, err = command("demo", *words)
+    assert code == ExitCode.USAGE
+    assert sentence in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert [path.name for path in (*home.glob("*.md"), *home.glob("*.html"))] == ["folder.md"]
+
+
+def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home: Path) -> None:
+    """SIGINT once answers have come: exit 130, a report of what there is, and the simulator is gone."""
+    process = start("--display", "plain", "demo", "--scenario", "./short.toml")
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if " tokens, " in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, rest = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, rest
+    assert "Traceback" not in rest
+    assert "The run is not complete" in plain_text(out)
+    assert (home / "stresstest-demo.md").exists()
+    nothing_left(home, said)
+
+
+def test_ctrl_c_before_the_server_is_ready_leaves_no_server(home: Path) -> None:
+    """SIGINT while the simulator starts: exit 130 and one line."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stresstest", "--display", "plain", "demo", "--scenario", "./short.toml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    assert first.startswith("This demo starts a simulated vLLM server")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, err
+    assert "Traceback" not in err
+    nothing_left(home, err)

@@ -1,0 +1,147 @@
+"""`doctor --log`: a startup log read, explained and joined with the stored limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.diagnosis.capacity import explain_kv_shortage, kv_capacity
+from stresstest.features.doctor.console import capacity_sentences, startup_rows
+from stresstest.features.doctor.startup_log import explain_startup_log, may_die_of_seeds
+from stresstest.model import Subject
+from stresstest.records.startup_log import StartupFacts, read_startup_log
+from tests.support.paths import DATA
+
+DATA = DATA / "startup"
+
+
+def read(name: str) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").splitlines()
+
+
+def facts(name: str) -> StartupFacts:
+    return read_startup_log(read(name))
+
+
+def test_a_real_start_on_a_cpu() -> None:
+    """A log that vLLM 0.32 really wrote, with process prefixes: every number in it is found."""
+    found = facts("cpu_0_32.log")
+    assert (found.version, found.architecture, found.device) == ("0.32.0", "GPT2LMHeadModel", "cpu")
+    assert (found.max_model_len, found.kv_cache_tokens, found.concurrency) == (4096, 349_440, 85.31)
+    assert (found.kv_cache_gib, found.init_seconds, found.weights_seconds) == (1.0, 2.72, 0.02)
+    assert (found.eager, found.prefix_caching, found.chunked_prefill) == (True, True, True)
+    assert found.ready
+    assert found.error is None, "a warning that quotes an error is no failure"
+
+
+def test_a_cpu_with_small_steps_may_die_of_seeds() -> None:
+    """Said of vLLM on the CPU, unless a step has room for every prompt; never of a GPU."""
+    assert may_die_of_seeds(facts("cpu_0_32.log"))
+    assert not may_die_of_seeds(replace(facts("cpu_0_32.log"), batched_tokens=16_384))
+    assert not may_die_of_seeds(facts("gpu_awq.log"))
+
+
+def test_a_documented_start_on_a_gpu() -> None:
+    """Colours, prefixes and progress bars of a GPU's log hide nothing."""
+    found = facts("gpu_awq.log")
+    assert (found.version, found.quantization, found.kernel) == ("0.15.1", "awq_marlin", "awq_marlin")
+    assert found.attention == "FLASH_ATTN"
+    assert (found.weights_gib, found.loading_seconds, found.compile_seconds) == (5.20, 3.412518, 22.31)
+    assert (found.kv_cache_gib, found.kv_cache_tokens, found.concurrency) == (4.13, 77_328, 2.36)
+    assert found.graphs == {"mixed prefill-decode, PIECEWISE": 19, "decode, FULL": 11}
+    assert (found.graph_gib, found.graph_seconds, found.batched_tokens) == (0.29, 3.0, 2048)
+    assert (found.utilization, found.max_num_seqs, found.eager) == (0.92, 64, False)
+    assert found.sampling_defaults is not None
+    assert "'repetition_penalty': 1.05" in found.sampling_defaults
+
+
+def test_a_failed_start_is_a_causal_chain() -> None:
+    """The source's own failure: weights leave 2.41 GiB, the length needs 4.0; the options are computed."""
+    found = explain_startup_log(read("gpu_too_long.log"), [])
+    assert found.chain is not None
+    assert found.chain.kib_per_token == 4.0 * 1024 * 1024 / 32768 == 128.0
+    assert found.chain.missing_gib == pytest.approx(1.59)
+    assert any("7.05 GiB" in s and "2.41 GiB" in s for s in found.chain.sentences)
+    flags = {option.flag: option.because for option in found.chain.options}
+    assert "--max-model-len 18688" in flags  # 19,696 less 5 %, down to a multiple of 256
+    assert "fits" in flags["--kv-cache-dtype fp8"]
+    assert "5.46 GiB at most" in flags["a smaller quantization"]
+    assert not found.facts.ready
+
+
+def test_utilization_is_computed_where_the_memory_is_known() -> None:
+    """With the device's size the missing memory becomes a number; a number that cannot help says so."""
+
+    def flags(total: float) -> list[str]:
+        chain = explain_kv_shortage(
+            max_model_len=8192,
+            needed_gib=1.0,
+            available_gib=0.5,
+            estimated=4096,
+            weights_gib=None,
+            utilization=0.9,
+            total_gib=total,
+        )
+        return [f"{o.flag} {o.because}" for o in chain.options if "utilization" in o.flag]
+
+    assert flags(24.0)[0].startswith("--gpu-memory-utilization 0.93")
+    assert "not enough" in flags(4.0)[0]
+
+
+def test_the_join_with_the_safe_limit() -> None:
+    """How many requests fit at the safe max_tokens, and what one loop takes: arithmetic one can check."""
+    held = kv_capacity(77_328, 32_768, 559, prompt_tokens=256, max_num_seqs=64)
+    assert held.at_safe == 64  # 94 would fit, 64 are allowed
+    assert held.at_full_length == 2
+    assert held.loop_share == pytest.approx(32_768 / 77_328)
+    sentences = capacity_sentences([(Subject("m", "narrative", "it"), held)])
+    assert "(m · narrative · Italian) this server holds 64 requests at once" in sentences[0]
+    assert "42.4% of the KV cache" in sentences[1]
+
+
+def test_a_log_of_two_starts_tells_the_last() -> None:
+    """A container that was restarted appends; the first failure must not stand for the second start."""
+    found = read_startup_log([*read("gpu_too_long.log"), *read("gpu_awq.log")])
+    assert found.ready
+    assert found.shortage is None
+    assert found.max_model_len == 32_768
+
+
+def test_the_kernel_that_a_start_chose_is_shown_beside_the_quantization() -> None:
+    """vLLM 0.15.1 on a GPU writes "Selected", older ones "Using"; the quantization is not all that counts."""
+    found = read_startup_log(
+        [
+            "INFO 02-11 09:14:02 [api_server.py:1] vLLM API server version 0.15.1",
+            "INFO 02-11 09:14:04 Initializing a V1 LLM engine (v0.15.1) with config: quantization=fp8, ",
+            "INFO 02-11 09:14:09 [k.py:20] Selected CutlassFP8ScaledMMLinearKernel for Fp8LinearMethod",
+        ]
+    )
+    assert dict(startup_rows(found))["quantization, kernel"] == "fp8 · CutlassFP8ScaledMMLinearKernel"
+
+
+def test_rows_show_what_is_missing_as_missing() -> None:
+    """An empty log gives rows of dashes, no zeros."""
+    values = dict(startup_rows(StartupFacts()))
+    assert values["KV cache size"] == "–"
+    assert values["weights"] == "–"
+
+
+@given(
+    st.lists(
+        st.text(max_size=200) | st.sampled_from(read("gpu_awq.log") + read("gpu_too_long.log")), max_size=30
+    )
+)
+def test_no_line_breaks_it(lines: list[str]) -> None:
+    """Unknown, cut or mixed lines are passed over, and what is read can always be shown."""
+    found = explain_startup_log(lines, [])
+    assert found.facts.lines == len(lines)
+    assert len(startup_rows(found.facts)) > 10
+
+
+@given(st.sampled_from(read("gpu_awq.log")), st.integers(0, 400))
+def test_a_cut_line_breaks_nothing(line: str, at: int) -> None:
+    """A log that is being written ends anywhere."""
+    read_startup_log([line[:at]])

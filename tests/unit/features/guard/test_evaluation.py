@@ -1,0 +1,91 @@
+"""What OpenTelemetry is told of judged answers. Its own packages are tried in tests/integrations."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from stresstest.features.guard.evaluation import attributes, evaluation_events
+from stresstest.features.guard.journal import JournalEntry
+from stresstest.features.guard.watch import JudgedChoice
+from tests.support.fake_vllm import DONE, Events, sse
+from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=1"}
+
+
+class Told:
+    """Keeps the attributes of each event, and the trace context."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.traces: list[dict[str, str]] = []
+
+    def write(self, entry: JournalEntry, choice: JudgedChoice) -> None:
+        self.events.append(attributes(entry, choice))
+        self.traces.append(dict(entry.trace))
+
+
+async def told(script: Events, path: str = CHAT, **headers: str) -> Told:
+    found = Told()
+    async with guarded(script, sinks=(found,)) as here:
+        await here.ask(path, ASK, **headers)
+        await here.judged(1)
+    return found
+
+
+async def test_a_loop_is_scored_and_dated() -> None:
+    """Score 1, the symptom as label, where it began; no text of the answer."""
+    found = await told(Events([*chat_events(HEALTHY + LOOP), DONE]), **TRACE)
+    (event,) = found.events
+    assert event["gen_ai.evaluation.score.value"] == 1.0
+    assert event["gen_ai.evaluation.score.label"] == "loop"
+    assert event["gen_ai.request.model"] == "lab"
+    assert event["stresstest.onset"] < event["stresstest.alarm"] < event["gen_ai.usage.output_tokens"]
+    assert "miller" not in str(event)
+    assert found.traces == [TRACE]
+
+
+async def test_a_healthy_answer_is_an_event_too() -> None:
+    """Otherwise there is no rate."""
+    (event,) = (await told(Events([*chat_events(HEALTHY), DONE]))).events
+    assert event["gen_ai.evaluation.score.value"] == 0.0
+    assert event["gen_ai.evaluation.score.label"] == "healthy"
+    assert "stresstest.onset" not in event
+
+
+async def test_a_response_has_its_id() -> None:
+    """In the Responses API it stands in the response of the first event."""
+    created = {"type": "response.created", "response": {"id": "resp_1"}}
+    delta = {"type": "response.output_text.delta", "delta": "Well."}
+    done = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+    (event,) = (await told(Events(sse(created, delta, done)), "/v1/responses")).events
+    assert event["gen_ai.response.id"] == "resp_1"
+
+
+def test_a_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guard works without it: an endpoint is often set for all programs of a machine."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with evaluation_events(ENDPOINT) as events:
+        assert events is None
+    assert "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, ENDPOINT | {"OTEL_SDK_DISABLED": "true"}, ENDPOINT | {"OTEL_LOGS_EXPORTER": "none"}],
+    ids=["no endpoint", "disabled", "no logs"],
+)
+def test_nothing_is_loaded_unless_wanted(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is anything said."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with evaluation_events(environment) as events:
+        assert events is None
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,159 @@
+"""What the guard counts and logs of answers that pass, in every form in which they come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
+from tests.support.commands import called
+from tests.support.fake_vllm import DONE, Events, Page, page, sse, usage_only
+from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
+from tests.support.stories import story
+
+FAILING = HEALTHY + LOOP
+USAGE = {"prompt_tokens": 9, "completion_tokens": 500}
+BEFORE = len(words(HEALTHY))
+LONG = " ".join(story(12).split())
+COPY = 12
+"""Words of one copy of the loop."""
+
+
+def text_events(text: str) -> list[bytes]:
+    choices = [{"index": 0, "text": word, "finish_reason": None} for word in words(text)]
+    choices[-1]["finish_reason"] = "length"
+    return sse(*({"id": "c", "choices": [choice]} for choice in choices))
+
+
+def response_events(text: str, kind: str = "output_text") -> list[bytes]:
+    deltas = [{"type": f"response.{kind}.delta", "delta": word, "output_index": 0} for word in words(text)]
+    done = {"id": "r", "status": "incomplete", "usage": {"input_tokens": 9, "output_tokens": len(deltas)}}
+    return sse({"type": "response.created", "response": {"id": "r"}}, *deltas) + sse(
+        {"type": "response.incomplete", "response": done}
+    )
+
+
+FORMS: dict[str, tuple[str, Events | Page]] = {
+    "chat": (CHAT, Events([*chat_events(FAILING), *sse(usage_only(9, 500)), DONE])),
+    "in few pieces": (CHAT, Events([b"".join([*chat_events(FAILING), DONE])])),
+    "reasoning": (CHAT, Events([*chat_events(FAILING, reasoning=True), DONE])),
+    "completions": ("/v1/completions", Events([*text_events(FAILING), DONE])),
+    "responses": ("/v1/responses", Events(response_events(FAILING))),
+    "responses, reasoning": ("/v1/responses", Events(response_events(FAILING, "reasoning_text"))),
+    "a whole chat answer": (
+        CHAT,
+        page({"id": "c", "choices": [{"index": 0, "message": {"content": FAILING}}], "usage": USAGE}),
+    ),
+    "a whole completion": (
+        "/v1/completions",
+        page({"choices": [{"text": FAILING, "finish_reason": "stop"}]}),
+    ),
+    "a whole response": (
+        "/v1/responses",
+        page({"output": [{"content": [{"type": "output_text", "text": FAILING}]}], "status": "completed"}),
+    ),
+    "cut": (CHAT, Events(chat_events(FAILING)[:-5])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_loop_is_counted_in_every_form(form: str) -> None:
+    """Streamed or whole, on each of the three routes: symptom, onset and alarm are in series and log."""
+    path, script = FORMS[form]
+    async with guarded(script) as here:
+        await here.ask(path)
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_degenerate_total{{lab,{path},loop}}"] == 1
+    assert found[f"stresstest_guard_requests_total{{lab,degenerate,{path}}}"] == 1
+    (line,) = here.log
+    assert line["symptom"] == "loop"
+    scale = line["completion_tokens"] / len(words(FAILING))
+    assert abs(line["onset"] / scale - (BEFORE + COPY + 1)) <= 12
+    assert line["onset"] < line["alarm"] <= line["completion_tokens"]
+    assert found[f"stresstest_guard_onset_tokens_sum{{lab,{path}}}"] == line["onset"]
+    after = line["completion_tokens"] - line["onset"] + 1
+    assert found[f"stresstest_guard_tokens_after_onset_total{{lab,{path}}}"] == after
+
+
+async def test_each_choice_has_a_verdict_of_its_own() -> None:
+    """n = 2: the interleaved chunks of a healthy choice are no part of the failing one."""
+    first, second = chat_events(LONG, index=0), chat_events(FAILING, index=1)
+    mixed = [event for pair in zip(first, second, strict=False) for event in pair]
+    async with guarded(Events([*mixed, *first[len(second) :], *second[len(first) :], DONE])) as here:
+        await here.ask(body={**ASK, "n": 2})
+        found = await here.judged(1)
+    (line,) = here.log
+    assert line["id"] == "c#1"
+    assert line["completion_tokens"] == len(words(FAILING))
+    assert found[f"stresstest_guard_tokens_total{{lab,{CHAT}}}"] == len(words(FAILING)) + len(words(LONG))
+
+
+async def test_healthy_answers_are_counted_and_not_logged() -> None:
+    """Unless every answer is to be logged, as a rate needs it."""
+    for every in (False, True):
+        async with guarded(Events([*chat_events(HEALTHY, finish="stop"), DONE]), every=every) as here:
+            await here.ask()
+            found = await here.judged(1)
+        assert found[f"stresstest_guard_requests_total{{lab,healthy,{CHAT}}}"] == 1
+        assert len(here.log) == every
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        (Events([b"data: nonsense\n\n"]), "unread"),
+        (page(["no answer"]), "unread"),
+        (Page(b"x", headers={"content_encoding": "zstd"}), "unread"),
+        (page({"error": {}}, 400), "upstream_error"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: str) -> None:
+    """Never as healthy."""
+    async with guarded(script) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+
+
+async def test_neither_keys_nor_texts_are_in_log_or_series() -> None:
+    """What a client sends to authenticate passes through; texts are logged only where they are asked for."""
+    async with guarded(Events([*chat_events(FAILING), DONE])) as here:
+        await here.ask(Authorization="Bearer sk-secret", Cookie="key=sk-secret")
+        found = await here.judged(1)
+        assert here.upstream.generations[0].headers["authorization"] == "Bearer sk-secret"
+    written = here.out.getvalue().decode() + repr(found)
+    assert "sk-secret" not in written
+    assert "miller" not in written
+    assert "story" not in written
+
+
+async def test_scan_reads_the_log(tmp_path: Path) -> None:
+    """With texts, the log is one more file of recorded answers; scan finds what the guard found."""
+    async with guarded(Events([*chat_events(FAILING), DONE]), text=True) as here:
+        await here.ask()
+        await here.judged(1)
+    (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
+    done = called("scan", "guard.jsonl", "--json", "--workers", "1", tmp_path=tmp_path)
+    (group,) = json.loads(done.stdout)["groups"]
+    assert (group["requests"], group["degenerate"]) == (1, 1)
+    assert here.log[0]["prompt"] == "Tell a story."
+
+
+def test_made_up_model_names_make_no_series_without_end() -> None:
+    """Labels come from requests, and anybody may invent names."""
+    metrics = GuardMetrics()
+    labels = {metrics.model(f"m{i}") for i in range(10 * MAX_MODELS)}
+    assert len(labels) == MAX_MODELS + 1
+
+
+def test_the_upstreams_series_are_repeated_by_name() -> None:
+    """With their types, and nothing whose name only begins alike."""
+    page = (
+        b'# HELP vllm:a x\n# TYPE vllm:a gauge\nvllm:a{m="x"} 1\nvllm:ab 2\n'
+        b'# TYPE vllm:h histogram\nvllm:h_bucket{le="1"} 1\nvllm:h_sum 3\n'
+    )
+    assert named_series(page, ["vllm:a", "vllm:h"]) == page.replace(b"vllm:ab 2\n", b"")

@@ -1,0 +1,255 @@
+"""What each policy does to which answer, what the client gets, and that a dry run does nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.features.guard.asked import Route, read_request
+from tests.support.fake_vllm import DONE, Answer, Asked, Events, page, sse, usage_only
+from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
+from tests.support.stories import story
+
+FAILING = Events([*chat_events(HEALTHY + LOOP), DONE], pause=0.0005)
+WHOLE = Events([*chat_events(HEALTHY, finish="stop"), *sse(usage_only(9, 51)), DONE])
+RETRY = {"policy": "retry", "change": {"repetition_penalty": 1.1}}
+LONG = " ".join(story(24).split())
+UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
+
+
+def text_of(events: list[dict[str, Any]], name: str = "content") -> str:
+    return "".join(
+        choice["delta"].get(name) or ""
+        for event in events
+        for choice in event["choices"]
+        if choice["index"] == 0
+    )
+
+
+async def test_abort_ends_a_stream_in_a_valid_chunk_that_says_why() -> None:
+    """Never as an ordinary stop; the upstream is closed, and what was saved is counted."""
+    async with guarded(FAILING, {"policy": "abort"}) as here:
+        reply = await here.ask()
+        await here.upstream.until(lambda: here.upstream.open == 0)
+        found = await here.judged(1)
+    last = reply.events[-1]
+    assert last["choices"][0]["finish_reason"] == "length"
+    assert last["choices"][0]["stop_reason"] == "stresstest_guard:loop"
+    why = last["stresstest_guard"]
+    assert why["action"] == "abort"
+    assert why["onset"] < why["alarm"]
+    assert last["id"] == reply.events[0]["id"]
+    whole = HEALTHY + LOOP
+    assert whole.startswith(text_of(reply.events))
+    assert len(text_of(reply.events)) < len(whole) / 2
+    (line,) = here.log
+    assert (line["action"], line["finish_reason"]) == ("abort", "length")
+    saved = found[f"stresstest_guard_tokens_saved_total{{lab,{CHAT}}}"]
+    assert saved == ASK["max_tokens"] - line["completion_tokens"]
+
+
+async def test_abort_leaves_a_healthy_stream_as_it_is() -> None:
+    """Byte for byte."""
+    async with guarded(WHOLE, {"policy": "abort"}) as here:
+        assert (await here.ask()).body == (await here.direct()).body
+
+
+async def test_abort_waits_while_a_choice_is_healthy() -> None:
+    """n = 2: one failing choice does not take the other's answer away."""
+    good, bad = chat_events(LONG, index=0, finish="stop"), chat_events(HEALTHY + LOOP, index=1)
+    mixed = [event for pair in zip(good, bad, strict=False) for event in pair]
+    rest = good[len(bad) :] + bad[len(good) :]
+    async with guarded(Events([*mixed, *rest, DONE]), {"policy": "abort"}) as here:
+        reply = await here.ask(body={**ASK, "n": 2})
+    assert text_of(reply.events) == LONG
+    assert "stresstest_guard" not in reply.events[-1]
+
+
+async def test_only_symptoms_that_are_to_act_do() -> None:
+    """A rule may be confined to some of them."""
+    async with guarded(FAILING, {"policy": "abort", "symptoms": ["gibberish"]}) as here:
+        reply = await here.ask()
+    assert text_of(reply.events) == HEALTHY + LOOP
+
+
+async def test_an_unstreamed_answer_is_streamed_upstream_and_put_together() -> None:
+    """As the client expects it, with usage; and ended where it fails, with the reason in header and body."""
+    async with guarded(WHOLE, {"policy": "abort"}) as here:
+        reply = await here.ask(body=UNSTREAMED)
+        assert here.upstream.generations[0].body["stream"] is True
+    assert reply.json["object"] == "chat.completion"
+    choice = reply.json["choices"][0]
+    assert choice["message"] == {"role": "assistant", "content": HEALTHY}
+    assert choice["finish_reason"] == "stop"
+    assert reply.json["usage"]["completion_tokens"] == 51
+    assert "stresstest_guard" not in reply.json
+    async with guarded(FAILING, {"policy": "abort"}) as here:
+        reply = await here.ask(body=UNSTREAMED)
+    assert reply.json["choices"][0]["finish_reason"] == "length"
+    assert reply.json["stresstest_guard"]["symptom"] == "loop"
+    assert reply.headers["X-Stresstest-Guard"].startswith("abort; symptom=loop; onset=")
+
+
+async def test_calls_of_tools_and_logprobs_are_put_together() -> None:
+    """By their index, in the order in which they came."""
+    calls = [{"index": 0, "id": "t", "type": "function", "function": {"name": "f", "arguments": ""}}]
+    parts: list[dict[str, Any]] = [{"tool_calls": calls}]
+    parts += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in ('{"a"', ": 1}")]
+    events = [{"id": "c", "choices": [{"index": 0, "delta": delta}]} for delta in parts]
+    logprobs = {"content": [{"token": "x", "logprob": -1.0}]}
+    events += [
+        {"id": "c", "choices": [{"index": 0, "delta": {}, "logprobs": logprobs, "token_ids": [i]}]}
+        for i in (1, 2)
+    ]
+    events += [{"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+    async with guarded(Events([*sse(*events), DONE]), {"policy": "abort"}) as here:
+        choice = (await here.ask(body=UNSTREAMED)).json["choices"][0]
+    assert choice["message"]["content"] is None
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
+    assert len(choice["logprobs"]["content"]) == 2
+    assert choice["token_ids"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({}, {"max_tokens": 100}),
+        ({"max_tokens": 500}, {"max_tokens": 100}),
+        ({"max_tokens": 50}, {"max_tokens": 50}),
+        ({"max_completion_tokens": 500, "max_tokens": 20}, {"max_completion_tokens": 100, "max_tokens": 100}),
+    ],
+)
+async def test_cap_sets_what_is_missing_or_higher(asked: dict[str, int], sent: dict[str, int]) -> None:
+    """And says so in a header; a lower cap is the client's own."""
+    body = {name: value for name, value in UNSTREAMED.items() if name != "max_tokens"} | asked
+    async with guarded(page({"choices": []}), {"policy": "cap", "max_tokens": 100}) as here:
+        reply = await here.ask(body=body)
+        got = here.upstream.generations[0].body
+    assert {name: got[name] for name in sent} == sent
+    changed = got != body
+    assert ("X-Stresstest-Guard" in reply.headers) is changed
+    assert got["messages"] == body["messages"]
+
+
+def test_a_plain_completion_without_a_cap_needs_none() -> None:
+    """It ends after 16 tokens; a cap would make it longer."""
+    asked = read_request(Route.COMPLETIONS, b'{"prompt": "x"}')
+    assert asked is not None
+    assert asked.capped(100) == {}
+
+
+def by_penalty(asked: Asked) -> Answer:
+    """Loops unless the request has the declared change."""
+    changed = "repetition_penalty" in asked.body or "chat_template_kwargs" in asked.body
+    return WHOLE if changed else FAILING
+
+
+async def test_retry_asks_once_more_with_the_declared_change() -> None:
+    """And the answer says so; both attempts are counted."""
+    async with guarded(by_penalty, RETRY) as here:
+        reply = await here.ask(body=UNSTREAMED)
+        await here.judged(2)
+        assert [g.body.get("repetition_penalty") for g in here.upstream.generations] == [None, 1.1]
+    assert reply.json["choices"][0]["message"]["content"] == HEALTHY
+    assert reply.json["stresstest_guard"]["action"] == "retry"
+    assert reply.headers["X-Stresstest-Guard"].endswith("changed=repetition_penalty")
+
+
+async def test_retry_is_not_repeated() -> None:
+    """A second failure is ended as `abort` ends it."""
+    async with guarded(FAILING, RETRY) as here:
+        reply = await here.ask(body=UNSTREAMED)
+        assert len(here.upstream.generations) == 2
+    assert reply.json["choices"][0]["finish_reason"] == "length"
+    assert reply.json["stresstest_guard"]["after"] == "retry"
+
+
+async def test_a_stream_that_was_passed_on_is_not_retried() -> None:
+    """What a client has read cannot be taken back."""
+    async with guarded(FAILING, RETRY) as here:
+        reply = await here.ask()
+        assert len(here.upstream.generations) == 1
+    assert reply.events[-1]["stresstest_guard"]["action"] == "abort"
+
+
+THINKING = Events([*chat_events(HEALTHY + LOOP, reasoning=True), DONE], pause=0.0005)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_thinking_that_loops_is_ended_and_the_answer_asked_for(stream: bool) -> None:
+    """The client gets the reasoning so far (in a stream), then an answer without any, marked."""
+
+    def script(asked: Asked) -> Answer:
+        return WHOLE if "chat_template_kwargs" in asked.body else THINKING
+
+    async with guarded(script, {"policy": "end-thinking"}) as here:
+        reply = await here.ask(body={**ASK, "stream": stream})
+        assert here.upstream.generations[1].body["chat_template_kwargs"] == {"enable_thinking": False}
+    if stream:
+        assert text_of(reply.events) == HEALTHY
+        assert text_of(reply.events, "reasoning").startswith(HEALTHY)
+        marked = [event for event in reply.events if "stresstest_guard" in event]
+        assert [event["stresstest_guard"]["action"] for event in marked] == ["end-thinking"]
+        assert sum("role" in choice["delta"] for event in reply.events for choice in event["choices"]) == 1
+    else:
+        assert reply.json["choices"][0]["message"]["content"] == HEALTHY
+        assert reply.json["stresstest_guard"]["action"] == "end-thinking"
+
+
+async def test_an_answer_that_loops_is_no_thinking_to_be_ended() -> None:
+    """It is ended as `abort` ends it."""
+    async with guarded(FAILING, {"policy": "end-thinking"}) as here:
+        reply = await here.ask()
+    assert reply.events[-1]["stresstest_guard"]["action"] == "abort"
+
+
+@pytest.mark.parametrize("rules", [{"policy": "abort"}, {"policy": "cap", "max_tokens": 9}, RETRY])
+async def test_a_dry_run_changes_nothing_and_says_what_would_have_been(rules: dict[str, Any]) -> None:
+    """In log and series; the client gets what the upstream sent."""
+    async with guarded(FAILING, rules, dry_run=True) as here:
+        assert (await here.ask()).body == (await here.direct()).body
+        assert here.upstream.generations[0].body == ASK
+        found = await here.judged(1)
+    (line,) = here.log
+    assert line["dry_run"] is True
+    assert line["action"] == rules["policy"]
+    assert found[f"stresstest_guard_actions_total{{{rules['policy']},true,lab,{CHAT}}}"] == 1
+
+
+async def test_rules_hold_for_their_models_and_routes() -> None:
+    """The last rule that fits a request is in force."""
+    rules = {"rules": [{"model": "lab*", "policy": "abort"}, {"route": "/v1/completions", "policy": "count"}]}
+    async with guarded(FAILING, rules) as here:
+        assert "stresstest_guard" in (await here.ask()).events[-1]
+        assert (await here.ask(body={**ASK, "model": "other"})).body == (await here.direct()).body
+
+
+async def test_an_error_of_the_upstream_passes_an_acting_guard() -> None:
+    """As it came, streamed or not."""
+    error = page({"error": {"message": "no"}}, 400)
+    async with guarded(error, {"policy": "abort"}) as here:
+        for body in (ASK, UNSTREAMED):
+            reply = await here.ask(body=body)
+            assert (reply.status, reply.body) == (400, error.body)
+    async with guarded(Events([*sse({"error": {"message": "died"}}), DONE]), {"policy": "abort"}) as here:
+        assert (await here.ask(body=UNSTREAMED)).status == 500
+
+
+async def test_responses_are_ended_in_their_own_words() -> None:
+    """`response.incomplete`, streamed and whole."""
+    deltas = [{"type": "response.output_text.delta", "delta": word} for word in words(HEALTHY + LOOP)]
+    created = {
+        "type": "response.created",
+        "response": {"id": "r", "object": "response", "status": "in_progress"},
+    }
+    async with guarded(Events(sse(created, *deltas), pause=0.0005), {"policy": "abort"}) as here:
+        streamed = await here.ask("/v1/responses")
+        whole = await here.ask("/v1/responses", UNSTREAMED)
+    last = json.loads(streamed.body.strip().rpartition(b"data: ")[2])
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["id"] == "r"
+    assert last["response"]["stresstest_guard"]["symptom"] == "loop"
+    assert whole.json["status"] == "incomplete"
+    assert (HEALTHY + LOOP).startswith(whole.json["output"][0]["content"][0]["text"])

@@ -1,0 +1,258 @@
+"""`recommend`: the audit of early stops over stored outputs, the cheapest cap, and metrics of the limits."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from stresstest.model import (
+    Decoding,
+    DocumentKind,
+    Generation,
+    Plane,
+    PlaneVerdict,
+    Symptom,
+    SymptomKind,
+    Threshold,
+    Token,
+    Verdict,
+)
+from stresstest.store import open_store
+from tests.support.commands import command
+from tests.support.cost_logs import rows
+from tests.support.snapshots import Snapshot, flat
+from tests.support.stored_data import SUBJECT, make_generation, make_run
+
+
+def generation(index: int, *, loops: bool, ids: bool = True) -> Generation:
+    """A stored answer of random tokens; a looping one repeats thirty of them from token 131 on."""
+    rng = random.Random(index)
+    numbers = [rng.randrange(5_000) for _ in range(160)]
+    if loops:
+        numbers = numbers[:100] + numbers[100:130] * 12
+    tokens = tuple(Token(f" w{number}", number if ids else None) for number in numbers)
+    verdict = Verdict(len(tokens), len(tokens))
+    if loops:
+        symptom = Symptom(SymptomKind.LOOP, 131, 190, start=101)
+        verdict = Verdict(len(tokens), 130, 131, 190, SymptomKind.LOOP, (symptom,), loops_to_end=True)
+    made = make_generation(index)
+    reason = "length" if loops else "stop"
+    return replace(
+        made, tokens=tokens, verdict=verdict, finish_reason=reason, aborted=False, output_tokens=len(tokens)
+    )
+
+
+def stored(folder: Path, *, ids: bool = True) -> str:
+    path = str(folder / "store.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        for index in range(24):
+            store.add_generation("r1", generation(index, loops=index % 4 == 0, ids=ids))
+    return path
+
+
+def audited(*words: str) -> tuple[int, dict[str, Any]]:
+    code, out, _ = command("--display", "none", *words, "--format", "json")
+    return code, json.loads(out)
+
+
+@pytest.mark.parametrize(("ids", "scale"), [(True, "token ids"), (False, "token texts")])
+def test_a_stored_run_is_replayed(tmp_path: Path, ids: bool, scale: str) -> None:
+    """Loops of period 30: the best setting sees that period, catches them all and stops nobody."""
+    code, found = audited("--store", stored(tmp_path, ids=ids), "recommend", "--repetition-detection", "r1")
+    assert (code, found["scale"], found["streams"], found["loops"]) == (0, scale, 24, 6)
+    body = found["repetition_detection"]
+    assert body["min_pattern_size"] <= 30 <= body["max_pattern_size"]
+    told = found["audit"]
+    assert told["loops_caught"]["k"] == told["loops_caught"]["n"] == 3
+    assert told["healthy_stopped"]["k"] == 0
+    assert told["healthy_stopped"]["ci"][1] > 0.2  # nine healthy outputs prove little
+    assert found["online_detector"]["tokens_saved"] == 3 * (460 - 190)
+    nothing, aborted, *_ = found["tokens_per_delivered_answer"]
+    assert nothing["tokens"] == pytest.approx((18 * 160 + 6 * 460) / 18)
+    assert aborted["tokens"] == pytest.approx((18 * 160 + 6 * 190) / 18)
+
+
+def test_files_are_replayed_as_scan_reads_them(tmp_path: Path, snapshot: Snapshot) -> None:
+    """A log without token ids: words stand in, and the report says so."""
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows(96, 8, 0.12)), encoding="utf-8")
+    store = str(tmp_path / "s.sqlite3")
+    code, found = audited("--store", store, "recommend", "--repetition-detection", str(path))
+    assert (code, found["scale"], found["streams"]) == (4, "words", 96)
+    snapshot("\n".join(found["notes"]))
+    assert found["setting"] is not None
+    assert found["repetition_detection"] is None, (
+        "a server counts tokens: patterns of words are no request body"
+    )
+    code, out, _ = command("--store", store, "recommend", "--repetition-detection", str(path))
+    assert code == 4
+    assert '{"repetition_detection"' not in out
+    assert found["audit"]["loops_caught"]["n"] + found["audit"]["healthy_stopped"]["n"] <= found["told_on"]
+
+
+def test_the_table_prints_the_request_body(tmp_path: Path) -> None:
+    """A person can copy the body: one line of valid JSON with vLLM's own keys."""
+    code, out, _ = command("--store", stored(tmp_path), "recommend", "--repetition-detection", "r1")
+    assert code == 0
+    [line] = [line for line in out.splitlines() if line.strip().startswith("{")]
+    body = json.loads(line)["repetition_detection"]
+    assert set(body) == {"max_pattern_size", "min_pattern_size", "min_count"}
+
+
+def test_too_few_healthy_outputs_make_no_best_setting(tmp_path: Path, snapshot: Snapshot) -> None:
+    """Nine healthy outputs leave room for a third of false stops: it says so, and not "best"."""
+    path = stored(tmp_path)
+    code, out, _ = command("--store", path, "recommend", "--repetition-detection", "r1")
+    assert code == 0
+    snapshot(out)
+    _, found = audited("--store", path, "recommend", "--repetition-detection", "r1")
+    assert found["false_stops_bounded"] is False
+    assert found["audit"]["false_stops_upper"] == pytest.approx(1 - 0.025 ** (1 / 9))
+
+
+def test_outputs_that_all_loop_cannot_tell_what_a_setting_does_to_healthy_text(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    """The setting that saves the most is a candidate; that it "is not worth it" would be wrong."""
+    path = str(tmp_path / "store.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        for index in range(12):
+            store.add_generation("r1", replace(generation(index, loops=True), aborted=index < 5))
+    code, found = audited("--store", path, "recommend", "--repetition-detection", "r1")
+    assert code == 0
+    assert found["audit"]["loops_caught"]["k"] == 6
+    snapshot("\n".join([found["verdict"], *found["notes"]]))
+
+
+def test_too_little_or_nothing_to_stop(tmp_path: Path, snapshot: Snapshot) -> None:
+    """Few outputs are an error (2); outputs without a loop are inconclusive (4), the JSON is still there."""
+    path = str(tmp_path / "store.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("few"))
+        store.create_run(make_run("fine"))
+        store.add_generation("few", generation(1, loops=True))
+        for index in range(12):
+            store.add_generation("fine", generation(index, loops=False))
+    code, _, err = command("--store", path, "recommend", "--repetition-detection", "few")
+    assert code == 4
+    snapshot(err, "too few")
+    code, found = audited("--store", path, "recommend", "--repetition-detection", "fine")
+    assert (code, found["repetition_detection"], found["audit"]) == (4, None, None)
+    code, _, err = command("--store", path, "recommend", "--repetition-detection", "fine", "--format", "vllm")
+    assert code == 2
+    snapshot(err, "no loop")
+
+
+def certified(path: str) -> None:
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        threshold = Threshold(0.05, 0.95, 900, 124, 2, 0.04, True)
+        store.save_threshold("r1", threshold, 810, PlaneVerdict(Plane.DECODING, None, "It loops."))
+
+
+def test_the_cheapest_cap_stands_beside_the_certified_one(tmp_path: Path, snapshot: Snapshot) -> None:
+    """From the newest stored cost of the subject: natural, uncapped, judged requests; others do not count."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    base = {"arm": "loops", "planted": False, "failure": None, "degenerate": False, "capped": False}
+    timeline = [{**base, "output_tokens": 100 + n} for n in range(80)]
+    timeline += [{**base, "output_tokens": 3_000, "degenerate": True, "capped": True}] * 6
+    timeline += [{**base, "arm": "capped", "output_tokens": 5}] * 50
+    timeline += [{**base, "planted": True, "output_tokens": 9_000, "capped": True}] * 50
+    subject = {"model": SUBJECT.model, "task": SUBJECT.task, "language": SUBJECT.language}
+    with open_store(path) as store:
+        store.save_document(DocumentKind.COST, {"subject": subject, "timeline": timeline}, id="c1")
+        store.save_document(
+            DocumentKind.COST, {"subject": {**subject, "model": "other"}, "timeline": timeline}, id="c2"
+        )
+    code, out, _ = command("--store", path, "recommend", "--format", "json")
+    assert code == 0
+    [cheapest] = json.loads(out)["cheapest"]
+    assert cheapest["cost"] == "c1"
+    assert 170 <= cheapest["optimum"]["max_tokens"] <= 179
+    assert cheapest["optimum"]["requests"] == 86
+    snapshot(command("--store", path, "recommend")[1])
+
+
+def cost_of(path: str, lengths: list[int], looping: int) -> None:
+    base = {"arm": "loops", "planted": False, "failure": None, "degenerate": False, "capped": False}
+    timeline = [{**base, "output_tokens": length} for length in lengths]
+    timeline += [{**base, "output_tokens": 3_000, "degenerate": True, "capped": True}] * looping
+    subject = {"model": SUBJECT.model, "task": SUBJECT.task, "language": SUBJECT.language}
+    with open_store(path) as store:
+        store.save_document(DocumentKind.COST, {"subject": subject, "timeline": timeline}, id="c1")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "looping"),
+    [
+        pytest.param(list(range(695, 775)), 0, id="no loop"),
+        pytest.param(list(range(2_990, 3_070)), 3, id="no saving"),
+    ],
+)
+def test_no_cap_is_called_cheapest_that_saves_nothing(
+    tmp_path: Path, snapshot: Snapshot, lengths: list[int], looping: int
+) -> None:
+    """Without a loop, or with a saving of nothing or less, there is no number but the reason."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    cost_of(path, lengths, looping)
+    _, out, _ = command("--store", path, "recommend", "--format", "json")
+    [found] = json.loads(out)["cheapest"]
+    assert found["optimum"]["max_tokens"] is None
+    _, table, _ = command("--store", path, "recommend")
+    assert found["optimum"]["lacking"] in flat(table)
+    snapshot(table)
+
+
+def test_a_cheapest_cap_above_the_certified_limit_says_which_one_holds(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    """810 tokens are certified; healthy answers of up to 1,079 tokens are cheapest to let end."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    cost_of(path, list(range(1_000, 1_080)), 6)
+    _, out, _ = command("--store", path, "recommend", "--format", "json")
+    [found] = json.loads(out)["cheapest"]
+    assert found["optimum"]["max_tokens"] > 810
+    assert (found["safe_max_tokens"], found["above_safe"]) == (810, True)
+    snapshot(command("--store", path, "recommend")[1])
+
+
+def test_every_decoding_has_its_own_limit_in_the_metrics(tmp_path: Path) -> None:
+    """Two decodings of one subject are two samples, told apart by a label that a person can read."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    run = make_run("r2")
+    penalised = replace(run.settings, decoding=Decoding(repetition_penalty=1.15))
+    with open_store(path) as store:
+        store.create_run(replace(run, settings=penalised))
+        threshold = Threshold(0.05, 0.95, 4_000, 124, 2, 0.04, True)
+        store.save_threshold("r2", threshold, 3_600, PlaneVerdict(Plane.DECODING, None, "It loops."))
+    _, out, _ = command("--store", path, "recommend", "--format", "openmetrics")
+    samples = [s for family in text_string_to_metric_families(out) for s in family.samples]
+    limits = {s.labels["decoding"]: s.value for s in samples if s.name == "stresstest_safe_max_tokens"}
+    assert limits == {"temperature 0.7, top_k 20": 810, "repetition_penalty 1.15": 3_600}
+
+
+def test_limits_are_printed_as_metrics(tmp_path: Path) -> None:
+    """`--format openmetrics` is read back by the parser with the limit, its n and its labels."""
+    path = str(tmp_path / "store.sqlite3")
+    certified(path)
+    code, out, _ = command("--store", path, "recommend", "--format", "openmetrics")
+    assert code == 0
+    found = {s.name: s for family in text_string_to_metric_families(out) for s in family.samples}
+    limit = found["stresstest_safe_max_tokens"]
+    assert limit.value == 810
+    subject = {"model": "lab", "task": "narrative", "language": "it", "simulated": "false"}
+    assert limit.labels == subject | {"decoding": "temperature 0.7, top_k 20"}
+    assert found["stresstest_certified"].value == 1
+    assert found["stresstest_at_risk_requests"].value == 124

@@ -1,0 +1,128 @@
+"""`stresstest report`: the formats, several runs, the index of a store, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import ExitCode
+from stresstest.model import DocumentKind, RunStatus
+from stresstest.store import open_store
+from tests.support.commands import command
+from tests.support.generations import whole
+from tests.support.reported_runs import campaign, diagnosis, gpu_samples, result
+
+FIRST, SECOND = "20261121-173000-aaaa", "20261122-091500-bbbb"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with two runs of two models, one of them with everything that can stand on a run."""
+    path = str(tmp_path_factory.mktemp("report") / "store.sqlite3")
+    with open_store(path) as store:
+        for number, run_id in enumerate((FIRST, SECOND)):
+            made = result(campaign(22 + number), run_id=run_id, model=f"lab/model-{number}")
+            run = replace(made.run, created=made.run.created + 86_400 * number)
+            store.create_run(run)
+            for generation in made.generations:
+                store.add_generation(run_id, whole(generation))
+            store.add_samples(run_id, made.samples)
+            store.update_run(run_id, status=RunStatus.DONE, ended=run.ended)
+            store.save_threshold(run_id, made.threshold, made.safe_max_tokens, made.verdict)
+        store.add_gpu_samples(FIRST, gpu_samples())
+        store.save_diagnosis(replace(diagnosis(), run_id=FIRST))
+        body = {"cells": [{"values": {"top_p": "0.9"}, "safe_max_tokens": 77, "generations": 38}]}
+        store.save_document(DocumentKind.SWEEP, body, runs=(FIRST,))
+    return path
+
+
+def report(store: str, *words: str) -> tuple[int, str, str]:
+    return command("--store", store, "report", *words)
+
+
+def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -> None:
+    """Diagnosis, GPU readings and the sweep come along without being asked for."""
+    target = tmp_path / "report.html"
+    code, out, err = report(filled, FIRST[:16], "-o", str(target))
+    assert (code, out) == (0, ""), err
+    page = target.read_text(encoding="utf-8")
+    for part in ("lab/model-0", "goes away with repetition_penalty 1.15", "top p", ">77<", "GPU 0"):
+        assert part in page
+    assert f"wrote {target}" in err
+
+
+def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:
+    """`--output-dir` without `-o`: one measurement for readers, wikis, scripts and CI; `-o` selects one."""
+    code, out, err = report(filled, FIRST, "--output-dir", str(tmp_path / "all"))
+    assert (code, out) == (0, ""), err
+    written = sorted(path.name for path in (tmp_path / "all").iterdir())
+    assert written == ["report.html", "report.json", "report.md", "report.xml"]
+    assert report(filled, FIRST, "-o", "x.md", "--output-dir", str(tmp_path / "one"))[0] == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["x.md"]
+
+
+def test_several_runs_make_one_page(filled: str, tmp_path: Path) -> None:
+    """`report A B -o x.html`: both, in the order given."""
+    target = tmp_path / "both.html"
+    code, _, err = report(filled, SECOND, FIRST, "-o", str(target))
+    assert code == 0, err
+    page = target.read_text(encoding="utf-8")
+    assert "2 runs compared" in page
+    assert 0 < page.index("lab/model-1") < page.index("lab/model-0")
+
+
+def test_several_runs_as_json_and_markdown(filled: str, tmp_path: Path) -> None:
+    """Every format takes several runs; a single one keeps the document it always had."""
+    target = tmp_path / "both.json"
+    assert report(filled, FIRST, SECOND, "-o", str(target))[0] == 0
+    documents = json.loads(target.read_text(encoding="utf-8"))["runs"]
+    assert [d["run_id"] for d in documents] == [FIRST, SECOND]
+    assert report(filled, FIRST, "-o", str(target))[0] == 0
+    assert json.loads(target.read_text(encoding="utf-8"))["run_id"] == FIRST
+    code, out, _ = report(filled, FIRST, SECOND)
+    assert code == 0
+    assert out.count("# lab/model") == 2
+
+
+def test_without_a_run_the_whole_store_is_one_page(filled: str, tmp_path: Path) -> None:
+    """`report --store X -o index.html`: every subject, and the swap of models between the two runs."""
+    target = tmp_path / "index.html"
+    code, _, err = command("report", "--store", filled, "-o", str(target))
+    assert code == 0, err
+    page = target.read_text(encoding="utf-8")
+    assert "All measured subjects" in page
+    assert "lab/model-0 → lab/model-1, 299 → 299 tokens" in page
+
+
+def test_an_empty_store_has_an_index_too(tmp_path: Path) -> None:
+    """It says how to begin."""
+    target = tmp_path / "index.html"
+    code, _, err = command("--store", str(tmp_path / "empty.sqlite3"), "report", "-o", str(target))
+    assert code == 0, err
+    assert "Nothing is stored yet." in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "RUN is missing"),
+        (("-o", "index.md"), "RUN is missing"),
+        ((FIRST, "-o", "report.pdf"), "which selects the format"),
+        ((FIRST, "-o", "nowhere/report.html"), "cannot be written"),
+        (("no-such-run", "-o", "report.html"), "no-such-run"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    filled: str, words: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2, no traceback, no file."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = report(filled, *words)
+    assert code == ExitCode.USAGE
+    assert sentence in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []

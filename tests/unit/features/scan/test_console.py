@@ -1,0 +1,50 @@
+"""What a scan says in words: notes below the table, and the sentence on a group's limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.features.scan.console import length_sentence, limit_sentence
+from stresstest.features.scan.notes import scan_notes
+from stresstest.model import Threshold
+from stresstest.model.scanned import GroupResult, LengthEffect, ScanResult
+
+
+def group(**more: object) -> GroupResult:
+    made = {"threshold": Threshold(0.05, 0.95, lacking="All."), "unit": "words", **more}
+    return GroupResult({}, 9, 0, 0.0, (0.0, 0.3), **made)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "independent", "said"),
+    [
+        (7.45, 8.07, False, "it depends on the requested length (outside 0.8–1.25)"),
+        (0.2, 0.7, False, "it depends on the requested length (outside 0.8–1.25)"),
+        (1.1, 2.0, False, "not shown to be independent (that needs 0.8–1.25)"),
+        (0.5, 2.0, False, "not shown to be independent (that needs 0.8–1.25)"),
+        (0.9, 1.1, True, ", independent of the requested length"),
+    ],
+)
+def test_an_onset_that_moves_with_the_length_is_said_to(
+    lo: float, hi: float, independent: bool, said: str
+) -> None:
+    """An interval outside the range shows dependence; one across its edge shows neither."""
+    effect = LengthEffect("2000", "16000", (lo + hi) / 2, lo, hi, 9, 9, independent)
+    assert length_sentence(effect).endswith(said)
+
+
+def test_languages_that_are_not_named_are_counted() -> None:
+    """Six stand for all only where it is said how many more there are."""
+    languages = {f"l{n}": 20 - n for n in range(9)} | {"unknown": 3}
+    result = ScanResult(9, 0, (group(languages=languages, language_sources={"answer": 9}),))
+    (said,) = [note for note in scan_notes(result) if note.startswith("Expected language")]
+    assert said.endswith("l4 16, l5 15, 3 more 39.")
+    few = ScanResult(9, 0, (group(languages={"en": 6, "it": 3}, language_sources={"answer": 9}),))
+    assert any(note.endswith("Languages: English 6, Italian 3.") for note in scan_notes(few))
+
+
+def test_a_share_that_nobody_knows_is_not_told() -> None:
+    """Where no healthy answer is left, a cap cuts no share of them."""
+    certified = Threshold(0.05, 0.95, tokens=100, n=60, onsets=0, certified=True)
+    assert "of the healthy" not in limit_sentence(group(threshold=certified))
+    assert "cuts 2.00 % of the healthy" in limit_sentence(group(threshold=certified, healthy_cut=0.02))

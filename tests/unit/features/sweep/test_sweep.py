@@ -1,0 +1,231 @@
+"""What a sweep's cells answer together, which there are, and that nothing is measured twice."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+from dataclasses import asdict, replace
+from math import exp, log
+from pathlib import Path
+from statistics import NormalDist
+
+import pytest
+from rich.console import Console
+
+from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
+from stresstest.campaign.progress import Progress
+from stresstest.diagnosis.cells import onset_interval, sweep_answers, threshold_ratios
+from stresstest.errors import ExitCode, UsageError
+from stresstest.features.sweep.console import print_sweep, ratio_words
+from stresstest.features.sweep.document import sweep_document
+from stresstest.features.sweep.workflow import apply_values, parameter_combinations, run_sweep
+from stresstest.model import (
+    RIGORS,
+    Decoding,
+    DocumentKind,
+    EndpointProfile,
+    Observation,
+    RunSettings,
+    RunStatus,
+    Subject,
+    Threshold,
+)
+from stresstest.model.sweep import Sweep, SweepCell
+from stresstest.simulation.engine.scenario.file import load_scenario
+from stresstest.store import open_store
+from tests.support.commands import command
+from tests.support.simulated_servers import served
+
+LOOPS = """
+name = "loops"
+[[hazard]]
+symptom = "loop"
+plane = "decoding"
+onset = { distribution = "lognormal", median = 60, sigma = 0.1 }
+requires = { repetition_penalty = "<1.1" }
+"""
+
+
+def cell(value: str, failed: int, kind: str, *, model: str = "m", onset: int = 900) -> SweepCell:
+    onsets = tuple(onset + i for i in range(failed))
+    return SweepCell(
+        {"repetition_penalty": value},
+        "r",
+        Subject(model, "narrative", "it"),
+        Decoding(),
+        Threshold(0.1, 0.9),
+        None,
+        38,
+        failed,
+        {kind: failed} if failed else {},
+        float(onset) if failed else None,
+        onsets=onsets,
+    )
+
+
+def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
+    """The source's words: it works between 1.1 and 1.15, and 1.2 drifts."""
+    cells = [
+        cell("1.0", 38, "loop"),
+        cell("1.1", 30, "loop"),
+        cell("1.15", 1, "loop"),
+        cell("1.2", 20, "language_drift"),
+    ]
+    [answer] = sweep_answers(cells, ["repetition_penalty"])
+    assert "between 1.1 and 1.15" in answer
+    assert "at 1.2 20 of 38 fail otherwise (language drift" in answer
+    [nothing] = sweep_answers([cell("1.0", 38, "loop"), cell("1.2", 38, "near_loop")], ["repetition_penalty"])
+    assert nothing == "no repetition_penalty up to 1.2 keeps repetition away."
+    assert sweep_answers(cells[:1], ["repetition_penalty"]) == ()
+
+
+def certified(name: str, onsets: range, quantile: tuple[int | None, int | None]) -> SweepCell:
+    """All of these onsets; T just below the first of them, "≥ T" without any."""
+    tokens = onsets.start - 1
+    threshold = Threshold(0.1, 0.9, tokens, certified=True, censored_at=None if onsets else tokens)
+    return replace(
+        cell("1.2", len(onsets), "loop", model=name),
+        threshold=threshold,
+        onsets=tuple(onsets),
+        quantile=quantile,
+    )
+
+
+def test_subjects_side_by_side_get_the_ratio_of_their_thresholds_with_its_interval() -> None:
+    """The farther over the nearer one, whichever came first; what never failed reaches "at least" so far."""
+    late = certified("a", range(5000, 5020), (4999, 5010))
+    early = certified("b", range(200, 220), (199, 205))
+    [ratio] = threshold_ratios([early, late])
+    assert (ratio.of, ratio.over) == ("a · narrative · it", "b · narrative · it")
+    assert ratio.ratio == 4999 / 199
+    assert (ratio.lo, ratio.hi) == (4999 / 205, 5010 / 199)
+    assert ratio.onsets_lo is not None
+    assert ratio.onsets_hi is not None
+    assert ratio.onsets_lo <= (ratio.onsets or 0) <= ratio.onsets_hi
+    assert (
+        "a · narrative · it reaches 25.1 times as far as b · narrative · it (90 % interval 24.4 to 25.2)"
+        in (ratio_words(ratio))
+    )
+    healthy = certified("c", range(401, 401), (400, None))
+    [least] = threshold_ratios([early, healthy])
+    assert (least.at_least, least.hi, least.onsets) == (True, None, None)
+    assert "at least 2.0 times as far" in ratio_words(least)
+    assert threshold_ratios([healthy, certified("d", range(301, 301), (300, None))]) == ()
+    assert threshold_ratios([early, replace(late, decoding=Decoding(temperature=1.0))]) == ()
+
+
+def test_the_interval_of_the_length_holds_the_truth() -> None:
+    """Simulated with a known 10 % quantile: of 300 samples of 38, at most 5 % miss it, as promised."""
+    rng = random.Random(4)
+    true = 1000.0 * exp(0.3 * NormalDist().inv_cdf(0.1))
+    missed = 0
+    for _ in range(300):
+        onsets = [max(1, round(rng.lognormvariate(log(1000.0), 0.3))) for _ in range(38)]
+        lo, hi = onset_interval([Observation(o, o - 1) for o in onsets], 0.1)
+        assert lo is not None
+        assert hi is not None
+        missed += not lo <= true <= hi
+    assert missed <= 15
+    assert onset_interval([Observation(None, 500)] * 38, 0.1) == (500, None)
+
+
+def test_no_number_is_cut_on_a_narrow_terminal() -> None:
+    """80 columns, an address and a parameter: every number stands whole, and simulated ones are named so."""
+    values = {"base_url": "http://127.0.0.1:8000/v1", "repetition_penalty": "1.15"}
+    far = replace(certified("a", range(5000, 5038), (4999, 5010)), values=values, first_foreign=4_900)
+    out = io.StringIO()
+    print_sweep(Console(file=out, width=80), Sweep((far,), simulated=True))
+    shown = out.getvalue()
+    assert "SIMULATED" in shown
+    assert "…" not in shown
+    for number in ("4,999", "38/38", "4,900", "127.0.0.1:8000, 1.15"):
+        assert number in shown
+
+
+def test_terms_that_are_pushed_out_are_told_with_the_value_from_which_on() -> None:
+    """Nothing fails, and yet a penalty breaks something: words that must be repeated are no longer there."""
+    rows = [replace(cell(v, 0, ""), terms=t) for v, t in (("1.0", 8.0), ("1.15", 7.6), ("1.2", 3.1))]
+    [answer] = sweep_answers(rows, ["repetition_penalty"])
+    assert "nothing has to be changed" in answer
+    assert "above 1.15 fewer terms recur: 8.0 per 100 words at 1, 3.1 at 1.2" in answer
+
+
+def test_cells_move_one_parameter_at_a_time_unless_a_grid_is_asked_for() -> None:
+    """The first values are the base; unknown names and values are refused before anything is sent."""
+    params = {"repetition_penalty": ["1.0", "1.1"], "temperature": ["0.7", "1.0", "1.3"]}
+    assert len(parameter_combinations(params, grid=True)) == 6
+    moved = parameter_combinations(params, grid=False)
+    assert len(moved) == 4
+    assert moved[0] == {"repetition_penalty": "1.0", "temperature": "0.7"}
+    refused: list[dict[str, list[str]]] = [{"weather": ["1"]}, {"temperature": ["warm"]}, {"top_p": []}]
+    for bad in refused:
+        with pytest.raises(UsageError):
+            parameter_combinations(bad, grid=False)
+    settings = RunSettings(Subject("m", "narrative", "it"), "http://a/v1", "narrative")
+    values = {"top_k": "40", "model": "other", "base_url": "http://b/v1"}
+    changed = apply_values(settings, values)
+    assert changed.decoding.top_k == 40
+    assert (changed.subject.model, changed.base_url) == ("other", "http://b/v1")
+    assert asdict(changed.decoding)["temperature"] is None
+    assert RIGORS[changed.rigor].name == settings.rigor
+
+
+def test_a_sweep_without_parameters_is_refused() -> None:
+    """Nothing to sweep is no sweep."""
+    assert command("sweep", "--lang", "it")[0] == ExitCode.USAGE
+    assert command("sweep", "--lang", "it", "--param", "temperature")[0] == ExitCode.USAGE
+
+
+def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path: Path) -> None:
+    """Stopped in its second cell: the first is taken as it is, the second goes on, one document holds both;
+    the same sweep again sends nothing, another decoding is measured."""
+    file = tmp_path / "loops.toml"
+    file.write_text(LOOPS, encoding="utf-8")
+    params = {"repetition_penalty": ["1.0", "1.1"]}
+    with served(load_scenario(str(file))) as running, open_store(str(tmp_path / "s.sqlite3")) as store:
+        settings = RunSettings(
+            Subject("", "narrative", "it"), running.base_url, "narrative", "quick", horizon=130, gpus="none"
+        )
+
+        async def stopped() -> None:
+            stop = asyncio.Event()
+
+            class InTheSecond(Progress):
+                """Stops at the first answer of the second campaign."""
+
+                campaigns = 0
+
+                def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
+                    self.campaigns += 1
+
+                def event(self, event: GenerationEvent) -> None:
+                    if self.campaigns == 2 and isinstance(event, GenerationFinished):
+                        stop.set()
+
+            found = await run_sweep(settings, params, store, InTheSecond(), stop=stop)
+            assert found.interrupted
+            assert [c.values for c in found.sweep.cells] == [{"repetition_penalty": "1.0"}]
+
+        asyncio.run(stopped())
+        [kept] = store.documents(DocumentKind.SWEEP)
+        assert not kept.complete
+        first = kept.runs
+        done = asyncio.run(run_sweep(settings, params, store, Progress())).sweep
+        assert done.complete
+        assert done.cells[0].run_id == first[0]
+        assert done.cells[0].failed >= 30
+        assert done.cells[1].failed == 0
+        runs = store.runs()
+        assert {r.id for r in runs} == {c.run_id for c in done.cells}
+        assert all(r.status is RunStatus.DONE for r in runs)
+        newest = store.documents(DocumentKind.SWEEP)[0]
+        assert newest.complete
+        assert newest.simulated
+        assert newest.body == sweep_document(done)
+        assert list(newest.runs) == [c.run_id for c in done.cells]
+        again = asyncio.run(run_sweep(settings, params, store, Progress())).sweep
+        assert again.cells == done.cells
+        hot = replace(settings, decoding=Decoding(temperature=0.9))
+        asyncio.run(run_sweep(hot, {"repetition_penalty": ["1.1"]}, store, Progress()))
+        assert len(store.runs()) == 3

@@ -1,0 +1,77 @@
+"""The reward that TRL's GRPOTrainer calls, by TRL's calling convention; TRL itself is not needed."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from stresstest.integrations.trl import coherence_reward
+
+HEALTHY = (
+    "The keeper climbed the stairs before dawn, trimmed the wick and watched the first boats leave the "
+    "harbour. By noon the wind had turned, and she rowed out to warn the crews about the rocks."
+)
+SENTENCE = "She looked at the sea and thought of the boy who had left. "
+LOOPING = HEALTHY + " " + SENTENCE * 12
+ITALIAN = (
+    "Il guardiano salì le scale prima dell'alba e guardò le barche che lasciavano il porto. "
+    "A mezzogiorno il vento era cambiato, e lei remò verso il largo per avvertire gli equipaggi degli scogli."
+)
+
+
+def called(completions: list[Any], prompts: list[Any] | None = None, **columns: Any) -> list[float]:
+    """As GRPOTrainer calls a reward: by keywords, with token ids, columns and hooks that it does not need."""
+    return coherence_reward(
+        prompts=prompts or ["Write a story."] * len(completions),
+        completions=completions,
+        completion_ids=[[1, 2, 3]] * len(completions),
+        trainer_state=None,
+        log_metric=print,
+        **columns,
+    )
+
+
+def assistant(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
+
+
+def test_coherent_answers_cost_nothing() -> None:
+    """A healthy answer, one of no words, and one that was cut by the trainer's cap are all worth 0."""
+    assert called([HEALTHY, "", HEALTHY[:-40]]) == [0.0, 0.0, 0.0]
+
+
+def test_a_loop_costs_its_share_of_the_answer() -> None:
+    """The earlier the onset, the more is lost; never more than 1, the range of TRL's repetition penalty."""
+    long, longer = called([LOOPING, LOOPING + SENTENCE * 40])
+    assert -1.0 <= longer < long < -0.5
+    # Onset: the second copy. One copy and the healthy beginning are 45 of 177 words.
+    assert long == pytest.approx(45 / 177 - 1, abs=0.05)
+
+
+def test_messages_are_read_as_their_text() -> None:
+    """Conversational data sets hand over messages."""
+    prompts = [[{"role": "user", "content": "Write a story."}]] * 2
+    assert called([assistant(LOOPING), assistant(HEALTHY)], prompts) == called([LOOPING, HEALTHY])
+
+
+def test_the_prompt_decides_what_may_be_repeated() -> None:
+    """Repetition that the prompt asks for is no loop."""
+    line = "I will not talk in class any more. "
+    asked = f'Write "{line.strip()}" 30 times.'
+    assert called([line * 30], [asked]) == [0.0]
+    assert called([line * 30])[0] < -0.5
+
+
+def test_language_is_judged_where_the_column_names_it() -> None:
+    """An Italian answer to an English task is lost from its first word; without the column nobody knows."""
+    assert called([ITALIAN], language=["it"]) == [0.0]
+    assert called([ITALIAN]) == [0.0]
+    assert called([ITALIAN], language=["en"])[0] < -0.5
+
+
+def test_can_be_sent_to_another_process_and_has_a_name() -> None:
+    """TRL logs a reward by its name and pickles it for asynchronous rollouts."""
+    assert pickle.loads(pickle.dumps(coherence_reward)) is coherence_reward
+    assert coherence_reward.__name__ == "coherence_reward"

@@ -1,0 +1,68 @@
+"""The list of log formats: complete, in order, and open to one more."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from stresstest.records import FieldMapping
+from stresstest.records.formats import __path__, registry
+from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
+from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.fields import answered
+from stresstest.records.record import Record
+
+BODY = {"choices": [{"message": {"content": "Good."}}]}
+EXAMPLES: dict[str, Row] = {
+    "OpenTelemetry spans": {"attributes": {"gen_ai.completion": "Good."}},
+    "LiteLLM callback": {"standard_logging_object": {"response": BODY}},
+    "conversation": {"messages": [{"role": "assistant", "content": "Good."}]},
+    "Responses API": {"output": [{"content": "Good."}]},
+    "chat completion": BODY,
+    "OpenAI batch output": {"response": {"status_code": 200, "body": BODY}},
+    "logged request with its response": {"request": {"max_tokens": 9}, "response": BODY},
+    "failed request": {"response": None},
+    "plain record": {"text": "Good."},
+    "vLLM outputs": {"outputs": [{"text": "Good."}]},
+}
+"""A row of each format that is recognised without a mapping."""
+
+
+def test_every_adapter_is_listed() -> None:
+    """A module whose adapter nobody lists would never read a row."""
+    found = {
+        adapter.name
+        for module in pkgutil.iter_modules(__path__)
+        for adapter in vars(importlib.import_module(f"stresstest.records.formats.{module.name}")).values()
+        if isinstance(adapter, RowFormat | Envelope | TextLog)
+    }
+    listed: tuple[RowFormat | Envelope | TextLog, ...] = (*registry.ROW_FORMATS, *registry.TEXT_LOGS)
+    assert found == {each.name for each in listed}
+    assert len({each.name for each in listed}) == len(listed) == len(found)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_first_format_that_recognises_a_row_is_its_own(name: str) -> None:
+    """Order decides where several formats could read a row."""
+    row = EXAMPLES[name]
+    first = next(each for each in registry.ROW_FORMATS if each.recognises(row, FieldMapping()))
+    assert first.name == name
+
+
+def test_one_more_format_is_one_adapter_and_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A format of another tool: its rows are read, and all other rows as before."""
+
+    def recognises(row: Row, _mapped: FieldMapping) -> bool:
+        return isinstance(row.get("toy"), dict)
+
+    def records(row: Row, place: Place) -> list[Record]:
+        return answered(row["toy"], [RecordedAnswer(row["toy"]["said"])], place)
+
+    toy = RowFormat("toy", recognises, records)
+    monkeypatch.setattr(registry, "ROW_FORMATS", (toy, *registry.ROW_FORMATS))
+    (record,) = registry.parse_line(b'{"toy": {"said": "Good.", "model": "m"}}', "t", 3, FieldMapping())
+    assert (record.id, record.text, record.model) == ("t:3", "Good.", "m")
+    (plain,) = registry.parse_line(b'{"id": "a", "text": "Fine."}', "t", 4, FieldMapping())
+    assert plain.text == "Fine."

@@ -1,0 +1,61 @@
+"""LiteLLM's logs: a server's stop at a repetition is read as one, though the log calls it an ordinary end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.records import FieldMapping, parse_line
+from stresstest.records.formats.litellm import ends_in_copies
+from stresstest.records.record import Record
+
+LOOP = "and the end of the road "
+STORY = "The keeper wrote down the hour and the wind. Nobody came that night. "
+
+
+def read(text: str, finish: str = "stop", *, bare: bool = True) -> Record:
+    body = {"choices": [{"message": {"content": text}, "finish_reason": finish}]}
+    payload: dict[str, Any] = {"id": "a", "call_type": "acompletion", "startTime": 1.0, "response": body}
+    row = payload if bare else {"kwargs": {"standard_logging_object": payload}}
+    (record,) = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
+    return record
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_stop_behind_copies_is_a_repetition(bare: bool) -> None:
+    """vLLM stops after so many copies: the answer ends with them, whole."""
+    found = read(STORY + LOOP * 3, bare=bare)
+    assert (found.finish_reason, found.stop_unsure) == ("repetition", True)
+
+
+def test_an_ordinary_end_stays_one_and_a_cap_a_cap() -> None:
+    """Only `stop` is unsure."""
+    ended, capped = read(STORY), read(STORY + LOOP * 9, "length")
+    assert (ended.finish_reason, ended.stop_unsure) == ("stop", True)
+    assert (capped.finish_reason, capped.stop_unsure) == ("length", False)
+
+
+def test_the_same_row_of_another_logger_is_taken_at_its_word() -> None:
+    """Nothing is known of how other logs write ends."""
+    body = {"choices": [{"message": {"content": LOOP * 9}, "finish_reason": "stop"}]}
+    (found,) = parse_line(json.dumps({"id": "a", "response": body}).encode(), "f", 1, FieldMapping())
+    assert (found.finish_reason, found.stop_unsure) == ("stop", False)
+
+
+@pytest.mark.parametrize("text", ["", "No. No. No.", STORY + "=" * 80, STORY + "- - " * 30, STORY + LOOP * 2])
+def test_short_emphasis_rulers_and_two_copies_are_no_repetition(text: str) -> None:
+    """What healthy answers end with."""
+    assert not ends_in_copies(text)
+
+
+@given(
+    st.text(st.characters(categories=["Ll", "Nd"]), min_size=1, max_size=60), st.integers(3, 60), st.text()
+)
+def test_whatever_repeats_long_enough_is_found(unit: str, copies: int, before: str) -> None:
+    """Any unit, behind any text."""
+    if len(unit) * copies >= 40 + len(unit):
+        assert ends_in_copies(before + unit * copies)

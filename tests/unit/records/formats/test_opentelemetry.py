@@ -1,0 +1,156 @@
+"""OpenTelemetry's GenAI spans and logs that keep times but no text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
+
+TIMES = {"startTimeUnixNano": "1795291200000000000", "endTimeUnixNano": "1795291203500000000"}
+
+
+def attribute(key: str, kind: str, value: Any) -> dict[str, Any]:
+    return {"key": key, "value": {kind: value}}
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": list(spans)}]}]}
+
+
+def read(row: Any, *, textless: bool = True) -> list[Record]:
+    return parse_line(json.dumps(row).encode(), "spans.jsonl", 1, FieldMapping(textless=textless))
+
+
+def test_a_collectors_export_gives_one_record_a_generation() -> None:
+    """OTLP JSON holds many spans a line: generations are read whole, others are left out."""
+    messages = [
+        {"role": "assistant", "parts": [{"type": "text", "content": "Hello."}], "finish_reason": "stop"}
+    ]
+    chat = {
+        "spanId": "s1",
+        **TIMES,
+        "attributes": [
+            attribute("gen_ai.operation.name", "stringValue", "chat"),
+            attribute("gen_ai.request.model", "stringValue", "m"),
+            attribute("gen_ai.request.max_tokens", "intValue", "512"),
+            attribute("gen_ai.usage.input_tokens", "intValue", "9"),
+            attribute("gen_ai.usage.output_tokens", "intValue", "12"),
+            attribute(
+                "gen_ai.response.finish_reasons", "arrayValue", {"values": [{"stringValue": "length"}]}
+            ),
+            attribute("gen_ai.output.messages", "stringValue", json.dumps(messages)),
+        ],
+    }
+    database = {"spanId": "s2", **TIMES, "attributes": [attribute("db.system", "stringValue", "sqlite")]}
+    [record] = read(export(chat, database), textless=False)
+    assert (record.id, record.model, record.text, record.finish_reason) == ("s1", "m", "Hello.", "length")
+    assert (record.prompt_tokens, record.completion_tokens, record.max_tokens) == (9, 12, 512)
+    assert (record.start, record.end) == (1795291200.0, 1795291203.5)
+
+
+def test_vllms_own_spans_have_no_text_and_their_first_token_is_placed() -> None:
+    """vLLM's spans tell times and counts only: taken where no text is needed, else refused with a reason."""
+    span = {
+        "spanId": "s1",
+        **TIMES,
+        "attributes": [
+            attribute("gen_ai.request.id", "stringValue", "cmpl-1"),
+            attribute("gen_ai.usage.prompt_tokens", "intValue", "7"),
+            attribute("gen_ai.usage.completion_tokens", "intValue", "30"),
+            attribute("gen_ai.latency.time_to_first_token", "doubleValue", 0.25),
+        ],
+    }
+    [record] = read(export(span))
+    assert (record.id, record.has_text, record.first_token) == ("cmpl-1", False, 1795291200.25)
+    with pytest.raises(UnreadableError, match="without the text"):
+        read(export(span), textless=False)
+    with pytest.raises(UnreadableError, match="no span of a generation"):
+        read(export({"spanId": "x", **TIMES, "attributes": []}))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"gen_ai.output.messages": [{"role": "assistant", "content": "Hi."}]},
+        {"gen_ai.completion": "Hi."},
+        {"gen_ai.completion.0.content": "Hi.", "gen_ai.completion.0.role": "assistant"},
+    ],
+)
+def test_a_span_as_the_sdks_print_it(output: dict[str, Any]) -> None:
+    """A single span with plain attributes: the old, the new and OpenLLMetry's place of the text."""
+    row = {
+        "name": "chat m",
+        "context": {"trace_id": "0x1", "span_id": "0x2"},
+        "start_time": "2026-11-21T20:00:00.000000Z",
+        "end_time": "2026-11-21T20:00:02.000000Z",
+        "attributes": {"gen_ai.usage.output_tokens": 3, "gen_ai.response.finish_reasons": ["stop"], **output},
+    }
+    [record] = read(row, textless=False)
+    assert (record.id, record.text, record.finish_reason) == ("0x2", "Hi.", "stop")
+    assert (record.start, record.end) == (1795291200.0, 1795291202.0)
+
+
+def test_the_text_of_an_event_counts_and_an_embedding_does_not() -> None:
+    """Older instrumentations put the text into events; an embeddings span is no generation."""
+    events = [{"name": "gen_ai.content.completion", "attributes": {"gen_ai.completion": "From an event."}}]
+    span = {"spanId": "a", **TIMES, "attributes": [attribute("gen_ai.usage.output_tokens", "intValue", "4")]}
+    embedding = {
+        "spanId": "b",
+        **TIMES,
+        "attributes": [attribute("gen_ai.operation.name", "stringValue", "embeddings")],
+    }
+    [record] = read(export({**span, "events": events}, embedding), textless=False)
+    assert record.text == "From an event."
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"intValue": "many"},
+        {"arrayValue": None},
+        {"kvlistValue": {"values": [1]}},
+        {},
+        None,
+        [],
+        {"stringValue": 3},
+    ],
+)
+def test_odd_values_never_break_the_reading(value: Any) -> None:
+    """Attributes come from anywhere: a value of an unexpected shape is absent or named, never a crash."""
+    attributes = [{"key": "gen_ai.usage.output_tokens", "value": value}, {"key": "gen_ai.completion"}, 7]
+    try:
+        found = read(export({"spanId": "s", **TIMES, "attributes": attributes}))
+    except UnreadableError:
+        return
+    assert [record.has_text for record in found] == [False]
+
+
+def test_a_line_of_times_without_text_is_taken_only_where_asked_for() -> None:
+    """scan judges texts and goes on refusing such a line; cost takes it, and says that it has no text."""
+    row = {"id": "a", "start": 1.0, "end": 2.0, "completion_tokens": 5}
+    [record] = read(row)
+    assert (record.has_text, record.start, record.completion_tokens) == (False, 1.0, 5)
+    with pytest.raises(UnreadableError, match="no text"):
+        read(row, textless=False)
+    with pytest.raises(UnreadableError, match="no text"):
+        read({"id": "a"})
+
+
+def test_vllms_text_log_has_times_to_the_second() -> None:
+    """The prefix of vLLM's log lines tells when a request came and when its answer was over."""
+    from stresstest.records.formats.vllm_log import RequestLog
+
+    log = RequestLog()
+    asked = b"INFO 02-29 23:59:58 [logger.py:40] Received request cmpl-1: prompt: 'Hi', params: max_tokens=9"
+    answered = (
+        b"INFO 03-01 00:00:03 [logger.py:60] Generated response cmpl-1: output: 'Hello', "
+        b"output_token_ids: [1, 2], finish_reason: stop"
+    )
+    assert log.add_line(asked) is None
+    row = log.add_line(answered)
+    assert row is not None
+    assert row["end"] - row["start"] == 5.0
+    assert row["completion_tokens"] == 2

@@ -1,0 +1,23 @@
+"""Finish reasons of every server and library in one vocabulary."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.records.record import normalize_finish_reason
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ("length", "length max_tokens max_output_tokens model_length token_limit MAX_TOKENS incomplete"),
+        ("stop", "stop end_turn stop_sequence eos EOS_TOKEN STOP"),
+        ("abort", "abort"),
+        ("repetition", "repetition"),
+        (None, "timeout tool_calls function_call unknown SAFETY"),
+    ],
+)
+def test_words_for_an_end(known: str | None, words: str) -> None:
+    """A cap under another name is a cap; a word that nobody knows is no end that the model chose."""
+    assert {normalize_finish_reason(word) for word in words.split()} == {known}
+    assert normalize_finish_reason(None) is None

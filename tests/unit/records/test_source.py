@@ -1,0 +1,297 @@
+"""Files to chunks: every container, in bounded pieces, with all damage counted and named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.errors import UsageError
+from stresstest.records import FieldMapping, UnreadableError, check_files, parse_line, read_chunks, source
+from stresstest.records.source import json_elements, total_size
+
+ROWS: list[dict[str, Any]] = [
+    {"id": str(n), "text": f"Answer “{n}”, with [brackets] and }} braces."} for n in range(7)
+]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+def scan(path: Path | str) -> tuple[list[str], list[str]]:
+    """(ids of the records, reasons of the damage) of a file."""
+    found, damaged = [], []
+    for chunk in read_chunks(str(path)):
+        damaged += [f"{d.line}: {d.reason}" for d in chunk.damaged]
+        for line, raw in chunk.items:
+            try:
+                found += [r.id for r in parse_line(raw, chunk.source, line, FieldMapping())]
+            except UnreadableError as error:
+                damaged.append(f"{line}: {error}")
+    return found, damaged
+
+
+ALL = [row["id"] for row in ROWS]
+ARRAY = json.dumps(ROWS).encode()
+PRETTY = json.dumps(ROWS, indent=2, ensure_ascii=False).encode()
+DOCUMENTS = "\n".join(json.dumps(row, indent=1) for row in ROWS).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [LINES, b"\xef\xbb\xbf" + LINES, LINES.replace(b"\n", b"\r\n\r\n"), LINES[:-1], ARRAY, PRETTY, DOCUMENTS],
+    ids=["jsonl", "bom", "crlf", "no last newline", "array", "pretty", "documents"],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_every_json_container(tmp_path: Path, data: bytes, zipped: bool) -> None:
+    """The content tells the format, not the name; gzip is transparent."""
+    path = tmp_path / "records.log"
+    path.write_bytes(gzip.compress(data[:200]) + gzip.compress(data[200:]) if zipped else data)
+    assert scan(path) == (ALL, [])
+
+
+def test_parquet_rows(tmp_path: Path) -> None:
+    """Parquet columns become records; timestamps and lists come along."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    assert scan(path) == (ALL, [])
+    path.write_bytes(path.read_bytes()[:-10])
+    found, damaged = scan(path)
+    assert (found, len(damaged)) == ([], 1)
+    assert "Parquet file is damaged" in damaged[0]
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra that is missing is named before anything is read."""
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"PAR1....")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        check_files([str(path)])
+    assert refused.value.hint == "Install it with: pip install pyarrow"
+
+
+def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` reads a pipe, gzip included."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(LINES))))
+    assert scan("-") == (ALL, [])
+
+
+def test_parquet_on_a_pipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read from its end, which a pipe does not have."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"PAR1\xff\xfe" * 9)))
+    assert scan("-") == ([], ["0: Parquet, which cannot be read from a pipe: name the file"])
+
+
+def test_a_cut_gzip_keeps_what_arrived(tmp_path: Path) -> None:
+    """A download that broke off is judged as far as it goes, and says so once."""
+    path = tmp_path / "cut.jsonl.gz"
+    many = LINES * 400
+    packed = gzip.compress(many, compresslevel=0)
+    path.write_bytes(packed[: len(packed) // 2])
+    found, damaged = scan(path)
+    assert 1200 < len(found) < 1500
+    assert len(damaged) == 1
+    assert "the gzip stream is cut" in damaged[0]
+    assert damaged[0].startswith(f"{len(found) + 1}: ")
+
+
+def test_bad_lines_are_named_and_skipped(tmp_path: Path) -> None:
+    """Damage in the middle costs its own lines only, and each is named with its number."""
+    lines = LINES.splitlines()
+    lines[1:1] = [b'{"id": "x", "text": "cut', b"", b"\xff\xfe", b'{"id": "y"}']
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    found, damaged = scan(path)
+    assert found == ALL
+    assert [d.split(":")[0] for d in damaged] == ["2", "4", "5"]
+
+
+def test_a_line_without_end_is_skipped_without_being_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line beyond the limit is no record; it is read in pieces and the next line is found."""
+    monkeypatch.setattr(source, "MAX_LINE", 4096)
+    monkeypatch.setattr(source, "CHUNK_BYTES", 1000)
+    path = tmp_path / "long.jsonl"
+    first, *rest = LINES.splitlines(keepends=True)
+    path.write_bytes(first + b'{"text": "' + b"a" * 50_000 + b'"}\n' + b"".join(rest))
+    found, damaged = scan(path)
+    assert found == ALL
+    assert len(damaged) == 1
+    assert damaged[0].startswith("2: a line of more than")
+
+
+@pytest.mark.parametrize("cut", [1, 30, 200, -2])
+def test_a_cut_array_keeps_its_whole_elements(tmp_path: Path, cut: int) -> None:
+    """An array that was not finished is read as far as it goes and named as damaged."""
+    path = tmp_path / "cut.json"
+    path.write_bytes(ARRAY[:cut])
+    found, damaged = scan(path)
+    assert found == ALL[: len(found)]
+    assert len(damaged) == 1
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=4), _JSON, max_size=3), max_size=6),
+    st.integers(1, 40),
+    st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_elements_do_not_depend_on_how_they_are_read(rows: list[Any], piece: int, indent: bool) -> None:
+    """Whatever is in the strings and wherever the reads end, an array's elements are its elements."""
+    data = io.BytesIO(json.dumps(rows, indent=2 if indent else None, ensure_ascii=False).encode())
+    found = [json.loads(each) for each in json_elements(lambda n: data.read(min(n, piece)), 1 << 20)]
+    assert found == rows
+
+
+def test_chunks_are_bounded_and_tell_how_far_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory does not grow with the file; the last chunk ends at the file's size."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 1000)
+    path = tmp_path / "big.jsonl"
+    path.write_bytes(LINES * 50)
+    pieces = list(read_chunks(str(path)))
+    assert len(pieces) > 20
+    assert max(sum(len(raw) for _, raw in c.items) for c in pieces) < 1200
+    assert pieces[-1].done == path.stat().st_size
+    assert [line for c in pieces for line, _ in c.items] == list(range(1, 351))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path: Path, encoding: str) -> None:
+    """PowerShell writes it: one sentence with the remedy, not a damaged line for each line."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('{"response": "x"}\n{"response": "y"}\n'.encode(encoding))
+    (chunk,) = read_chunks(str(path))
+    (damaged,) = chunk.damaged
+    assert damaged.reason == "UTF-16: convert it first, with iconv -f UTF-16 -t UTF-8"
+
+
+def test_a_named_pipe_is_refused_and_a_process_substitution_is_read(tmp_path: Path) -> None:
+    """The first would wait for ever; of the second no byte is lost to the look at its beginning."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="named pipe"):
+        check_files([str(pipe)])
+    reading, writing = os.pipe()
+    os.write(writing, b'{"response": "x"}\n')
+    os.close(writing)
+    name = f"/dev/fd/{reading}"
+    check_files([name])
+    assert total_size([name]) is None
+    (chunk,) = read_chunks(name)
+    os.close(reading)
+    assert len(chunk.items) == 1
+    assert not chunk.damaged
+
+
+@pytest.mark.parametrize(
+    ("magic", "what"), [(b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip"), (b"BZh9", "bzip2")]
+)
+def test_other_compressions_are_named(tmp_path: Path, magic: bytes, what: str) -> None:
+    """A file that cannot be read says what it is, once, not once a line of noise."""
+    path = tmp_path / "x"
+    path.write_bytes(magic + b"\n" * 20)
+    found, damaged = scan(path)
+    assert found == []
+    assert len(damaged) == 1
+    assert what in damaged[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n \n", b"[]", gzip.compress(b"", mtime=0)])
+def test_nothing_in_it_is_no_damage(tmp_path: Path, data: bytes) -> None:
+    """Empty files hold no requests and nothing broken."""
+    path = tmp_path / "empty"
+    path.write_bytes(data)
+    assert scan(path) == ([], [])
+
+
+def test_missing_files_and_folders_are_usage(tmp_path: Path) -> None:
+    """Found out before the first file is read."""
+    with pytest.raises(UsageError, match="cannot be read"):
+        check_files([str(tmp_path / "absent.jsonl")])
+    with pytest.raises(UsageError, match="is a folder"):
+        check_files([str(tmp_path)])
+
+
+_PREFIX = "(APIServer pid=7) INFO 11-21 20:00:01 "
+LOG = "".join(
+    f"{_PREFIX}{line}\n"
+    for line in (
+        "[utils.py:299] vLLM API server version 0.15.0",
+        "[logger.py:66] Received request chatcmpl-1: prompt: 'Say \"hi\"\\n', params: SamplingParams(n=1, "
+        "temperature=0.7, max_tokens=64, min_tokens=0), prompt_token_ids: None, lora_request: None.",
+        "[loggers.py:123] Engine 000: Avg prompt throughput: 1.0 tokens/s",
+        "[logger.py:99] Generated response chatcmpl-1 (streaming delta): output: 'Hi', "
+        "output_token_ids: [5], finish_reason: None",
+        "[logger.py:99] Generated response chatcmpl-1: output: 'Hi, \"you\"\\nthere', "
+        "output_token_ids: [5, 6, 7], finish_reason: length",
+        '[logger.py:99] Generated response chatcmpl-2 (streaming complete): output: "It\'s done", '
+        "finish_reason: streaming_complete",
+        "[logger.py:99] Generated response chatcmpl-3: output: 'cut",
+    )
+)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_vllm_request_log(tmp_path: Path, as_json: bool) -> None:
+    """Answers are joined with the caps of their requests; deltas and other lines are neither."""
+    path = tmp_path / "vllm.log"
+    text = LOG
+    if as_json:
+        text = "".join(json.dumps({"level": "INFO", "message": line}) + "\n" for line in LOG.splitlines())
+    path.write_text(text, encoding="utf-8")
+    found = []
+    damaged = []
+    for chunk in read_chunks(str(path)):
+        damaged += [d.reason for d in chunk.damaged]
+        for line, raw in chunk.items:
+            found += parse_line(raw, "vllm.log", line, FieldMapping())
+    first, second = found
+    assert (first.id, first.text, first.finish_reason) == ("chatcmpl-1", 'Hi, "you"\nthere', "length")
+    assert (first.max_tokens, first.completion_tokens, first.prompt_text) == (64, 3, 'Say "hi"\n')
+    assert (second.text, second.finish_reason, second.completion_tokens) == ("It's done", None, None)
+    assert damaged == ["a logged response that is cut or of another format"]
+
+
+def test_a_vllm_log_without_answers_says_what_it_needs(tmp_path: Path) -> None:
+    """The most likely mistakes: a log of requests only, and one of neither."""
+    path = tmp_path / "vllm.log"
+    engine = "INFO 11-22 06:00:01 [loggers.py:123] Engine 000: Avg prompt throughput: 12.3 tokens/s\n" * 3
+    for log in ("\n".join(LOG.splitlines()[:3]), engine, f"(APIServer pid=4711) {engine}"):
+        path.write_text(log, encoding="utf-8")
+        found, damaged = scan(path)
+        assert found == []
+        assert len(damaged) == 1
+        assert "--enable-log-outputs" in damaged[0]
+
+
+@pytest.mark.parametrize("mark", ["Received request 7: ", "Generated response 7: output: 'x'"])
+@pytest.mark.parametrize("form", ["lines", "array", "pretty"])
+def test_an_answer_about_vllms_log_is_no_log(tmp_path: Path, mark: str, form: str) -> None:
+    """Answers that quote the log's own words are records: taken for a log, the whole file was dropped."""
+    rows = [{**row, "message": f"why {mark}?", "text": f"{row['text']} {mark}"} for row in ROWS]
+    texts = {"lines": "\n".join(map(json.dumps, rows)), "array": json.dumps(rows)}
+    path = tmp_path / "a.jsonl"
+    path.write_text(texts.get(form, json.dumps(rows, indent=1)), encoding="utf-8")
+    assert scan(path) == (ALL, [])

@@ -1,0 +1,186 @@
+"""Reports: harmless text, contract keys, "not measured" as –, sentences that hold their numbers."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from stresstest.model import (
+    Decoding,
+    EndpointProfile,
+    Generation,
+    Job,
+    Phase,
+    PlaneVerdict,
+    Run,
+    RunResult,
+    RunSettings,
+    RunStatus,
+    Subject,
+    SymptomKind,
+    Threshold,
+    Token,
+    Verdict,
+)
+from stresstest.render.html.verdict import describe_verdict
+from stresstest.render.markdown import run_markdown
+from stresstest.render.run_document import dumps, full_document, run_document
+from stresstest.render.run_summary import print_run
+from stresstest.render.sentences import headline, reproduce_command
+from stresstest.render.text import duration, excerpt, format_count, percent, sanitize
+from tests.support.generations import whole
+from tests.support.snapshots import Snapshot
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script>|`x`**b**\u202e[link](http://x)\n# head\x9b31m"
+
+
+def generation(index: int, text: str, onset: int | None = None) -> Generation:
+    tokens = tuple(Token(piece + " ", id=i) for i, piece in enumerate(text.split(" ")))
+    symptom = SymptomKind.LOOP if onset else None
+    verdict = Verdict(len(tokens), (onset or len(tokens) + 1) - 1, onset=onset, symptom=symptom)
+    job = Job(Phase.CERTIFY, 1, index, 4, index, index, 64)
+    return Generation(job, f"p{index}", "ask", verdict, "stop", output_tokens=len(tokens), tokens=tokens)
+
+
+def result(text: str = "a b c d e f", model: str = "m") -> RunResult:
+    settings = RunSettings(
+        Subject(model, "narrative", "it"), "http://h/v1", "narrative", decoding=Decoding(0.7)
+    )
+    run = Run("r1", settings, EndpointProfile("http://h/v1", model), RunStatus.DONE, 0.0, tool_version="0")
+    threshold = Threshold(0.05, 0.95, 1234, 130, 2, 0.048, certified=True)
+    verdict = PlaneVerdict(None, None, "Nothing fails.", advice=(text,))
+    made = (generation(0, text, 3), generation(1, text))
+    return RunResult(
+        run, threshold, 1110, verdict, made, distinct_prompts=2, tokens_spent=12, representative=made[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "steering",
+    [
+        "\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x9b2J", "\x07", "\x08", "\r", "\u202e",
+        "\u2066", "\x1bP1$r\x1b\\", "\x90q\x9c", "\x7f", "\u2028", "\ufeff",
+    ],
+)  # fmt: skip
+def test_control_sequences_are_neutralised(steering: str) -> None:
+    """Model output can neither colour, move, retitle nor reorder the terminal."""
+    assert sanitize(f"before{steering}after") == "beforeafter"
+
+
+@given(st.text())
+def test_clean_keeps_no_control_character_of_any_text(text: str) -> None:
+    """Whatever comes, nothing but printable characters, newlines and tabs leaves."""
+    cleaned = sanitize(text)
+    assert all(c in "\n\t" or c.isprintable() or c.isspace() or ord(c) > 0x9F for c in cleaned)
+    assert "\x1b" not in cleaned
+    assert sanitize(cleaned) == cleaned
+
+
+def test_hostile_text_stays_text_in_markdown_and_terminal() -> None:
+    """Neither the model's name nor its text can open a tag, a link, a table cell or an escape."""
+    hostile = result(HOSTILE, model=HOSTILE)
+    markdown = run_markdown(hostile)
+    prose, command, rest = markdown.split("\n```\n")
+    assert "stresstest run" in command
+    assert rest == ""
+    assert "<script>" not in prose
+    # Inside <pre> nothing is Markdown (CommonMark: an HTML block up to </pre>), so only tags matter there.
+    assert prose.count("</pre>") == 1
+    prose = re.sub("<pre>.*</pre>", "", prose, flags=re.DOTALL)
+    assert "](http" not in prose.replace("\\](http", "")
+    assert "\x1b" not in markdown
+    out = io.StringIO()
+    print_run(Console(file=out, force_terminal=False, width=80), hostile)
+    assert "\x1b" not in out.getvalue()
+    assert "\u202e" not in out.getvalue()
+    json.loads(dumps(full_document(hostile, whole)))
+
+
+def test_the_page_of_a_run(snapshot: Snapshot) -> None:
+    """The whole of a certified run's Markdown, and of one that certifies nothing."""
+    lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
+    snapshot(run_markdown(result()), "certified")
+    snapshot(run_markdown(replace(result(), threshold=lacking, safe_max_tokens=None)), "not certified")
+
+
+def test_run_document_has_exactly_the_contracts_keys() -> None:
+    """`run --json`: scripts rely on every key being there, null when not measured."""
+    document = run_document(result())
+    assert set(document) == {
+        "run_id", "subject", "simulated", "decoding", "generations", "onsets", "short", "without_units",
+        "distinct_prompts", "threshold", "safe_max_tokens", "cap_withheld", "unfit", "unit_tokens", "planes",
+        "symptoms", "verdict", "tokens_spent", "seconds",
+    }  # fmt: skip
+    assert set(document["threshold"]) == {
+        "tokens", "alpha", "confidence", "n", "onsets", "certified", "censored_at", "lacking", "withheld",
+    }  # fmt: skip
+    assert set(document["planes"]) == {"system", "decoding", "context"}
+    assert document["verdict"]["plane"] is None
+    assert document["verdict"]["basis"] is None
+    assert document["threshold"]["censored_at"] is None
+
+
+def test_headline_carries_number_confidence_and_n() -> None:
+    """The sentence that is pasted into a design review holds everything the number stands on."""
+    sentence = headline(result())
+    assert "this 1 prompt" not in sentence
+    assert ", for this 1 prompt: answers stay coherent" in headline(replace(result(), distinct_prompts=1))
+    for part in ("1,234", "1,110", "95 %", "5 %", "n = 130", "2 onsets"):
+        assert part in sentence
+    censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
+    assert "≥ 1,234" in headline(censored)
+    lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
+    none = replace(result(), threshold=lacking, safe_max_tokens=None)
+    assert lacking.lacking is not None
+    assert lacking.lacking in headline(none)
+
+
+def test_excerpt_splits_exactly_at_the_onset() -> None:
+    """The degenerate part begins with the onset's own token."""
+    before, after = excerpt(generation(0, "one two three four", onset=3))
+    assert (before, after) == ("one two ", "three four ")
+    assert excerpt(generation(0, "one two")) == ("", "")
+
+
+def test_not_measured_is_a_dash_and_never_zero() -> None:
+    """Absent is never 0."""
+    assert (format_count(None), percent(None), duration(None)) == ("–", "–", "–")
+    assert (format_count(0), percent(0), duration(0)) == ("0", "0 %", "0 s")
+
+
+def test_reproduce_command_is_quoted_for_a_shell() -> None:
+    """What is printed can be pasted, whatever the model is called."""
+    command = reproduce_command(result(model="a b; rm -rf $HOME"))
+    assert "--model 'a b; rm -rf $HOME'" in command
+    assert "--temperature 0.7" in command
+
+
+def test_every_page_says_why_no_cap_is_recommended() -> None:
+    """T stands, and no surface shows a number that would be set as max_tokens."""
+    why = "a cap of 180 would cut 38 of 38 healthy answers"
+    kept = replace(
+        result(),
+        threshold=replace(result().threshold, withheld=why),
+        safe_max_tokens=None,
+        representative=None,
+    )
+    assert headline(kept).startswith(
+        f"No cap is recommended for m · narrative · Italian: {why}. T = 1,234 tokens"
+    )
+    assert (run_document(kept)["safe_max_tokens"], run_document(kept)["cap_withheld"]) == (None, True)
+    assert run_document(kept)["threshold"]["withheld"] == why
+    page = describe_verdict(kept, None)
+    assert (page.number, page.unit) == ("No cap", "recommended, although a threshold is certified")
+    assert page.sentence.startswith("A cap of 180 would cut")
+    assert not any("max_tokens" in action for action in page.actions)
+    out = io.StringIO()
+    print_run(Console(file=out, force_terminal=False, width=100), kept)
+    assert "certified, no cap recommended" in out.getvalue()
+    assert f"| no cap is recommended | {why} |" in run_markdown(kept)

@@ -1,0 +1,603 @@
+"""`scan` as a workflow: verdicts in order, the same with any number of workers, on the right scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.detectors.screening.screen import OPEN_TAIL
+from stresstest.errors import UsageError
+from stresstest.model import RIGORS, SymptomKind
+from stresstest.model.scanned import Extent, ScanResult, ScanVerdict
+from stresstest.records import FieldMapping, Record, RecordChunk, parse_fields, parse_line, source
+from stresstest.records.record import RawRecord
+from stresstest.scanning import detect_chunk as scan_chunk
+from stresstest.scanning import pool as scan_pool
+from stresstest.scanning.detect_chunk import (
+    OTHER_LANGUAGE,
+    ChunkVerdicts,
+    GroupKey,
+    GroupLanguages,
+    ScanJob,
+    detect_records,
+)
+from stresstest.scanning.interrupts import hold_interrupts
+from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
+from stresstest.scanning.scan_state import ScanState
+from stresstest.scanning.tally import ScanTally
+from tests.support.paths import ROOT
+from tests.support.scanned_files import LOOPING, Heard, corpus, write
+from tests.support.stories import LOOP, story
+
+
+def run(*files: str, **more: Any) -> ScanResult:
+    job = more.pop("job", ScanJob(language="en"))
+    return scan(ScanSettings(files=files, job=job, **{"workers": 1, **more}), Heard())
+
+
+def test_groups_rates_and_verdicts_in_order(tmp_path: Path) -> None:
+    """The whole way: groups by key, lowest rate first, one verdict line a request in input order."""
+    path = write(tmp_path / "a.jsonl", corpus(160))
+    out = tmp_path / "verdicts.jsonl"
+    result = run(
+        path, job=ScanJob(parse_fields([], ["model"]), ("model",), "en"), out=str(out), rigor="quick"
+    )
+    assert (result.requests, result.damaged) == (160, 0)
+    healthy, failing = result.groups
+    assert (healthy.key, healthy.degenerate, healthy.rate) == ({"model": "a"}, 0, 0.0)
+    assert (failing.key, failing.degenerate, failing.rate) == ({"model": "b"}, 20, 0.25)
+    assert failing.rate_ci == pytest.approx((0.1599, 0.3594), abs=1e-3)
+    assert failing.symptoms == {"loop": 20}
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [line["id"] for line in lines] == [f"r{i}" for i in range(160)]
+    keys = "id degenerate symptom onset_char onset_token alarm_char loops_to_end recovered score"
+    assert list(lines[1]) == keys.split()
+    first = lines[1]
+    start = len(story(2, seed=1)) + len(f" {LOOP}") + 1
+    assert first["onset_char"] == start
+    assert (first["degenerate"], first["symptom"], first["loops_to_end"]) == (True, "loop", True)
+    assert first["onset_token"] is None
+    assert first["alarm_char"] > start
+
+
+def test_any_number_of_workers_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes change the time, never the answer nor the order."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(scan_pool, "MAX_SERIAL_CHUNKS", 1)
+    path = write(tmp_path / "a.jsonl", corpus(60))
+    outs = [tmp_path / "1", tmp_path / "2"]
+    results = [run(path, workers=n, out=str(out)) for n, out in zip((1, 3), outs, strict=True)]
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    assert results[0].groups == results[1].groups
+
+
+@pytest.mark.parametrize(("workers", "heavy"), [(2, 1), (3, scan_pool.MAX_BYTES_IN_FLIGHT)])
+def test_workers_tell_the_groups_languages_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, heavy: int
+) -> None:
+    """What a group is written in is told by whoever is free, file by file, with the same outcome: from fresh
+    processes and from forked ones, with many chunks handed out and with one at a time."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(scan_pool, "MAX_BYTES_IN_FLIGHT", heavy)
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. "
+    rows = corpus(24)
+    rows += [{"model": "c", "text": italian.replace("calmo", f"calmo {n}") * 3} for n in range(8)]
+    files = [write(tmp_path / f"{n}.jsonl", rows[n::4]) for n in range(4)]
+    job = ScanJob(FieldMapping(keys=("model",)), ("model",))
+    alone, together = (run(*files, job=job, workers=n) for n in (1, workers))
+    assert alone.groups == together.groups
+    assert {group.key["model"]: set(group.languages) for group in alone.groups}["c"] == {"it"}
+
+
+def test_no_line_is_parsed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records that tell a file's languages are the ones that are judged, and what a feature needs of them
+    is extracted where they are."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    parsed: list[int] = []
+
+    def counted(raw: RawRecord, name: str, line: int, mapped: FieldMapping) -> list[Record]:
+        parsed.append(line)
+        return parse_line(raw, name, line, mapped)
+
+    monkeypatch.setattr(scan_chunk, "parse_line", counted)
+    path = write(tmp_path / "a.jsonl", corpus(24))
+    found = extract_with_verdicts([path], ScanJob(), extracted, Heard(), workers=1)
+    assert [line for line, _ in found] == parsed == list(range(1, 25))
+
+
+def extracted(record: Record, verdict: ScanVerdict) -> tuple[int, bool]:
+    return record.line, verdict.degenerate
+
+
+def test_what_is_extracted_in_workers_comes_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pairs from any number of workers."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    path = write(tmp_path / "a.jsonl", corpus(24))
+    alone, together = (
+        list(extract_with_verdicts([path], ScanJob(), extracted, Heard(), workers=n)) for n in (1, 3)
+    )
+    assert alone == together
+    assert len(together) == 24
+
+
+def test_a_group_that_begins_late_is_told_by_its_first_answers_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of several models one after the other: the later ones' languages are told once a chunk, not once
+    an answer, with any number of workers."""
+    monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
+    rows = [{"model": model, "text": story(3, seed=n)} for model in "ab" for n in range(12)]
+    path, job = write(tmp_path / "a.jsonl", rows), ScanJob(FieldMapping(keys=("model",)), ("model",))
+    alone, together = (run(path, job=job, workers=n) for n in (1, 3))
+    assert alone.groups == together.groups
+    for group in alone.groups:
+        assert group.languages == {"en": 12}
+        assert group.language_sources.get("answer", 0) < 3
+
+
+def test_who_only_counts_holds_no_language_model(tmp_path: Path) -> None:
+    """Memory is bounded by the workers: this process neither loads models nor starts itself again in them."""
+    path = write(tmp_path / "a.jsonl", corpus(24))
+    code = (
+        "import sys\n"
+        "from stresstest.records import source\n"
+        "from stresstest.scanning.scan import ScanSettings, scan\n"
+        "from tests.support.scanned_files import Heard\n"
+        "if __name__ != '__main__': raise SystemExit('loaded again')\n"
+        "source.CHUNK_BYTES = 4000\n"
+        f"print(scan(ScanSettings(files=({path!r},), workers=2), Heard()).requests)\n"
+        "print(sorted({'py3langid', 'langdetect'} & set(sys.modules)))\n"
+    )
+    script = tmp_path / "counting.py"
+    script.write_text(code, encoding="utf-8")
+    root = ROOT
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, check=False)
+    assert done.stdout == "24\n[]\n", done.stderr
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int) -> None:
+    """Out of memory or `kill -9`: no process with models in it may stay behind, fresh or forked."""
+    code = (
+        "import multiprocessing as mp\n"
+        "from stresstest.records import RecordChunk\n"
+        "from stresstest.scanning.detect_chunk import ScanJob\n"
+        "from stresstest.scanning.pool import detect_chunks\n"
+        "work = ((RecordChunk('a', ((1, b'{}'),) * 5000), False) for _ in iter(int, 1))\n"
+        f"for n, _ in enumerate(detect_chunks(work, ScanJob(), {workers})):\n"
+        "    if n == 0: print(*(child.pid for child in mp.active_children()), flush=True)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        children = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(children) == workers
+    ended = time.monotonic() + 60
+    while any(map(_runs, children)) and time.monotonic() < ended:
+        time.sleep(0.05)
+    assert not any(map(_runs, children))
+
+
+def test_a_slow_input_is_judged_as_it_comes() -> None:
+    """Every chunk that was read is judged while the next one is not there yet: a pipe may stay silent."""
+    judged_already = threading.Event()
+
+    def slow() -> Iterator[scan_pool.ChunkWork]:
+        for n in range(5):
+            yield RecordChunk(f"c{n}", ((1, b'{"text": "Good."}'),)), False
+        assert judged_already.wait(60), "nothing is judged before there is more to read"
+        yield RecordChunk("last", ((1, b'{"text": "Good."}'),)), False
+
+    batches = scan_pool.detect_chunks(slow(), ScanJob(language="en"), 3)
+    assert [next(batches).source for _ in range(5)] == [f"c{n}" for n in range(5)]
+    judged_already.set()
+    assert [batch.source for batch in batches] == ["last"]
+
+
+def test_ctrl_c_keeps_what_is_judged() -> None:
+    """The batches that are done are given out before it is raised again, up to the first that is not."""
+
+    def stop() -> scan_pool.ChunkWork | None:
+        raise KeyboardInterrupt
+
+    running: scan_pool._Running = deque((1, Future()) for _ in range(4))
+    for n in (0, 1, 3):
+        running[n][1].set_result(ChunkVerdicts((), (), 0, 0, str(n)))
+    found = []
+    with pytest.raises(KeyboardInterrupt):
+        for batch in scan_pool._parallel(iter(stop, None), running, ScanJob(), 2):
+            found.append(batch.source)
+    assert found == ["0", "1"]
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is heard here, also where these tests run as a shell's background job, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("lines", [1, 5, 20, 60, 150, 400, 1000])
+def test_ctrl_c_never_halves_an_answer(tmp_path: Path, lines: int) -> None:
+    """Wherever in the adding of a batch it arrives, every count holds the whole batch, and the file too."""
+    path = write(tmp_path / "a.jsonl", corpus(20))
+    traced = 0
+
+    def inside(frame: Any, event: str, _: Any) -> Any:
+        nonlocal traced
+        traced += event == "line"
+        if traced == lines and event == "line":
+            signal.raise_signal(signal.SIGINT)
+        return inside
+
+    def calls(frame: Any, _event: str, _: Any) -> Any:
+        callers = frame
+        while callers is not None and callers.f_code is not ScanState.add_batch.__code__:
+            callers = callers.f_back
+        return inside if callers is not None and "stresstest" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(calls)
+    try:
+        result = run(path, job=ScanJob(keys=("model",), language="en"), out=str(tmp_path / "out.jsonl"))
+    finally:
+        sys.settrace(before)
+    assert traced > lines
+    assert result.interrupted
+    assert result.requests == sum(group.requests for group in result.groups) == 20
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 20
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_second_ctrl_c_does_not_wait() -> None:
+    """The first is held until the step is done; a step that hangs can still be ended."""
+    steps = []
+    with pytest.raises(KeyboardInterrupt), hold_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        steps.append("held")
+        signal.raise_signal(signal.SIGINT)
+        steps.append("not reached")
+    assert steps == ["held"]
+
+
+def test_what_cannot_be_read_is_raised_where_it_is_waited_for() -> None:
+    """The thread that reads keeps no error for itself."""
+
+    def broken() -> Iterator[scan_pool.ChunkWork]:
+        yield RecordChunk("c", ()), False
+        raise UsageError("broken")
+
+    with pytest.raises(UsageError, match="broken"):
+        list(scan_pool.detect_chunks(broken(), ScanJob(), 3))
+
+
+def _runs(pid: int) -> bool:
+    """A process that nobody has waited for yet does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return not stat.rpartition(")")[2].startswith(" Z")
+
+
+def test_started_processes_do_not_hear_ctrl_c() -> None:
+    """Not even while they load: the mask is inherited. Afterwards this process hears it as before."""
+    main = sys.modules["__main__"]
+    with scan_pool._signals_blocked():
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert sys.modules["__main__"] is main
+
+
+@given(
+    sizes=st.lists(st.integers(0, 4), max_size=6), look=st.integers(0, 5), slow=st.sets(st.integers(0, 24))
+)
+def test_reading_ahead_changes_no_language(sizes: list[int], look: int, slow: set[int]) -> None:
+    """Every chunk once, in order, with what the files up to its own have told; the first to tell counts.
+
+    Where the input is slow (None), all that came before is out.
+    """
+    chunks = [(n, i) for n, size in enumerate(sizes) for i in range(size)]
+    works: list[tuple[RecordChunk, bool] | None] = [(RecordChunk(f"{n}.{i}", ()), i == 0) for n, i in chunks]
+    for at in sorted(slow, reverse=True):
+        works[at:at] = [None]
+
+    def tell(
+        chunk: RecordChunk, known: Collection[GroupKey]
+    ) -> Callable[[], tuple[GroupLanguages, RecordChunk]]:
+        file = int(chunk.source.split(".")[0])
+        told = {("all",): f"l{file}", (str(file),): "it"}
+        return lambda: ({group: language for group, language in told.items() if group not in known}, chunk)
+
+    told = list(scan_pool._with_languages(iter(works), tell, look))
+    for at in (n for n, each in enumerate(works) if each is None):
+        assert [each is None for each in told[: at + 1]] == [each is None for each in works[: at + 1]]
+    found = [each for each in told if each is not None]
+    named = [chunk.source for chunk, _ in found if isinstance(chunk, RecordChunk)]
+    assert named == [f"{n}.{i}" for n, i in chunks]
+    first = chunks[0][0] if chunks else 0
+    for (n, _), (_, languages) in zip(chunks, found, strict=True):
+        seen = {m for m, _ in chunks if m <= n}
+        assert languages == {("all",): f"l{first}", **{(str(m),): "it" for m in seen}}
+
+
+def test_all_groups_together_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many groups must not keep many times what one may: the largest is thinned, and every rate stands."""
+    monkeypatch.setattr("stresstest.scanning.tally.MAX_KEPT_OUTPUTS", 100)
+    monkeypatch.setattr("stresstest.scanning.tally._TRIM_INTERVAL", 10)
+    tallies = ScanTally(("model",), 0)
+    for n in range(1000):
+        group = "large" if n % 4 else str(n % 3)
+        failing = SymptomKind.LOOP if n % 5 == 0 else None
+        onset = 7 if failing else None
+        extent = Extent(50, 6 if failing else 50, onset)
+        tallies.add(ScanVerdict(str(n), (group,), extent, symptom=failing, place=n + 1))
+    results = {group.key["model"]: group for group in tallies.results(RIGORS["quick"], 0.1, by_length=False)}
+    assert sum(group.sampled or group.requests for group in results.values()) <= 110
+    assert (results["large"].requests, results["large"].degenerate) == (750, 150)
+    assert results["large"].sampled
+
+
+def test_damage_is_counted_named_and_never_fatal_unless_strict(tmp_path: Path) -> None:
+    """The first few by file and line; --strict stops at the first."""
+    path = tmp_path / "a.jsonl"
+    good = json.dumps({"text": "Good."})
+    path.write_text("\n".join([good, "{", *["nonsense"] * 8, good]), encoding="utf-8")
+    heard = Heard()
+    result = scan(ScanSettings((str(path),), ScanJob(language="en"), workers=1), heard)
+    assert (result.requests, result.damaged) == (2, 9)
+    assert len(heard.lines) == len(result.damaged_examples) == 5
+    assert heard.lines[0].startswith(f"{path}:2: not JSON")
+    assert heard.done == [path.stat().st_size]
+    with pytest.raises(UsageError, match=r"a\.jsonl:2: not JSON"):
+        run(str(path), strict=True)
+
+
+def test_out_must_not_be_an_input(tmp_path: Path) -> None:
+    """Writing verdicts over the records would destroy what cannot be generated again."""
+    path = write(tmp_path / "a.jsonl", corpus(3))
+    before = Path(path).read_bytes()
+    with pytest.raises(UsageError, match="one of the files"):
+        run(path, out=path)
+    assert Path(path).read_bytes() == before
+
+
+def test_dharma_needs_to_know_the_cap(tmp_path: Path) -> None:
+    """Their rate: ended by the cap and the tail stands four times; known caps only."""
+    text = story(2) + LOOPING
+    rows: list[dict[str, Any]] = [
+        {"text": text, "finish_reason": "length"},
+        {"text": text, "finish_reason": "stop"},
+        {"text": text, "completion_tokens": 600, "max_tokens": 600},
+        {"text": text, "completion_tokens": 500, "max_tokens": 600},
+        {"text": text},
+    ]
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    assert (group.dharma_known, group.dharma_rate, group.degenerate) == (4, 0.5, 5)
+    (unknown,) = run(write(tmp_path / "b.jsonl", rows[-1:])).groups
+    assert unknown.dharma_rate is None
+
+
+def judged(text: str, **more: Any) -> Any:
+    return detect_records([Record("x", "f", 1, text, **more)], ScanJob(language="en"), {})[0]
+
+
+def test_completion_tokens_are_spread_over_the_text() -> None:
+    """An estimate, labelled, never beyond the count, and never later than the text allows."""
+    text = story(2) + LOOPING
+    found = judged(text, completion_tokens=900)
+    assert found.token_source == "estimate"
+    share = found.onset_char / len(text)
+    assert found.tokens.length == 900
+    assert found.tokens.onset == int(900 * share) + 1
+    assert found.tokens.observed == found.tokens.onset - 1
+    assert judged(text).tokens is None
+    healthy = judged(story(3), completion_tokens=400, finish_reason="stop")
+    assert healthy.tokens == Extent(400, 400)
+
+
+def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:
+    """It has none: the others' counts stand. A text without a count still makes the group one of words."""
+    rows = [
+        {"response": story(3, seed=i), "completion_tokens": 400, "finish_reason": "stop", "model": "a"}
+        for i in range(4)
+    ]
+    blank = {"response": "", "finish_reason": "stop", "model": "a"}
+    (group,) = run(write(tmp_path / "a.jsonl", [*rows, blank])).groups
+    assert (group.unit, group.total, group.uncounted, group.empty) == ("tokens (estimate)", 1600, 0, 1)
+    uncounted = {"response": story(3), "finish_reason": "stop", "model": "a"}
+    (group,) = run(write(tmp_path / "b.jsonl", [*rows, uncounted])).groups
+    assert (group.unit, group.uncounted) == ("words", 1)
+    assert judged("").tokens == Extent(0, 0)
+    assert judged("", completion_tokens=7).tokens == Extent(7, 7)
+
+
+def test_a_records_own_tokens_are_exact() -> None:
+    """With logprobs the positions are the model's, and characters and words still fit the text."""
+    from stresstest.model import Token
+
+    text = story(2) + LOOPING
+    pieces = [text[i : i + 3] for i in range(0, len(text), 3)]
+    found = judged(text, tokens=tuple(Token(piece) for piece in pieces))
+    assert found.token_source == "record"
+    assert found.tokens.length == len(pieces)
+    assert abs(found.onset_char - 3 * (found.tokens.onset - 1)) <= 3
+    plain = judged(text)
+    assert found.words.length == plain.words.length
+    assert abs(found.words.onset - plain.words.onset) <= 8
+
+
+def test_reasoning_counts_as_tokens_but_not_as_text() -> None:
+    """A loop in the thoughts is a loop; its place is no character of the answer."""
+    found = judged("Yes.", reasoning=story(1) + LOOPING, completion_tokens=500)
+    assert found.symptom == "loop"
+    assert found.onset_char is None
+    assert found.tokens.onset > 1
+    answer = judged(story(1) + LOOPING, reasoning="Let me think. " * 3)
+    assert answer.onset_char == judged(story(1) + LOOPING).onset_char
+
+
+@pytest.mark.parametrize(
+    ("more", "unresolved", "ended"),
+    [
+        ({"finish_reason": "content_filter"}, True, False),
+        ({"finish_reason": "length"}, False, False),
+        ({"finish_reason": "MAX_TOKENS"}, False, False),
+        ({"finish_reason": "abort"}, True, False),
+        ({"finish_reason": "repetition"}, True, False),
+        ({}, False, False),
+        ({"finish_reason": "timeout"}, True, False),
+        ({"finish_reason": "tool_calls"}, True, False),
+        ({"completion_tokens": 90, "max_tokens": 90}, False, False),
+    ],
+)
+def test_what_stopped_an_output_with_an_open_end(more: dict[str, Any], unresolved: bool, ended: bool) -> None:
+    """What the service stopped may have been failing, and the service may have seen it. A cap knows nothing
+    of the text, and without a known reason a text that breaks off counts as capped."""
+    found = judged(story(4) + "\n\nAnd then the keeper walked to the", **more)
+    assert (found.symptom, found.unresolved, found.ended) == (None, unresolved, ended)
+    assert found.words.observed == max(found.words.length - OPEN_TAIL, 0)
+
+
+def test_what_a_cap_leaves_open_for_long_is_in_doubt() -> None:
+    """A failure that began long before the cap and was about to be seen is not counted as health."""
+    foreign = "Il mare era calmo e la barca tornava piano verso il porto mentre le donne aspettavano "
+    for reason in ("length", None):
+        found = judged(story(12) + " " + foreign * 3, finish_reason=reason, language="en")
+        assert found.symptom is not None or found.unresolved or found.words.observed < found.words.length - 60
+
+
+@pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
+def test_a_text_that_ends_like_one_ended_by_itself(end: str) -> None:
+    """Without a known finish reason a closed sentence, or closing words on a line of their own, is an end."""
+    for reason in (None, "timeout"):
+        found = judged(story(4) + end, finish_reason=reason)
+        assert (found.unresolved, found.ended) == (False, True)
+        assert found.words.observed == found.words.length
+
+
+def test_a_truncation_needs_a_known_reason() -> None:
+    """An open code block is a truncation where the model chose to end, and only there."""
+    text = story(4) + "\n\n```python\nprint('one.')"
+    assert judged(text, finish_reason="end_turn").symptom == "truncation"
+    assert judged(text).symptom is None
+    assert judged(text, finish_reason="timeout").symptom is None
+
+
+def test_a_natural_end_with_a_candidate_open_is_unresolved() -> None:
+    """As in a run: an answer that ends by itself while it may be failing is no witness of health."""
+    repeated = story(1, seed=7).split(". ", 1)[1]
+    text = story(4) + "".join(f"\n\nParagraph {n}. {repeated}" for n in (1, 2))
+    found = judged(text, finish_reason="stop")
+    assert found.symptom is None
+    assert found.words.observed < found.words.length
+    assert found.unresolved
+
+
+def test_the_end_of_a_capped_text_is_not_observed() -> None:
+    """The panel may have a candidate open there; a chosen end leaves none."""
+    text = story(12)
+    capped, chosen = judged(text, finish_reason="length"), judged(text, finish_reason="EOS_TOKEN")
+    assert capped.words == Extent(chosen.words.length, chosen.words.length - OPEN_TAIL)
+    assert chosen.words.observed == chosen.words.length
+    assert (capped.unresolved, chosen.unresolved) == (False, False)
+    assert judged(story(1), finish_reason="max_tokens").words.observed == 0
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "max_output_tokens", "model_length", "incomplete"])
+def test_a_cap_by_any_name_is_a_cap(tmp_path: Path, reason: str) -> None:
+    """Dharma's rate counts the caps of every library."""
+    rows = [{"text": story(2) + LOOPING, "finish_reason": each} for each in (reason, "STOP", "timeout")]
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    assert (group.dharma_known, group.dharma_rate) == (2, 0.5)
+
+
+def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
+    """A whole answer in another language than the group's is no drift unless the record or the user says
+    what was wanted; one that leaves the group's language still is."""
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. "
+    whole = "".join(
+        italian.replace("calmo", word) for word in ("calmo", "freddo", "grigio", "mosso", "vuoto")
+    )
+    rows = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(12)]
+    rows += [{"text": whole, "finish_reason": "stop"}, {"text": story(5) + whole, "finish_reason": "stop"}]
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == {"language_drift": 1}
+    assert group.language_sources == {"group": 13, OTHER_LANGUAGE: 1}
+    assert group.languages == {"en": 13, "it": 1}
+    rows[12]["language"] = "en"
+    (said,) = run(write(tmp_path / "b.jsonl", rows), job=ScanJob()).groups
+    assert said.symptoms == {"language_drift": 2}
+    (given,) = run(write(tmp_path / "c.jsonl", rows), job=ScanJob(language="en")).groups
+    assert given.symptoms == {"language_drift": 2}
+
+
+def test_a_requested_repetition_in_the_prompt_is_exempt() -> None:
+    """The prompt, where the log has it, reaches the detectors."""
+    text = "I will not run in the corridor.\n" * 30
+    prompt = 'Write "I will not run in the corridor." 30 times.'
+    assert judged(text).degenerate
+    assert not judged(text, prompt_text=prompt).degenerate
+
+
+def test_the_wanted_language_comes_from_the_record_first() -> None:
+    """Record before user; a language nobody can identify is not used."""
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. " * 4
+    text = " ".join(f"{n}. {italian}"[:90] for n in range(4))
+    assert judged(text, language="it").language_source == "record"
+    assert judged(text).language_source == "given"
+    assert judged(text, language="xx").language == "en"
+
+
+def test_too_many_groups_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Grouping by the id would only eat memory."""
+    monkeypatch.setattr("stresstest.scanning.tally.MAX_GROUPS", 3)
+    path = write(tmp_path / "a.jsonl", corpus(6))
+    with pytest.raises(UsageError, match="more than 3 groups"):
+        run(path, job=ScanJob(FieldMapping(keys=("id",)), ("id",), "en"))
+
+
+def test_worst_outputs_and_their_excerpts(tmp_path: Path) -> None:
+    """--show keeps the worst: highest score, then most wasted; the text is cut exactly at the onset."""
+    rows = corpus(16)
+    rows[9]["response"] += LOOPING
+    result = run(write(tmp_path / "a.jsonl", rows), job=ScanJob(language="en", show=True), show=1)
+    (worst,) = result.worst
+    assert worst.id == "r9"
+    assert worst.after.startswith(LOOP)
+    assert worst.before.endswith(LOOP + " ")
+
+
+def test_by_length_reads_the_requested_length_from_a_key(tmp_path: Path) -> None:
+    """`story_2k` and `story_16k` are lengths; onsets that move with them are not independent."""
+    rows = []
+    for n in range(12):
+        for task, units in (("story_2k", 2), ("story_16k", 12)):
+            rows.append({"task": task, "text": story(units, seed=n) + LOOPING})
+    job = ScanJob(parse_fields([], ["task"]), (), "en", by_length="task")
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=job).groups
+    assert group.by_length is not None
+    assert (group.by_length.shortest, group.by_length.longest) == ("2000", "16000")
+    assert group.by_length.ratio is not None
+    assert group.by_length.ratio > 3
+    assert not group.by_length.independent

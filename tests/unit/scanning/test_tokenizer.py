@@ -1,0 +1,50 @@
+"""`scan --tokenizer FILE`: lengths in the model's own tokens, with a real tokenizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from stresstest.errors import UsageError
+from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.scan import ScanSettings, scan
+from tests.support.paths import ROOT
+from tests.support.scanned_files import Heard
+
+TOKENIZER = ROOT / "tests" / "lab" / "models" / "lab" / "tokenizer.json"
+SENTENCE = "The old keeper went down to the harbour and counted every boat before the storm came in. "
+
+
+def scanned(folder: Path, text: str, tokenizer: Path) -> dict[str, object]:
+    """The verdict line of one answer."""
+    file, out = folder / "in.jsonl", folder / "out.jsonl"
+    file.write_text(json.dumps({"id": "a", "text": text}) + "\n", encoding="utf-8")
+    job = ScanJob(language="en", tokenizer=str(tokenizer))
+    scan(ScanSettings((str(file),), job, out=str(out), workers=1), Heard())
+    verdict: dict[str, object] = json.loads(out.read_text(encoding="utf-8"))
+    return verdict
+
+
+def test_positions_are_the_tokenizers_own(tmp_path: Path) -> None:
+    """The onset in tokens is where the model's tokenizer puts the second copy's first character."""
+    opening = "Nobody had expected the letter to arrive so late in the year. "
+    text = opening + SENTENCE * 6
+    verdict = scanned(tmp_path, text, TOKENIZER)
+    second = text.index(SENTENCE, len(opening) + 1)
+    encoded = Tokenizer.from_file(str(TOKENIZER)).encode(text, add_special_tokens=False)
+    expected = 1 + sum(1 for start, _ in encoded.offsets if start < second)
+    assert verdict["symptom"] == "loop"
+    assert verdict["onset_char"] == pytest.approx(second, abs=2)
+    assert verdict["onset_token"] == pytest.approx(expected, abs=2)
+
+
+def test_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:
+    """A wrong file is a sentence for the user and no traceback of the library's."""
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("{}", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"not a tokenizer\.json") as caught:
+        scanned(tmp_path, SENTENCE, wrong)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,110 @@
+"""Budgets: a share is judged by its bounds, and what is not known is never called kept or breached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.model import Observation, Severity, Threshold
+from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome, worst_outcome
+from stresstest.statistics.budgets import CellMeasurement, judge_budget
+
+CERTIFIED = Threshold(0.05, 0.95, 2000, 124, 2, 0.049, certified=True)
+
+
+def sample(failed: int, healthy: int) -> list[Observation]:
+    """Failures at token 100, and generations seen healthy through 3,000."""
+    return [Observation(100, 99)] * failed + [Observation(None, 3000)] * healthy
+
+
+def measured(safe: int | None = 1800, threshold: Threshold = CERTIFIED) -> CellMeasurement:
+    return CellMeasurement(threshold, safe, sample(0, 124))
+
+
+def judged(name: BudgetName, limit: float, found: CellMeasurement, *, at: int | None = None) -> BudgetOutcome:
+    return judge_budget(Budget(name, limit, at_tokens=at), found)
+
+
+@settings(deadline=None)  # scipy is imported on the way
+@given(failed=st.integers(0, 80), healthy=st.integers(0, 200), limit=st.floats(0.001, 0.9))
+def test_a_share_is_kept_or_breached_only_beyond_its_bounds(failed: int, healthy: int, limit: float) -> None:
+    """Pass and breach both need data: never a breach below the observed rate, never a pass above it."""
+    found = replace(measured(), sample=sample(failed, healthy))
+    outcome = judged(BudgetName.MAX_DEGENERATION, limit, found, at=1000).outcome
+    n = failed + healthy
+    if outcome is GateOutcome.PASS:
+        assert n
+        assert failed / n < limit
+    elif outcome is GateOutcome.BREACH:
+        assert failed / n > limit
+    else:
+        assert outcome is GateOutcome.INCONCLUSIVE
+    if n == 0:
+        assert outcome is GateOutcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("failed", "healthy", "outcome"),
+    [
+        (0, 59, GateOutcome.PASS),
+        (0, 58, GateOutcome.INCONCLUSIVE),
+        (7, 60, GateOutcome.BREACH),
+        (6, 60, GateOutcome.INCONCLUSIVE),
+    ],
+)
+def test_a_share_of_five_percent_at_95_needs_the_wilks_number(
+    failed: int, healthy: int, outcome: GateOutcome
+) -> None:
+    """0 of 59 is the least that shows ≤ 5 % at 95 %; 7 of 67 the least of its size that refutes it."""
+    found = replace(measured(), sample=sample(failed, healthy))
+    assert judged(BudgetName.MAX_DEGENERATION, 0.05, found, at=1000).outcome is outcome
+
+
+def test_a_safe_max_tokens_too_small_is_breached_only_where_its_end_was_seen() -> None:
+    """ "≥ C" says nothing against more than C: that is the horizon's doing, and undecided."""
+    assert judged(BudgetName.MIN_SAFE_TOKENS, 1800, measured()).outcome is GateOutcome.PASS
+    assert judged(BudgetName.MIN_SAFE_TOKENS, 1801, measured()).outcome is GateOutcome.BREACH
+    open_end = measured(threshold=replace(CERTIFIED, censored_at=2000))
+    assert judged(BudgetName.MIN_SAFE_TOKENS, 1801, open_end).outcome is GateOutcome.INCONCLUSIVE
+    nothing = measured(None, Threshold(0.05, 0.95, lacking="49 more are needed"))
+    found = judged(BudgetName.MIN_SAFE_TOKENS, 1, nothing)
+    assert (found.outcome, found.sentence) == (GateOutcome.INCONCLUSIVE, "49 more are needed")
+
+
+def test_a_drop_is_against_the_baseline_and_needs_one() -> None:
+    """10 % of 2,000 may be lost and no token more; without a baseline it is untested, which is no breach.
+
+    A baseline that cannot be compared with lets nothing pass.
+    """
+    assert judged(BudgetName.MAX_DROP, 0.10, measured()).outcome is GateOutcome.UNTESTED
+    pears = replace(measured(), refused="tokenizer was A, is B")
+    for name in (BudgetName.MAX_DROP, BudgetName.MAX_INCREASE):
+        assert judged(name, 0.10, pears).outcome is GateOutcome.INCONCLUSIVE
+    before = replace(measured(), baseline_safe=2000)
+    assert judged(BudgetName.MAX_DROP, 0.10, before).outcome is GateOutcome.PASS
+    assert judged(BudgetName.MAX_DROP, 0.09, before).outcome is GateOutcome.BREACH
+    assert judged(BudgetName.MAX_DROP, 0.0, replace(before, baseline_safe=1000)).outcome is GateOutcome.PASS
+    open_end = replace(before, threshold=replace(CERTIFIED, censored_at=2000))
+    assert judged(BudgetName.MAX_DROP, 0.09, open_end).outcome is GateOutcome.INCONCLUSIVE
+
+
+def test_a_warning_is_told_and_fails_nothing() -> None:
+    """`level = "warn"`: a breach becomes a warning, and so does what is undecided."""
+    budget = Budget(BudgetName.MIN_SAFE_TOKENS, 5000, Severity.WARN)
+    assert judge_budget(budget, measured()).outcome is GateOutcome.WARNING
+    assert judge_budget(budget, measured(None, Threshold(0.05, 0.95))).outcome is GateOutcome.WARNING
+    assert judge_budget(replace(budget, limit=10), measured()).outcome is GateOutcome.PASS
+
+
+@given(st.lists(st.sampled_from(list(GateOutcome))))
+def test_the_worst_decides_and_a_breach_is_the_worst(outcomes: list[GateOutcome]) -> None:
+    """One breached cell fails the gate whatever the others are; nothing at all is no failure."""
+    found = worst_outcome(outcomes)
+    assert found in outcomes or (not outcomes and found is GateOutcome.PASS)
+    assert (found is GateOutcome.BREACH) == (GateOutcome.BREACH in outcomes)
+    assert (found is GateOutcome.TROUBLE) == (
+        GateOutcome.TROUBLE in outcomes and GateOutcome.BREACH not in outcomes
+    )

@@ -1,0 +1,61 @@
+"""A recorded rate beside a limit: decided by exact bounds, undecided where they do not decide."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stresstest.model import Threshold
+from stresstest.model.comparison import GateOutcome
+from stresstest.model.scanned import GroupResult
+from stresstest.statistics.rate_limit import RateJudgement, judge_rates
+
+
+def group(degenerate: int, requests: int, share: float = 1.0) -> GroupResult:
+    threshold = Threshold(0.05, 0.95)
+    return GroupResult(
+        {}, requests, degenerate, degenerate / requests, (0.0, 1.0), threshold, "words", effective_share=share
+    )
+
+
+def judge(*groups: tuple[int, int]) -> RateJudgement:
+    return judge_rates([group(*each) for each in groups], 0.02)
+
+
+@pytest.mark.parametrize(
+    ("counts", "outcome"),
+    [
+        pytest.param((0, 148), GateOutcome.INCONCLUSIVE, id="one too few"),
+        pytest.param((0, 149), GateOutcome.PASS, id="Wilks"),
+        pytest.param((20, 1000), GateOutcome.INCONCLUSIVE, id="at the limit"),
+        pytest.param((29, 1000), GateOutcome.BREACH, id="above"),
+        pytest.param((1, 10), GateOutcome.INCONCLUSIVE, id="ten answers prove nothing"),
+    ],
+)
+def test_a_rate_is_judged_by_its_bounds(counts: tuple[int, int], outcome: GateOutcome) -> None:
+    """The observed rate alone passes and fails nothing."""
+    assert judge(counts).outcome is outcome
+    assert judge(counts).needed == 149
+
+
+def test_one_group_above_fails_all_and_all_must_be_within() -> None:
+    assert judge((0, 500), (60, 1000)).outcome is GateOutcome.BREACH
+    assert judge((0, 500), (0, 50)).outcome is GateOutcome.INCONCLUSIVE
+    assert judge((0, 500), (0, 149)).outcome is GateOutcome.PASS
+
+
+def test_outputs_of_one_prompt_count_for_less() -> None:
+    """Three hundred answers to thirty prompts are no three hundred requests."""
+    assert judge_rates([group(0, 300, share=0.1)], 0.02).outcome is GateOutcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("groups", [1, 12])
+def test_a_gate_at_the_limit_fails_rarely_by_chance(groups: int) -> None:
+    """At most one in twenty, however many groups are judged together."""
+    rng = random.Random(4)
+    failed = 0
+    for _ in range(150):
+        counts = [(sum(rng.random() < 0.02 for _ in range(200)), 200) for _ in range(groups)]
+        failed += judge(*counts).outcome is GateOutcome.BREACH
+    assert failed <= 150 * 0.05 + 6

@@ -1,0 +1,172 @@
+"""Recorded outputs as a sample: intervals with clusters, bounded columns, one witness a prompt."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stresstest.model import RIGORS
+from stresstest.model.scanned import Extent, ScanVerdict
+from stresstest.statistics import upper_bound
+from stresstest.statistics.certify import clopper_pearson, clustered_interval, effective_size
+from stresstest.statistics.recorded import RecordedSample, certify_recorded, length_effect
+
+
+def output(
+    n: int, onset: int | None = None, length: int = 100, cluster: int = 0, **more: object
+) -> ScanVerdict:
+    """A judged answer of `length` words that fails at `onset`."""
+    observed = length if onset is None else onset - 1
+    places = {"cluster": cluster, "digest": n + 1, "place": n + 1}
+    return ScanVerdict(str(n), (), Extent(length, observed, onset), **places, **more)  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(1, 60), st.sampled_from([0.8, 0.95, 0.99]))
+def test_clopper_pearson_against_scipy(d: int, n: int, confidence: float) -> None:
+    """The exact interval is scipy's, at its ends too, and never leaves 0..1."""
+    from scipy.stats import binomtest
+
+    d = min(d, n)
+    lo, hi = clopper_pearson(d, n, confidence)
+    reference = binomtest(d, n).proportion_ci(confidence, method="exact")
+    assert lo == pytest.approx(reference.low, abs=1e-9)
+    assert hi == pytest.approx(reference.high, abs=1e-9)
+    assert hi == pytest.approx(upper_bound(d, n, 1 - (1 - confidence) / 2), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), min_size=1, max_size=30))
+def test_an_effective_sample_is_never_larger(pairs: list[tuple[int, int]]) -> None:
+    """Clusters can only widen the interval; without repeats nothing changes."""
+    clusters = [(min(d, n), n) for d, n in pairs]
+    effective, n = effective_size(clusters)
+    assert 0 < effective <= n == sum(size for _, size in clusters)
+    if all(size == 1 for _, size in clusters):
+        assert effective == n
+    d = sum(min(pair) for pair in clusters)
+    lo, hi = clustered_interval(d, n, effective / n)
+    assert lo <= clopper_pearson(d, n)[0] + 1e-12
+    assert hi >= clopper_pearson(d, n)[1] - 1e-12
+
+
+def test_identical_outputs_of_a_prompt_count_as_one() -> None:
+    """Ten copies of each of fifty answers are fifty answers; unrelated repeats are nearly all of them."""
+    alike = [(10 * (i % 5 == 0), 10) for i in range(50)]
+    assert effective_size(alike)[0] == pytest.approx(50, rel=0.05)
+    rng = random.Random(1)
+    unlike = [(sum(rng.random() < 0.2 for _ in range(10)), 10) for _ in range(400)]
+    assert effective_size(unlike)[0] > 3200
+
+
+def test_the_clustered_interval_covers() -> None:
+    """Prompts that fail together: 95 % intervals hold the truth in 95 % of samples, naive ones do not."""
+    rng = random.Random(7)
+    kept = naive = 0
+    for _ in range(400):
+        risks = [rng.betavariate(0.5, 2.0) for _ in range(60)]
+        clusters = [(sum(rng.random() < r for _ in range(8)), 8) for r in risks]
+        d = sum(k for k, _ in clusters)
+        effective, n = effective_size(clusters)
+        lo, hi = clustered_interval(d, n, effective / n)
+        kept += lo <= 0.2 <= hi
+        lo, hi = clopper_pearson(d, n)
+        naive += lo <= 0.2 <= hi
+    assert kept >= 370
+    assert naive <= 320
+
+
+def test_the_threshold_takes_one_output_of_a_prompt() -> None:
+    """The first recorded answer of each prompt is a witness; the others of the same prompt are none."""
+    sample = RecordedSample()
+    for n in range(300):
+        sample.add(output(n, cluster=1 + n // 5), truncated=False)
+    assert len(sample.observations(tokens=False)) == 60
+    assert sample.prompts == 60
+    threshold = certify_recorded(sample.observations(tokens=False), RIGORS["standard"], "words")
+    assert (threshold.certified, threshold.n, threshold.tokens) == (True, 60, 100)
+
+
+def test_too_small_a_sample_says_what_lacks_in_its_unit() -> None:
+    """A number in words must not be called tokens."""
+    sample = RecordedSample()
+    for n in range(10):
+        sample.add(output(n), truncated=False)
+    threshold = certify_recorded(sample.observations(tokens=False), RIGORS["standard"], "words")
+    assert not threshold.certified
+    assert threshold.lacking is not None
+    assert "at least 49 more generations of ≥ 100 words" in threshold.lacking
+    assert certify_recorded([], RIGORS["standard"], "words").lacking == (
+        "59 requests at risk are needed, but there were none."
+    )
+
+
+def test_outputs_without_tokens_are_not_in_a_threshold_in_tokens() -> None:
+    """Absent positions are absent, not zero."""
+    sample = RecordedSample()
+    sample.add(output(1), truncated=False)
+    sample.add(output(2, tokens=Extent(130, 130)), truncated=False)
+    assert [o.observed for o in sample.observations(tokens=True)] == [130]
+    assert sample.healthy_lengths(tokens=True) == [130]
+    assert sample.healthy_lengths(tokens=False) == [100, 100]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 10_000))
+def test_a_bounded_sample_keeps_whole_prompts_at_random(outputs: int, seed: int) -> None:
+    """Beyond its bound a sample keeps a part of the prompts, each with all its outputs, and no outcome
+    decides which: the share of failures stays what it was."""
+    rng = random.Random(seed)
+    sample = RecordedSample(most=500)
+    n = 0
+    for _ in range(2000):
+        cluster = rng.getrandbits(64) | 1
+        for _ in range(outputs):
+            n += 1
+            sample.add(output(n, onset=50 if rng.random() < 0.3 else None, cluster=cluster), truncated=False)
+    assert not sample.complete
+    assert 100 <= len(sample) <= 500
+    clusters = list(sample.clusters())
+    assert all(size == outputs for _, size in clusters)
+    share = sum(d for d, _ in clusters) / len(sample)
+    assert abs(share - 0.3) < 0.15
+
+
+def test_unknown_prompts_are_thinned_evenly() -> None:
+    """Outputs without a prompt are kept at random by their place, so a bounded sample stays a sample."""
+    sample = RecordedSample(most=1000)
+    for n in range(20_000):
+        sample.add(output(n, onset=5 if n >= 10_000 else None), truncated=False)
+    failing = sum(o.onset is not None for o in sample.observations(tokens=False))
+    assert 0.4 < failing / len(sample) < 0.6
+
+
+def test_length_effect_takes_the_outermost_classes() -> None:
+    """Longest against shortest; five onsets on both sides or a sentence; one class is no comparison."""
+    same = {2000.0: [100, 110, 120, 130, 140] * 8, 4000.0: [5], 16000.0: [100, 110, 120, 130, 140] * 8}
+    effect = length_effect(same)
+    assert effect is not None
+    assert (effect.shortest, effect.longest, effect.independent) == ("2000", "16000", True)
+    assert effect.lo is not None
+    assert effect.lo <= 1.0
+    moved = length_effect({1.0: [100, 110, 120, 130, 140], 8.0: [800, 900, 1000, 1100, 1200]})
+    assert moved is not None
+    assert moved.ratio == pytest.approx(1000 / 120)
+    assert not moved.independent
+    few = length_effect({1.0: [100], 8.0: [800]})
+    assert few is not None
+    assert few.ratio is None
+    assert few.lacking == "1 onsets at 1 and 1 at 8: five are needed"
+    assert length_effect({1.0: [100]}) is None
+
+
+def test_truncations_say_nothing_of_the_length_at_which_a_model_fails() -> None:
+    """A truncation lies at the end by definition: its onset is the length that was asked for."""
+    sample = RecordedSample()
+    sample.add(output(1, onset=99, length_class=4.0), truncated=True)
+    sample.add(output(2, onset=50, length_class=4.0), truncated=False)
+    sample.add(output(3, onset=60), truncated=False)
+    assert sample.onsets_by_class(tokens=False) == {4.0: [50]}

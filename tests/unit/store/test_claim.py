@@ -1,0 +1,69 @@
+"""One process at a time measures a run; a process that dies gives its run up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import StoreError
+from stresstest.store import open_store
+from tests.support.paths import ROOT
+
+_HOLD = """
+import sys
+from stresstest.store import open_store
+with open_store(sys.argv[1]) as store, store.claim("r1"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_claimed_run_is_refused_and_others_are_not(store_url: str) -> None:
+    """Two processes on one run would send every request twice."""
+    with open_store(store_url) as mine, open_store(store_url) as other:
+        with mine.claim("r1"):
+            with (
+                pytest.raises(StoreError, match="Run r1 is being measured by another process"),
+                other.claim("r1"),
+            ):
+                pass
+            with other.claim("r2"), mine.claim("../r3"):
+                pass
+        with other.claim("r1"):
+            pass
+
+
+def test_a_claim_leaves_no_file_behind(tmp_path: Path) -> None:
+    """Beside the store lies nothing of ours once the run is over."""
+    with open_store(str(tmp_path / "s.sqlite3")) as store, store.claim("r1"):
+        assert len(list(tmp_path.glob("*.lock"))) == 1
+    assert list(tmp_path.glob("*.lock")) == []
+
+
+def test_a_store_in_memory_has_nobody_else() -> None:
+    """Nothing to lock, and nothing written to a folder."""
+    with open_store("sqlite://") as store, store.claim("r1"):
+        pass
+
+
+def test_a_killed_process_holds_nothing(store_url: str) -> None:
+    """kill -9, and the run can be resumed at once."""
+    with open_store(store_url) as store:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", _HOLD, store_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreError), store.claim("r1"):
+            pass
+        holder.kill()
+        holder.communicate()
+        with store.claim("r1"):
+            pass

@@ -1,0 +1,285 @@
+"""What the store promises its callers: equality, order, idempotence, no secrets."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import StoreError, UsageError
+from stresstest.model import (
+    Basis,
+    Decoding,
+    DocumentKind,
+    Evidence,
+    FailureKind,
+    Generation,
+    Phase,
+    Plane,
+    PlaneVerdict,
+    RunStatus,
+    ServerSample,
+    ServiceFailure,
+    Subject,
+    Threshold,
+)
+from stresstest.store import open_store
+from stresstest.store.repository import Store
+from tests.support.stored_data import make_generation, make_run
+
+
+def test_run_round_trip(store: Store) -> None:
+    """A run comes back equal, every field of it, and a second one of its id is refused."""
+    run = replace(make_run(simulated=True), ended=1010.5, note="a note")
+    store.create_run(run)
+    assert store.run("r1") == run
+    with pytest.raises(StoreError, match="already"):
+        store.create_run(run)
+
+
+def test_update_changes_only_what_is_given(store: Store) -> None:
+    """A resume can empty `ended` without touching the note; unknown runs are named."""
+    store.create_run(replace(make_run(), note="kept"))
+    store.update_run("r1", status=RunStatus.INTERRUPTED, ended=5.0)
+    assert (store.run("r1").status, store.run("r1").ended) == (RunStatus.INTERRUPTED, 5.0)
+    store.update_run("r1", status=RunStatus.RUNNING, ended=None)
+    assert store.run("r1") == replace(make_run(), note="kept")
+    with pytest.raises(UsageError, match="nope"):
+        store.update_run("nope", note=None)
+    with pytest.raises(UsageError, match="nope"):
+        store.update_run("nope")
+
+
+def test_runs_are_found_by_a_unique_beginning(store: Store) -> None:
+    """A prefix works when it is unique; a whole id wins over being another's beginning."""
+    with pytest.raises(UsageError, match="empty"):
+        store.run("x")
+    for run_id in ("swift-owl", "swift-owl-2", "calm-fox"):
+        store.create_run(make_run(run_id))
+    assert store.run("ca").id == "calm-fox"
+    assert store.run("swift-owl").id == "swift-owl"
+    with pytest.raises(UsageError, match="2 runs"):
+        store.run("swift")
+    with pytest.raises(UsageError) as unknown:
+        store.run("clam-fox")
+    assert unknown.value.hint == "Did you mean calm-fox?"
+    with pytest.raises(UsageError) as hopeless:
+        store.run("zzz")
+    assert "calm-fox" in str(hopeless.value.hint)
+    with pytest.raises(UsageError, match="was not found"):
+        store.run("%")
+
+
+def test_generations_round_trip_in_order(store: Store) -> None:
+    """Generations come back equal, by phase, rung and index, whatever the order of arrival."""
+    store.create_run(make_run())
+    ordered = [
+        make_generation(0, phase=Phase.CLIMB, rung=2),
+        make_generation(1, phase=Phase.CLIMB, rung=10),
+        make_generation(2, rung=1),
+        make_generation(10, rung=1),
+    ]
+    for generation in (ordered[3], ordered[0], ordered[2], ordered[1]):
+        assert store.add_generation("r1", generation)
+    assert list(store.generations("r1")) == ordered
+    assert store.records("r1") == [g.to_record() for g in ordered]
+    assert {r.prompt_id for r in store.requests("r1")} == {g.prompt_id for g in ordered}
+    assert store.generation("r1", "certify/1/10") == ordered[3]
+    with pytest.raises(UsageError, match="certify/9/9"):
+        store.generation("r1", "certify/9/9")
+
+
+def test_no_field_of_a_generation_is_forgotten(store: Store) -> None:
+    """Every field differs from its default in one of two generations, and both come back equal."""
+    full = replace(make_generation(), attempts=3, invalid_from=12, token_source="tokenize")
+    lost = replace(
+        make_generation(1),
+        failure=ServiceFailure(FailureKind.CUT, "cut at 7", 502, 7, 1.5),
+        finish_reason=None,
+    )
+    plain = Generation(full.job, "p", "t", full.verdict, tokens=())
+    for field in fields(Generation):
+        differing = [g for g in (full, lost) if getattr(g, field.name) != getattr(plain, field.name)]
+        assert differing or field.name in {"job", "verdict"}, field.name
+    store.create_run(make_run())
+    store.add_generation("r1", full)
+    store.add_generation("r1", lost)
+    assert list(store.generations("r1")) == [full, lost]
+
+
+def test_a_finished_generation_is_never_overwritten(store: Store) -> None:
+    """The first finished result of a key stays; a lost one gives way to a later try."""
+    store.create_run(make_run())
+    first = make_generation()
+    lost = replace(first, failure=ServiceFailure(FailureKind.STALL, "no token for 60 s"))
+    assert store.add_generation("r1", lost)
+    assert store.add_generation("r1", first)
+    assert not store.add_generation("r1", replace(first, output_tokens=1))
+    assert not store.add_generation("r1", lost)
+    assert list(store.generations("r1")) == [first]
+
+
+def test_odd_strings_are_kept(store: Store) -> None:
+    """NUL, lone surrogates and overlong reasons from a server never cost a generation."""
+    store.create_run(make_run())
+    odd = replace(make_generation(), prompt_id="\0\ud800x", prompt_text="\ud83d\0", finish_reason="r" * 999)
+    store.add_generation("r1", odd)
+    assert list(store.generations("r1")) == [odd]
+
+
+def test_generations_need_their_run(store: Store) -> None:
+    """A generation of a run that is not stored is refused, not orphaned."""
+    with pytest.raises(UsageError, match="Run 'r1' was not found"):
+        store.add_generation("r1", make_generation())
+    with pytest.raises(UsageError, match="Run 'r1' was not found"):
+        store.add_samples("r1", [])
+
+
+def test_samples_round_trip_in_time_order(store: Store) -> None:
+    """Readings come back equal and sorted; what was not measured stays None."""
+    store.create_run(make_run())
+    late = ServerSample(
+        2.5, 1.0, 0.0, 0.91, 3.0, 10.0, 20.0, {"stop": 4.0}, {"e2e_request_latency_seconds": (1.25, 4.0)}
+    )
+    early = ServerSample(1.5)
+    store.add_samples("r1", [late])
+    store.add_samples("r1", [early])
+    store.add_samples("r1", [])
+    assert store.samples("r1") == [early, late]
+
+
+def test_wall_seconds_leave_out_the_pauses(store: Store) -> None:
+    """Two sessions: one killed after its second generation, one ended; the hour between is not counted."""
+    store.create_run(make_run())
+    start = make_generation(0).started
+    store.add_session("r1", start)
+    store.add_generation("r1", make_generation(0))
+    store.add_generation("r1", make_generation(1))  # ends 15 s after the start
+    resumed = store.add_session("r1", start + 3600)
+    store.add_generation("r1", make_generation(361))  # in the second session
+    assert [s.seconds for s in store.sessions("r1")] == [15.0, 15.0]
+    store.end_session(resumed, start + 3700)
+    assert [s.ended for s in store.sessions("r1")] == [None, start + 3700]
+    assert store.wall_seconds("r1") == 115.0
+    with pytest.raises(StoreError, match="no session"):
+        store.end_session(99, 1.0)
+
+
+def test_a_session_killed_before_its_first_generation_lasted_nothing_known(store: Store) -> None:
+    """No generation, no end: zero seconds, not an error and not the time until today."""
+    store.create_run(make_run())
+    store.add_session("r1", 50.0)
+    assert store.wall_seconds("r1") == 0.0
+
+
+def test_summaries_count_and_filter(store: Store) -> None:
+    """`runs list` shows newest first, counts what degenerated and what was lost, by subject if asked."""
+    other = Subject("lab", "technical", "it")
+    store.create_run(make_run("old", created=1.0))
+    store.create_run(make_run("new", created=2.0, subject=other, simulated=True))
+    healthy = make_generation(1)
+    store.add_generation("old", make_generation(0))
+    store.add_generation("old", replace(healthy, verdict=replace(healthy.verdict, onset=None)))
+    failure = ServiceFailure(FailureKind.TIMEOUT, "slow")
+    store.add_generation("old", replace(make_generation(2), failure=failure))
+    store.save_threshold("old", Threshold(0.1, 0.9, 800), 720, PlaneVerdict(None, None, "fine"))
+    new, old = store.runs()
+    assert (new.id, new.generations, new.output_tokens, new.threshold, new.simulated) == (
+        "new",
+        0,
+        0,
+        None,
+        True,
+    )
+    assert (old.id, old.generations, old.degenerate, old.lost) == ("old", 3, 2, 1)
+    assert (old.output_tokens, old.safe_max_tokens, old.threshold) == (150, 720, Threshold(0.1, 0.9, 800))
+    assert [r.id for r in store.runs(other)] == ["new"]
+
+
+def test_summaries_name_what_a_run_is_a_part_of(store: Store) -> None:
+    """A campaign that a diagnosis began and the cell of a sweep are told from a person's own runs."""
+    child = make_run("child", created=2.0)
+    for run in (
+        make_run("own", created=1.0),
+        replace(child, settings=replace(child.settings, parent="own")),
+        make_run("cell", created=3.0),
+    ):
+        store.create_run(run)
+    store.save_document(DocumentKind.SWEEP, {}, runs=["cell"], id="s1", saved=1.0)
+    store.save_document(DocumentKind.SWEEP, {}, runs=["cell"], id="s2", saved=2.0)
+    store.save_document(DocumentKind.CHECK, {}, runs=["own"], id="c1")
+    parts = {row.id: (row.parent, row.sweep) for row in store.runs()}
+    assert parts == {"own": (None, None), "child": ("own", None), "cell": (None, "s2")}
+
+
+def test_thresholds_latest_first(store: Store) -> None:
+    """`recommend`: the newest result of each subject and decoding first, superseded ones after them,
+    and a simulator's number never in the place of a measured one."""
+    verdict = PlaneVerdict(
+        Plane.DECODING,
+        Basis.OBSERVED,
+        "loops",
+        (Evidence(Plane.DECODING, True, "detector:loop", "x"),),
+        ("penalty",),
+    )
+    plain = make_run("first", created=1.0)
+    penalised = make_run("penalised", created=2.0)
+    penalised = replace(
+        penalised, settings=replace(penalised.settings, decoding=Decoding(repetition_penalty=1.1))
+    )
+    runs = [plain, penalised, make_run("second", created=3.0), make_run("sim", created=4.0, simulated=True)]
+    for position, run in enumerate(runs):
+        store.create_run(run)
+        store.save_threshold(run.id, Threshold(0.1, 0.9, position), position, verdict, saved=9.0)
+    store.save_threshold("first", Threshold(0.1, 0.9, 77), 70, verdict, distinct_prompts=38, saved=10.0)
+    found = store.thresholds(model="lab", task="narrative", language="it")
+    assert [(t.run_id, t.latest) for t in found] == [
+        ("sim", True),
+        ("second", True),
+        ("penalised", True),
+        ("first", False),
+    ]
+    first = found[-1]
+    assert (first.threshold, first.safe_max_tokens) == (Threshold(0.1, 0.9, 77), 70)
+    assert (first.verdict, first.saved, first.distinct_prompts) == (verdict, 10.0, 38)
+    assert (first.server_version, first.tool_version, first.created) == ("0.32.0", "0.1.0", 1.0)
+    assert [t.simulated for t in found] == [True, False, False, False]
+    assert store.thresholds(language="en") == []
+
+
+def test_delete_takes_everything_along(store: Store) -> None:
+    """A deleted run leaves no generation, sample, session or threshold; its neighbour keeps its own."""
+    for run_id in ("r1", "r2"):
+        store.create_run(make_run(run_id))
+        store.add_generation(run_id, make_generation())
+        store.add_samples(run_id, [ServerSample(1.0)])
+        store.add_session(run_id, 1.0)
+        store.save_threshold(run_id, Threshold(0.1, 0.9), None, PlaneVerdict(None, None, ""))
+    store.delete_run("r1")
+    assert (list(store.generations("r1")), store.samples("r1"), store.sessions("r1")) == ([], [], [])
+    assert [t.run_id for t in store.thresholds()] == ["r2"]
+    assert len(list(store.generations("r2"))) == len(store.samples("r2")) == len(store.sessions("r2")) == 1
+    with pytest.raises(UsageError):
+        store.delete_run("r")
+
+
+def test_no_credentials_reach_the_file(tmp_path: Path) -> None:
+    """Passwords in addresses and in quoted addresses are nowhere in the store's files."""
+    secret = "hunter2"
+    run = make_run()
+    run = replace(
+        run,
+        settings=replace(run.settings, base_url=f"http://me:{secret}@host/v1?api_key={secret}"),
+        profile=replace(run.profile, base_url=f"http://me:{secret}@host/v1"),
+    )
+    failure = ServiceFailure(FailureKind.REFUSED, f"http://me:{secret}@host/v1 refused")
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        store.create_run(run)
+        store.add_generation("r1", replace(make_generation(), failure=failure))
+        assert store.run("r1").settings.base_url == "http://host/v1"
+        stored = next(store.generations("r1")).failure
+        assert stored == ServiceFailure(FailureKind.REFUSED, "http://host/v1 refused")
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"host/v1" in written
+    assert secret.encode() not in written

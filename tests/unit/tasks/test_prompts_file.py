@@ -1,0 +1,137 @@
+"""The ``--prompts`` file: the user's own prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import UsageError
+from stresstest.model import Decoding, Message
+from stresstest.tasks import load_prompts
+
+
+def prompts_file(folder: Path, *lines: str | bytes) -> Path:
+    path = folder / "prompts.jsonl"
+    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines))
+    return path
+
+
+def test_a_prompts_file_keeps_ids_order_and_text(tmp_path: Path) -> None:
+    """Both forms of the contract, numbers as ids, blank lines, null keys, and U+2028 inside a text."""
+    path = prompts_file(
+        tmp_path,
+        b'\xef\xbb\xbf{"id": "a", "messages": '
+        b'[{"role": "user", "content": "x\xe2\x80\xa8y {units}", "name": null}]}\r',
+        "",
+        '{"id": 7, "prompt": "C\'era una volta"}',
+        '{"prompt": "senza id"}',
+    )
+    first, second, third = load_prompts(path).prompts
+    assert (first.id, first.messages, first.text) == ("a", (Message("user", "x\u2028y {units}"),), None)
+    assert (second.id, second.messages, second.text) == ("7", (), "C'era una volta")
+    assert third.id == third.fingerprint
+    assert [p.index for p in (first, second, third)] == [0, 1, 2]
+    assert {(p.units, p.topic) for p in (first, second, third)} == {(None, None)}
+
+
+def test_same_content_under_two_ids_is_one_distinct_prompt(tmp_path: Path) -> None:
+    """Distinct prompts are counted by content; ids are only the user's labels."""
+    path = prompts_file(tmp_path, '{"id": "a", "prompt": "x"}', '{"id": "b", "prompt": "x"}')
+    first, second = load_prompts(path).prompts
+    assert first.fingerprint == second.fingerprint
+
+
+GOOD = '{"id": "a", "prompt": "x"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", ["not valid JSON"]),
+        ("[" * 100_000, ["not valid JSON"]),
+        (b"\xff", ["not UTF-8"]),
+        ("[]", ["a JSON object is expected"]),
+        ('{"id": "b"}', ['either "messages" or "prompt"']),
+        ('{"id": "b", "prompt": "x", "messages": []}', ["not both"]),
+        ('{"id": "b", "prompt": 3}', ['"prompt" must be a text, not 3']),
+        ('{"id": "b", "prompt": "  "}', ['"prompt" is empty']),
+        ('{"id": "b", "prompt": "\\ud800"}', ["surrogate"]),
+        ('{"id": "b", "mesages": []}', ["unknown key 'mesages'", "did you mean 'messages'"]),
+        ('{"id": "b", "prompt": "x", "temperature": 1}', ['"temperature"', "one decoding"]),
+        ('{"id": "b", "prompt": "x", "guided_zson": {}}', ["unknown key 'guided_zson'", "extra_body"]),
+        ('{"id": "b", "prompt": "x", "extra_body": 3}', ['"extra_body" must be an object']),
+        ('{"id": "b", "prompt": "x", "stop": "a", "extra_body": {"stop": "b"}}', ["'stop' is given twice"]),
+        ('{"id": "b", "prompt": "x", "extra_body": {"api_key": "geheim"}}', ["credential (api_key)"]),
+        ('{"id": true, "prompt": "x"}', ['"id" must be']),
+        ('{"id": "\\u001b[0m", "prompt": "x"}', ['"id" must be']),
+        ('{"id": "a", "prompt": "y"}', ["id 'a' is already used on line 1"]),
+        ('{"id": "b", "messages": []}', ["at least one message"]),
+        ('{"id": "b", "messages": ["x"]}', ["message 1 must be an object"]),
+        ('{"id": "b", "messages": [{"role": "usr", "content": "x"}]}', ["message 1", "'usr'"]),
+        ('{"id": "b", "messages": [{"role": [], "content": "x"}]}', ["message 1", "[]"]),
+        ('{"id": "b", "messages": [{"role": "user", "content": [{}]}]}', ["message 1, part 1", "image_url"]),
+        ('{"id": "b", "messages": [{"role": "user", "text": "x"}]}', ["unknown key 'text'"]),
+        ('{"id": "b", "messages": [{"role": "user", "content": ""}]}', ["hold no text"]),
+    ],
+)
+def test_a_bad_line_is_named_with_its_fault(tmp_path: Path, line: str | bytes, words: list[str]) -> None:
+    """One sentence with the line number as an editor counts it: nothing is dropped or guessed silently."""
+    path = prompts_file(tmp_path, GOOD, "", line)
+    with pytest.raises(UsageError) as caught:
+        load_prompts(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}, line 3: ")
+    assert "\x1b" not in sentence
+    assert len(sentence) < len(str(path)) + 330
+    for word in words:
+        assert word in sentence
+
+
+def test_an_empty_or_missing_prompts_file_is_refused(tmp_path: Path) -> None:
+    """Zero prompts would be zero generations, reported as if nothing had failed."""
+    with pytest.raises(UsageError, match="holds no prompts"):
+        load_prompts(prompts_file(tmp_path, "", "  "))
+    with pytest.raises(UsageError, match="does not exist"):
+        load_prompts(tmp_path / "none.jsonl")
+
+
+TOOL = '{"type": "function", "function": {"name": "f", "parameters": {"properties": {"token": {}}}}}'
+IMAGE = '{"type": "image_url", "image_url": {"url": "https://x.example/a.png?sig=geheim"}}'
+BODIES = (
+    '{"id": "a", "model": "m", "stream": true, "max_tokens": 9, "temperature": 0.2, "stop": ["END"], '
+    '"messages": [{"role": "user", "content": [{"type": "text", "text": "Look."}, ' + IMAGE + "]}]}",
+    '{"id": "b", "temperature": 0.2, "extra_body": {"stop": ["END"]}, "tools": [' + TOOL + "], "
+    '"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}, '
+    '{"role": "tool", "tool_call_id": "1", "content": "42"}]}',
+)
+
+
+def test_whole_bodies_are_sent_as_they_are(tmp_path: Path) -> None:
+    """What all share is the decoding, what differs goes with its prompt, what is ours is left out."""
+    read = load_prompts(prompts_file(tmp_path, *BODIES))
+    first, second = read.prompts
+    assert read.decoding(Decoding()) == Decoding(temperature=0.2, extra_body='{"stop":["END"]}')
+    assert (read.not_sent, read.differing) == (("max_tokens", "model", "stream"), ("tools",))
+    assert first.body is None
+    assert second.body is not None
+    assert '"tools"' in second.body
+    assert first.messages[0].content == "Look.\n[image_url]"
+    assert [turn.as_sent().keys() for turn in second.messages] == [
+        {"role", "tool_calls"},
+        {"role", "tool_call_id", "content"},
+    ]
+
+
+def test_another_image_or_field_is_another_prompt(tmp_path: Path) -> None:
+    """A resume refuses a changed file by these fingerprints; the words alone would not tell."""
+    plain = '{"messages": [{"role": "user", "content": [%s]}], "stop": "%s"}'
+    lines = [plain % (IMAGE, "END"), plain % (IMAGE.replace("x.ex", "y.ex"), "END"), plain % (IMAGE, "STOP")]
+    assert len({p.fingerprint for p in load_prompts(prompts_file(tmp_path, *lines)).prompts}) == 3
+
+
+@pytest.mark.parametrize("given", [Decoding(temperature=0.7), Decoding(extra_body='{"stop":["ENDE"]}')])
+def test_an_option_against_the_file_is_a_clash_and_named(tmp_path: Path, given: Decoding) -> None:
+    """Either value in force silently would be another decoding than the user believes."""
+    with pytest.raises(UsageError, match="different values"):
+        load_prompts(prompts_file(tmp_path, *BODIES)).decoding(given)

@@ -1,0 +1,85 @@
+"""Tables as files: three formats hold the same values, absent ones stay absent, hostile text stays text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from stresstest.errors import UsageError
+from stresstest.table_file import table_encoder, write_table
+
+COLUMNS: dict[str, type] = {"id": str, "n": int, "share": float, "flag": bool, "text": str}
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "n": 1, "share": 0.5, "flag": True, "text": 'Two "lines",\nand a comma; \x1b[2J 漢字'},
+    {"id": "b", "n": None, "share": None, "flag": None, "text": None},
+    {"id": "=1+1", "n": 2**40, "share": 1e-9, "flag": False, "text": ""},
+]
+
+
+def test_json_lines_hold_the_rows(tmp_path: Path) -> None:
+    """And nothing that steers a terminal."""
+    path = tmp_path / "rows.jsonl"
+    assert write_table(str(path), COLUMNS, ROWS) == len(ROWS)
+    raw = path.read_bytes()
+    assert raw.isascii()
+    assert b"\x1b" not in raw
+    assert [json.loads(line) for line in raw.splitlines()] == ROWS
+
+
+def test_csv_has_a_header_and_empty_cells(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_table(str(path), COLUMNS, ROWS)
+    with path.open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["text"] for row in found] == [ROWS[0]["text"], "", ""]
+    assert [row["n"] for row in found] == ["1", "", str(2**40)]
+    assert [row["flag"] for row in found] == ["true", "", "false"]
+
+
+def test_parquet_has_the_declared_types_and_nulls(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    write_table(str(path), COLUMNS, ROWS)
+    table = pyarrow.parquet.read_table(path)
+    assert table.to_pylist() == ROWS
+    assert [str(field.type) for field in table.schema] == ["string", "int64", "double", "bool", "string"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_an_empty_table_is_a_file_too(tmp_path: Path, ending: str) -> None:
+    """With its header or schema: a pipeline that reads it finds the columns."""
+    path = tmp_path / f"rows.{ending}"
+    assert write_table(str(path), COLUMNS, []) == 0
+    if ending == "csv":
+        assert path.read_text() == "id,n,share,flag,text\n"
+    elif ending == "parquet":
+        assert pyarrow.parquet.read_schema(path).names == list(COLUMNS)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_half_a_character_does_not_end_the_file(tmp_path: Path, ending: str) -> None:
+    """Loggers cut emoji in two, and UTF-8 cannot hold the halves."""
+    write_table(str(tmp_path / f"rows.{ending}"), {"text": str}, [{"text": "a\ud83d"}, {"text": "b"}])
+
+
+def test_many_rows_are_written_in_bounded_memory(tmp_path: Path) -> None:
+    """What is handed out along the way and the end make one readable file."""
+    encoder = table_encoder("x.parquet", {"n": int})
+    parts = [encoder.encode([{"n": n} for n in range(start, start + 500)]) for start in range(0, 50_000, 500)]
+    assert sum(map(bool, parts)) >= 2
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"".join(parts) + encoder.end())
+    assert pyarrow.parquet.read_table(path)["n"].to_pylist() == list(range(50_000))
+
+
+def test_what_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is not there; Parquet without its library."""
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_table(str(tmp_path / "absent" / "rows.csv"), COLUMNS, ROWS)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="needs pyarrow"):
+        table_encoder("x.parquet", COLUMNS)
