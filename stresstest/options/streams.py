@@ -152,8 +152,7 @@ def guard_streams() -> None:
             io.BufferedWriter(file),
             encoding=stream.encoding,
             errors=ENCODING_ERRORS,
-            line_buffering=stream.line_buffering,
-            write_through=stream.write_through,
+            line_buffering=stream.line_buffering or stream.write_through,  # as with PYTHONUNBUFFERED
         )
         setattr(sys, name, guarded)
 

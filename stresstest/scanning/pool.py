@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from stresstest.detectors.entry import DetectorEntry
 from stresstest.detectors.registry import added_entries, register
@@ -41,6 +41,7 @@ from stresstest.scanning.detect_chunk import (
     infer_languages,
     parse_chunk,
 )
+from stresstest.scanning.interrupts import hold_interrupts
 
 MAX_SERIAL_CHUNKS = 1
 """Inputs of at most this number of chunks are judged here: starting processes would take longer."""
@@ -57,6 +58,7 @@ _chunk_counter = itertools.count(1)
 _IDLE_S = 0.5
 """Seconds without a chunk after which the input counts as slow, and chunks read ahead are no longer held."""
 
+_T = TypeVar("_T")
 ChunkWork = tuple[RecordChunk, bool]
 """A chunk, and whether its groups' languages are to be inferred from it."""
 _Running = deque[tuple[int, Future[ChunkVerdicts]]]
@@ -131,7 +133,7 @@ def _parallel(
         chunk: RecordChunk, known: Collection[GroupKey]
     ) -> Callable[[], tuple[GroupLanguages, _Readable]]:
         with _signals_blocked():
-            return pool.submit(_worker_infer, chunk, job, frozenset(known)).result
+            return partial(_result, pool.submit(_worker_infer, chunk, job, frozenset(known)))
 
     try:
         for told in _with_languages(work, tell, workers - 1):
@@ -142,19 +144,19 @@ def _parallel(
                     running.append((size, pool.submit(_worker_detect, told[0], job, told[1])))
             del told
             while running and (
-                len(running) >= 2 * workers or weight > MAX_BYTES_IN_FLIGHT or running[0][1].done()
+                len(running) >= 2 * workers or weight > MAX_BYTES_IN_FLIGHT or _is_done(running[0][1])
             ):
-                batch = running[0][1].result()
+                batch = _result(running[0][1])
                 weight -= running.popleft()[0]
                 yield batch
         while running:
-            batch = running[0][1].result()
+            batch = _result(running[0][1])
             running.popleft()
             yield batch
         pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
     except KeyboardInterrupt:
-        while running and running[0][1].done():
-            yield running.popleft()[1].result()
+        while running and _is_done(running[0][1]):
+            yield _result(running.popleft()[1])
         raise
     except BrokenProcessPool:
         raise StresstestError(
@@ -174,8 +176,7 @@ def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator
         reading: Future[ChunkWork | None] = Future()
         threading.Thread(target=_read_ahead, args=(work, reading), daemon=True).start()
         while not reading.done():
-            awaited: list[Future[Any]] = [reading, *(batch for _, batch in islice(running, 1))]
-            wait(awaited, _IDLE_S, FIRST_COMPLETED)
+            _is_done(reading, *(batch for _, batch in islice(running, 1)), within_s=_IDLE_S)
             if not reading.done():
                 yield None
         if reading.result() is None:
@@ -183,6 +184,20 @@ def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator
         found = [reading.result()]
         del reading
         yield found.pop()  # not held here while the next is read
+
+
+def _result(future: Future[_T]) -> _T:
+    """The result, waited for in short steps, between which a Ctrl-C is raised."""
+    while not _is_done(future, within_s=_IDLE_S):
+        pass
+    return future.result()
+
+
+def _is_done(*futures: Future[Any], within_s: float = 0.0) -> bool:
+    """Whether one of them is done. A Ctrl-C inside `wait` would leave a future locked: whoever completes it
+    would wait for ever, and the process with it at its exit."""
+    with hold_interrupts():
+        return bool(wait(futures, within_s, FIRST_COMPLETED).done)
 
 
 def _read_ahead(work: Iterator[ChunkWork], reading: Future[ChunkWork | None]) -> None:
@@ -247,15 +262,17 @@ def release_memory() -> None:
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
     """Around whatever may start processes. The terminal sends Ctrl-C to every process, and only this one
-    handles it: children inherit the blocked signal, and this process receives it a moment later. The main
-    module, which is the whole command line, is not loaded again in every worker."""
+    handles it: children inherit the blocked signal, and this process receives it a moment later, even if
+    another of its threads was sent it. The main module, which is the whole command line, is not loaded again
+    in every worker."""
     before = None
     if hasattr(signal, "pthread_sigmask"):
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
-        yield
+        with hold_interrupts():
+            yield
     finally:
         sys.modules["__main__"] = main
         if before is not None:

@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,28 @@ def test_a_result_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_line_on_stderr_is_written_at_once(tmp_path: Path, unbuffered: str) -> None:
+    """Images for containers set PYTHONUNBUFFERED so that a log shows what happens while it happens."""
+    waiting = (
+        "import sys\n"
+        "from stresstest.options.streams import guard_streams\n"
+        "guard_streams()\n"
+        "sys.stderr.write('measuring\\n')\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", waiting],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path, PYTHONUNBUFFERED=unbuffered),
+    ) as process:
+        assert process.stderr is not None
+        read, _, _ = select.select([process.stderr], [], [], 60)
+        assert read
+        assert process.stderr.readline() == b"measuring\n"
 
 
 @pytest.mark.parametrize("args", [("plan", "--lang", "it"), ("runs", "list", "--json")])

@@ -308,6 +308,41 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     assert b"Traceback" not in stderr
 
 
+def test_ctrl_c_at_the_worst_moment_ends_the_scan() -> None:
+    """It arrives while the scan holds the lock of a result that a worker is about to deliver: a lock kept for
+    ever would keep the process for ever, too."""
+    interrupted_inside_wait = (
+        "import os, signal\n"
+        "from concurrent.futures import _base\n"
+        "from stresstest.cli.app import main\n"
+        "from stresstest.records import source\n"
+        "enter = _base._AcquireFutures.__enter__\n"
+        "def interrupted(self):\n"
+        "    enter(self)\n"
+        "    if len(self.futures) > 1:\n"
+        "        _base._AcquireFutures.__enter__ = enter\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "if __name__ == '__main__':\n"
+        "    source.CHUNK_BYTES = 4000\n"
+        "    _base._AcquireFutures.__enter__ = interrupted\n"
+        "    main()\n"
+    )
+    command = [sys.executable, "-c", interrupted_inside_wait, "scan", "-", "--lang", "en", "--json"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        process.stdin.write("".join(json.dumps(row) + "\n" for row in corpus(20)).encode())
+        process.stdin.flush()
+        try:
+            assert process.wait(timeout=60) == 130
+        finally:
+            process.kill()
+        assert json.loads(process.stdout.read())["interrupted"]
+
+
 def test_what_litellm_calls_an_end_is_looked_at(tmp_path: Path, called: Called) -> None:
     """vLLM cut the second answer at its third copy, before a detector could know: that is no ordinary end."""
     texts = [story(3, seed=1), story(2, seed=2) + f" {LOOP}" * 3]
