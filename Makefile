@@ -31,7 +31,7 @@ check: $(STAMP)  ## lint, types, import contracts, docs
 	$(BIN)/python docs/generate_cli_reference.py --check
 	$(BIN)/python docs/generate_licences.py --check
 
-format: $(STAMP)  ## mend what ruff can mend
+format: $(STAMP)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
