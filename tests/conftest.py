@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,11 @@ LONGEST = (
 
 
 def pytest_configure() -> None:
-    """Tests start many processes: where bytecode may not be written, each would compile the package anew."""
+    """Tests start many processes: where bytecode may not be written, each would compile the package anew, and
+    those that are started where Ctrl-C is ignored would ignore it, too."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(50_000, 20, 20)  # of what a collection imports nothing is garbage
     os.environ["COLUMNS"] = "80"  # snapshots do not depend on the terminal that the tests run in
     missing = [name for name in LONGEST if not (TESTS / name).is_file()]

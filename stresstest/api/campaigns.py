@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from stresstest.errors import UsageError
@@ -66,8 +66,8 @@ def measure(
     `display` and budgets. display: "plain" or "rich" shows progress on stderr; by default nothing does.
 
     Works in a notebook too. What finished is stored at once: after an interruption or an error, `resume` goes
-    on. Raises UsageError for options that cannot be used and EndpointError where the endpoint cannot be
-    reached or fails in the midst of it; the error's notes then name the run.
+    on. Raises UsageError for options that cannot be used, EndpointError where the endpoint cannot be reached
+    or fails in the midst of it, with notes that then name the run, and KeyboardInterrupt when interrupted.
     """
     from stresstest.options.common import GlobalOptions, progress_for, refuse_options, run_settings
     from stresstest.store import open_store
@@ -137,5 +137,35 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return run(main())
+    return _run_in_thread(main)
+
+
+def _run_in_thread(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run in a thread of its own. A Ctrl-C, which Python raises in the main thread only, cancels it there."""
+    from stresstest.campaign.execution.eventloop import run
+    from stresstest.scanning.interrupts import hold_interrupts, result_of
+
+    interrupted = False
+    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[T]]] = []
+
+    async def cancellable() -> T:
+        task = asyncio.ensure_future(main())
+        tasks.append((asyncio.get_running_loop(), task))
+        if interrupted:
+            task.cancel()
+        return await task
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: run(main())).result()
+        with hold_interrupts():
+            result = thread.submit(lambda: run(cancellable()))
+        try:
+            return result_of(result)
+        except KeyboardInterrupt:
+            interrupted = True
+            with suppress(RuntimeError):  # it has just ended
+                for loop, task in tasks:
+                    loop.call_soon_threadsafe(task.cancel)
+            try:
+                return result_of(result)
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None

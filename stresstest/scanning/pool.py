@@ -19,13 +19,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import ModuleType
-from typing import Any, TypeVar
 
 from stresstest.detectors.entry import DetectorEntry
 from stresstest.detectors.registry import added_entries, register
@@ -41,7 +40,7 @@ from stresstest.scanning.detect_chunk import (
     infer_languages,
     parse_chunk,
 )
-from stresstest.scanning.interrupts import hold_interrupts
+from stresstest.scanning.interrupts import hold_interrupts, is_done, result_of
 
 MAX_SERIAL_CHUNKS = 1
 """Inputs of at most this number of chunks are judged here: starting processes would take longer."""
@@ -58,7 +57,6 @@ _chunk_counter = itertools.count(1)
 _IDLE_S = 0.5
 """Seconds without a chunk after which the input counts as slow, and chunks read ahead are no longer held."""
 
-_T = TypeVar("_T")
 ChunkWork = tuple[RecordChunk, bool]
 """A chunk, and whether its groups' languages are to be inferred from it."""
 _Running = deque[tuple[int, Future[ChunkVerdicts]]]
@@ -133,7 +131,7 @@ def _parallel(
         chunk: RecordChunk, known: Collection[GroupKey]
     ) -> Callable[[], tuple[GroupLanguages, _Readable]]:
         with _signals_blocked():
-            return partial(_result, pool.submit(_worker_infer, chunk, job, frozenset(known)))
+            return partial(result_of, pool.submit(_worker_infer, chunk, job, frozenset(known)))
 
     try:
         for told in _with_languages(work, tell, workers - 1):
@@ -144,19 +142,19 @@ def _parallel(
                     running.append((size, pool.submit(_worker_detect, told[0], job, told[1])))
             del told
             while running and (
-                len(running) >= 2 * workers or weight > MAX_BYTES_IN_FLIGHT or _is_done(running[0][1])
+                len(running) >= 2 * workers or weight > MAX_BYTES_IN_FLIGHT or is_done(running[0][1])
             ):
-                batch = _result(running[0][1])
+                batch = result_of(running[0][1])
                 weight -= running.popleft()[0]
                 yield batch
         while running:
-            batch = _result(running[0][1])
+            batch = result_of(running[0][1])
             running.popleft()
             yield batch
         pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
     except KeyboardInterrupt:
-        while running and _is_done(running[0][1]):
-            yield _result(running.popleft()[1])
+        while running and is_done(running[0][1]):
+            yield result_of(running.popleft()[1])
         raise
     except BrokenProcessPool:
         raise StresstestError(
@@ -176,7 +174,7 @@ def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator
         reading: Future[ChunkWork | None] = Future()
         threading.Thread(target=_read_ahead, args=(work, reading), daemon=True).start()
         while not reading.done():
-            _is_done(reading, *(batch for _, batch in islice(running, 1)), within_s=_IDLE_S)
+            is_done(reading, *(batch for _, batch in islice(running, 1)), within_s=_IDLE_S)
             if not reading.done():
                 yield None
         if reading.result() is None:
@@ -184,20 +182,6 @@ def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator
         found = [reading.result()]
         del reading
         yield found.pop()  # not held here while the next is read
-
-
-def _result(future: Future[_T]) -> _T:
-    """The result, waited for in short steps, between which a Ctrl-C is raised."""
-    while not _is_done(future, within_s=_IDLE_S):
-        pass
-    return future.result()
-
-
-def _is_done(*futures: Future[Any], within_s: float = 0.0) -> bool:
-    """Whether one of them is done. A Ctrl-C inside `wait` would leave a future locked: whoever completes it
-    would wait for ever, and the process with it at its exit."""
-    with hold_interrupts():
-        return bool(wait(futures, within_s, FIRST_COMPLETED).done)
 
 
 def _read_ahead(work: Iterator[ChunkWork], reading: Future[ChunkWork | None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import trustme
 
 from tests.faults.catalogue import FAULTS, SHAPES, Fault
 from tests.faults.playing import LATER, Played, campaign, from_the_start, midway, shaped, staying
+from tests.support.deaf_port import deaf_port
 from tests.support.fake_campaign import Behaviour, campaign_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
@@ -82,10 +82,7 @@ def _address(name: str, folder: Path) -> Iterator[str]:
         return
     with ExitStack() as stack:
         if name == "nobody listens":
-            # Bound and not listening: nobody else can take the port meanwhile.
-            mine = stack.enter_context(socket.socket())
-            mine.bind(("127.0.0.1", 0))
-            yield f"http://127.0.0.1:{mine.getsockname()[1]}/v1"
+            yield f"http://127.0.0.1:{stack.enter_context(deaf_port())}/v1"
             return
         context = _untrusted(folder) if "certificate" in name else None
         fake, _ = stack.enter_context(campaign_server(Behaviour(), tls=context))

@@ -158,7 +158,7 @@ def campaign_server(
         yield box[0], script
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

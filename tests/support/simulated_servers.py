@@ -49,18 +49,18 @@ def served(scenario: Scenario, *, speed: float = 0, name: str | None = None) -> 
 
     thread = threading.Thread(target=main, daemon=True)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     assert found, "the simulator did not start"
     try:
         yield found[0]
     finally:
         loop, ended = stop[0]
         loop.call_soon_threadsafe(ended.set)
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
-def post(base_url: str, path: str, body: dict[str, Any], *, timeout: float = 20) -> Any:
+def post(base_url: str, path: str, body: dict[str, Any], *, timeout: float = 60) -> Any:
     """The JSON answer to a POST under the base URL. Raises urllib's errors."""
     request = urllib.request.Request(
         base_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import stresstest
+from stresstest.model import RunStatus
 from stresstest.render.run_document import run_document
 from tests.support.campaign_commands import document, here
 from tests.support.fake_campaign import Behaviour, campaign_server, cut_after
+from tests.support.fake_vllm import Hang
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +89,32 @@ def test_an_endpoint_that_dies_names_the_run_to_go_on_with(tmp_path: Path) -> No
     ):
         stresstest.measure(language="it", rigor="quick", base_url=fake.url, horizon=120, store=store)
     assert "resume=" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("finished", [0, 12])
+def test_an_interrupted_notebook_keeps_what_was_measured(tmp_path: Path, finished: int) -> None:
+    """The kernel's interrupt ends the measurement, which runs in another thread there, and names the run."""
+    store = str(tmp_path / "s.sqlite3")
+    stuck = Behaviour(onset=60, fault=lambda n: Hang() if n >= finished else None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with campaign_server(stuck) as (fake, script):
+
+        def interrupt() -> None:
+            while len(script.served) <= finished:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        async def notebook() -> stresstest.RunResult:
+            threading.Thread(target=interrupt, daemon=True).start()
+            return stresstest.measure(
+                language="it", rigor="quick", base_url=fake.url, horizon=120, store=store, gpus="none"
+            )
+
+        try:
+            # A loop that handles no signals, as a kernel's.
+            kept = pytest.raises(KeyboardInterrupt, match="is kept: resume=")
+            with closing(asyncio.new_event_loop()) as kernel, kept:
+                kernel.run_until_complete(notebook())
+        finally:
+            signal.signal(signal.SIGINT, before)
+    assert stresstest.load_run(store=store).run.status is RunStatus.INTERRUPTED

@@ -153,7 +153,8 @@ def test_a_second_ctrl_c_waits_for_nothing_and_still_tells_what_was_measured(tmp
     """One JSON document, the resume command and exit 130, also when the user is in a hurry."""
     store = tmp_path / "s.sqlite3"
     options = ("run", "--lang", "it", "--rigor", "quick", "--horizon", "900", "--json")
-    with campaign_server(Behaviour(onset=300, pause=0.05)) as (fake, _):
+    never_done = Behaviour(onset=300, fault=lambda n: Hang() if n >= 20 else None)
+    with campaign_server(never_done) as (fake, _):
         process = start(*words(store, *options, "--base-url", fake.url))
         assert process.stderr is not None
         for line in process.stderr:
@@ -161,7 +162,7 @@ def test_a_second_ctrl_c_waits_for_nothing_and_still_tells_what_was_measured(tmp
                 break
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
     assert "Traceback" not in err
     assert f"--resume {json.loads(out)['run_id']}" in err
@@ -173,11 +174,11 @@ def test_ctrl_c_while_the_server_does_not_answer_the_first_question(tmp_path: Pa
     with campaign_server(Behaviour(fault=lambda _: Hang())) as (fake, _):
         fake.script = lambda _: Hang()
         process = start(*words(tmp_path / "s.sqlite3", *options, "--base-url", fake.url))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not fake.generations and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
     assert json.loads(out)["run_id"] is None
     assert "Traceback" not in err

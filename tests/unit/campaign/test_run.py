@@ -23,7 +23,7 @@ from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.campaign_commands import Finished, contents, document, here, run, words
 from tests.support.fake_campaign import Behaviour, Script, campaign_server, cut_after
-from tests.support.fake_vllm import Answer, FakeVllm, Page, page
+from tests.support.fake_vllm import Answer, FakeVllm, Hang, Page, page
 from tests.support.forking import ForkedProcess, start
 
 KEY = "sk-very-secret-7"
@@ -202,7 +202,7 @@ def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_
 
 
 def _wait_for_a_run(store: Path, process: ForkedProcess) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         if store.exists():
             try:
@@ -226,7 +226,8 @@ def test_ctrl_c_keeps_what_was_measured_and_certifies_nothing(tmp_path: Path) ->
     """An interrupted sample is not a random one: exit 130, one JSON document, the resume command."""
     store = tmp_path / "s.sqlite3"
     options = ("run", "--lang", "it", "--rigor", "quick", "--horizon", "900", "--json")
-    with campaign_server(Behaviour(onset=300, pause=0.01)) as (fake, _):
+    never_done = Behaviour(onset=300, fault=lambda n: Hang() if n >= 20 else None)
+    with campaign_server(never_done) as (fake, _):
         process = start(*words(store, *options, "--base-url", fake.url))
         _wait_for_a_run(store, process)
         process.send_signal(signal.SIGINT)

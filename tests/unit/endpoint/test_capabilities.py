@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 import tiktoken
 
@@ -12,6 +10,7 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_tokens, estimate_tokens
 from stresstest.errors import EndpointError
 from stresstest.model import Message
+from tests.support.deaf_port import deaf_port
 from tests.support.fake_vllm import (
     DONE,
     Answer,
@@ -169,12 +168,10 @@ async def test_a_server_that_is_no_api() -> None:
 
 async def test_nobody_there() -> None:
     """A refused connection is told at the first question."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    async with Endpoint(f"http://127.0.0.1:{port}/v1") as endpoint:
-        with pytest.raises(EndpointError, match="refused the connection"):
-            await profile_endpoint(endpoint, "lab")
+    with deaf_port() as port:
+        async with Endpoint(f"http://127.0.0.1:{port}/v1") as endpoint:
+            with pytest.raises(EndpointError, match="refused the connection"):
+                await profile_endpoint(endpoint, "lab")
 
 
 async def test_a_server_that_cannot_generate() -> None:

@@ -14,6 +14,7 @@ from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, ExitCode, UsageError
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
+from tests.support.deaf_port import deaf_port
 from tests.support.fake_vllm import Answer, Events, Page, fake_vllm, page, sse
 from tests.support.paths import PACKAGE
 
@@ -70,10 +71,10 @@ async def test_retry_after_is_read() -> None:
 
 async def test_refused_connection_asks_the_right_question() -> None:
     """Nobody listens: the sentence says so and names the address."""
-    async with fake_vllm(Page()) as server:
-        url = server.url
-    async with Endpoint(url) as endpoint:
-        outcome = await endpoint.generate(REQUEST, lambda tokens: False)
+    with deaf_port() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        async with Endpoint(url) as endpoint:
+            outcome = await endpoint.generate(REQUEST, lambda tokens: False)
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.REFUSED
     assert outcome.failure.message == f"The server at {url} refused the connection. Is vLLM running there?"

@@ -16,6 +16,7 @@ from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
 from stresstest.endpoint.stream import StreamLimits
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
 from tests.support.fake_vllm import Events, Page, chunk, fake_vllm, sse
+from tests.support.steady_clock import steady_clock
 
 REQUEST = GenerationRequest("lab", 8, Decoding(), messages=(Message("user", "Ciao"),))
 BOMB = gzip.compress(b"\0" * (300 << 20), 9)
@@ -30,7 +31,8 @@ async def generated(parts: Sequence[bytes], *, pause: float = 0.0, stall: float 
         Endpoint(server.url, timeouts=limits) as endpoint,
     ):
         endpoint.can_tokenize = endpoint.can_estimate = False
-        return await endpoint.generate(REQUEST, lambda _tokens: False)
+        with steady_clock():
+            return await endpoint.generate(REQUEST, lambda _tokens: False)
 
 
 async def queried(**pages: Page) -> HttpReply | ServiceFailure:

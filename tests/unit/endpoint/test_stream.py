@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
@@ -27,6 +28,7 @@ from tests.support.fake_vllm import (
     sse,
     usage_only,
 )
+from tests.support.steady_clock import steady_clock
 
 QUICK = Timeouts(connect=60, first=0.3, stall=0.3, probe=60)
 """For what stands still; whatever goes on has the product's own patience, however busy the machine."""
@@ -61,7 +63,8 @@ async def stream(reply: Answer, request: GenerationRequest = REQUEST) -> Result:
     timeouts = QUICK if still else Timeouts()
     async with fake_vllm(reply) as server, Endpoint(server.url, timeouts=timeouts) as endpoint:
         endpoint.can_estimate = False
-        return Result(await endpoint.generate(request, sink), tokens)
+        with steady_clock() if still else nullcontext():
+            return Result(await endpoint.generate(request, sink), tokens)
 
 
 async def test_healthy_stream_gives_every_fact() -> None:

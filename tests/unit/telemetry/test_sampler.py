@@ -12,6 +12,7 @@ import pytest
 from stresstest.clock import now
 from stresstest.model import ServerSample
 from stresstest.telemetry.prometheus import MetricsSampler, metrics_url
+from tests.support.deaf_port import deaf_port
 from tests.support.paths import DATA
 
 PAGE = (DATA / "metrics_vllm_old_names.txt").read_bytes()
@@ -72,7 +73,7 @@ async def _sample_until(sampler: MetricsSampler, enough: int) -> None:
 async def test_readings_are_kept_and_announced(server: _Server) -> None:
     """Each reading carries its time on the shared clock and reaches the callback in order."""
     announced: list[ServerSample] = []
-    sampler = MetricsSampler(server.url, model=None, interval=0.01, on_sample=announced.append)
+    sampler = MetricsSampler(server.url, model=None, interval=0.01, timeout=60, on_sample=announced.append)
     before = now()
     await _sample_until(sampler, 3)
     after = now()
@@ -86,7 +87,7 @@ async def test_readings_are_kept_and_announced(server: _Server) -> None:
 
 async def test_stop_takes_a_last_reading(server: _Server) -> None:
     """Differences must reach the end of a run even when the interval is long; a second stop is nothing."""
-    sampler = MetricsSampler(server.url, model=None, interval=3600)
+    sampler = MetricsSampler(server.url, model=None, interval=3600, timeout=60)
     await _sample_until(sampler, 1)
     assert len(sampler.samples) == 2
     await sampler.stop()
@@ -96,20 +97,22 @@ async def test_stop_takes_a_last_reading(server: _Server) -> None:
 async def test_failures_are_counted_and_survived(server: _Server) -> None:
     """An error, a page of another program and a redirect are survived; sampling goes on after them."""
     server.answers = [(500, b"oops"), (200, b"go_goroutines 8\n"), (307, b""), (200, PAGE)]
-    sampler = MetricsSampler(server.url, model=None, interval=0.01)
+    sampler = MetricsSampler(server.url, model=None, interval=0.01, timeout=60)
     await _sample_until(sampler, 1)
     assert sampler.failures == 2
     assert sampler.last_error == "the page holds no metrics of vLLM"
 
 
-async def test_a_server_that_is_not_there(unused_tcp_port: int) -> None:
+async def test_a_server_that_is_not_there() -> None:
     """Connection refused is a counted failure with a reason; stopping works all the same."""
-    sampler = MetricsSampler(f"http://127.0.0.1:{unused_tcp_port}/metrics", model=None, interval=0.01)
-    sampler.start()
-    async with asyncio.timeout(60):
-        while sampler.failures < 2:
-            await asyncio.sleep(0.005)
-    await sampler.stop()
+    with deaf_port() as port:
+        url = f"http://127.0.0.1:{port}/metrics"
+        sampler = MetricsSampler(url, model=None, interval=0.01, timeout=60)
+        sampler.start()
+        async with asyncio.timeout(60):
+            while sampler.failures < 2:
+                await asyncio.sleep(0.005)
+        await sampler.stop()
     assert sampler.samples == []
     assert sampler.last_error is not None
     assert "ConnectError" in sampler.last_error
@@ -139,7 +142,7 @@ async def test_a_server_that_never_answers() -> None:
 
 async def test_the_key_is_sent_and_never_shown(server: _Server) -> None:
     """A protected page gets the key; neither the object nor an error that quotes a header shows it."""
-    sampler = MetricsSampler(server.url, model=None, api_key="hunter2", interval=3600)
+    sampler = MetricsSampler(server.url, model=None, api_key="hunter2", interval=3600, timeout=60)
     await _sample_until(sampler, 1)
     assert set(server.keys) == {"Bearer hunter2"}
     assert "hunter2" not in repr(sampler)
@@ -159,7 +162,7 @@ async def test_an_error_of_the_callback_comes_out_of_stop(server: _Server) -> No
     def refuse(_sample: ServerSample) -> None:
         raise RuntimeError("disk full")
 
-    sampler = MetricsSampler(server.url, model=None, interval=0.01, on_sample=refuse)
+    sampler = MetricsSampler(server.url, model=None, interval=0.01, timeout=60, on_sample=refuse)
     with pytest.raises(RuntimeError, match="disk full"):
         await _sample_until(sampler, 1)
 

@@ -465,6 +465,8 @@ async def test_answers_do_not_pile_up_behind_a_slow_disk() -> None:
     ahead: list[int] = []
     async with fake_vllm(Events(answer(["ok"]))) as server, Endpoint(server.url) as endpoint:
         async for _ in drive(endpoint, [task_of(i) for i in range(20)], concurrency=3, abort=True):
+            all_asked = min(20, len(ahead) + 3)
+            await server.until(lambda: len(server.generations) >= all_asked)  # noqa: B023  awaited here
             await asyncio.sleep(0.02)
             ahead.append(len(server.generations) - len(ahead))
     assert len(ahead) == 20

@@ -16,6 +16,7 @@ from stresstest.errors import UsageError
 from stresstest.features.guard.settings import GuardLimits, checked_upstream
 from tests.support.fake_vllm import DONE, Events, Hang, Page, Reset, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, Guarded, chat_events, guarded
+from tests.support.steady_clock import steady_clock
 
 STREAM = chat_events(HEALTHY)
 BODY = {"id": "c", "choices": [{"index": 0, "message": {"content": HEALTHY}, "finish_reason": "stop"}]}
@@ -166,7 +167,8 @@ async def test_a_cut_answer_arrives_as_a_cut_answer(end: str) -> None:
 )
 async def test_an_upstream_without_an_answer_is_a_clear_error(script: Any, status: int) -> None:
     """In the words of the API, so that clients show the sentence."""
-    async with guarded(script, limits=GuardLimits(idle=0.2, drain=1)) as here:
+    idle = 0.2 if status == 504 else 60.0
+    async with guarded(script, limits=GuardLimits(idle=idle, drain=1)) as here:
         reply = await here.ask()
         assert reply.status == status
         assert reply.json["error"]["message"].startswith("The upstream")
@@ -175,9 +177,9 @@ async def test_an_upstream_without_an_answer_is_a_clear_error(script: Any, statu
 async def test_a_silent_upstream_is_given_up() -> None:
     """After the idle limit, with a sentence in the stream and without its end."""
     async with guarded(Events(STREAM[:3], end="stall"), limits=GuardLimits(idle=0.2, drain=1)) as here:
-        async with here.session.post(here.url + CHAT, json=ASK) as response:
-            got = b""
-            with pytest.raises(aiohttp.ClientPayloadError):
+        got = b""
+        with steady_clock(), pytest.raises(aiohttp.ClientPayloadError):
+            async with here.session.post(here.url + CHAT, json=ASK) as response:
                 async for piece in response.content.iter_any():
                     got += piece
         assert b"has fallen silent" in got
@@ -189,7 +191,8 @@ async def test_a_slow_upstream_is_not_silent(policy: str) -> None:
     """The limit is for a pause, however long the whole answer takes."""
     slow = Events([*STREAM[:15], DONE], pause=0.05)
     async with guarded(slow, {"policy": policy}, limits=GuardLimits(idle=0.5, drain=1)) as here:
-        assert (await here.ask()).body.endswith(DONE)
+        with steady_clock():
+            assert (await here.ask()).body.endswith(DONE)
 
 
 @pytest.mark.parametrize("policy", ["count", "abort"])
@@ -220,11 +223,11 @@ async def test_requests_are_limited() -> None:
 
 async def test_connections_are_limited_and_silent_ones_dropped() -> None:
     """Whoever opens connections and says nothing takes no place for long."""
-    limits = GuardLimits(connections=1, arrival=0.2, drain=1)
-    async with guarded(page({}), limits=limits) as here, raw(here) as (reader, _writer):
-        async with raw(here) as (refused, _other):
-            assert (await refused.read(-1)).startswith(b"HTTP/1.1 503 ")
-        assert await reader.read(-1) == b""
+    one = GuardLimits(connections=1, drain=1)
+    async with guarded(page({}), limits=one) as here, raw(here), raw(here) as (refused, _writer):
+        assert (await refused.read(-1)).startswith(b"HTTP/1.1 503 ")
+    async with guarded(page({}), limits=GuardLimits(arrival=0.1, drain=1)) as here, raw(here) as (silent, _):
+        assert await silent.read(-1) == b""
 
 
 async def test_a_slow_reader_slows_the_upstream() -> None:
@@ -245,7 +248,8 @@ async def test_a_slow_reader_slows_the_upstream() -> None:
 async def test_the_end_waits_for_streams_that_run() -> None:
     """A restart drains: the answer that has begun is whole."""
     async with aiohttp.ClientSession() as session:
-        async with guarded(Events([*STREAM, DONE], pause=0.002)) as here:
+        slow = Events([*STREAM, DONE], pause=0.002)
+        async with guarded(slow, limits=GuardLimits(drain=60)) as here:
             response = await session.post(here.url + CHAT, json=ASK)
             reading = asyncio.create_task(response.read())
         assert (await reading).endswith(DONE)

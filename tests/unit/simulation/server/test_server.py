@@ -82,7 +82,7 @@ def content(chunks: Sequence[dict[str, Any]]) -> str:
 
 
 async def until(condition: Any) -> None:
-    """Wait for the server to have done something; fails after ten seconds."""
+    """Wait for the server to have done something; fails after a minute."""
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
@@ -207,8 +207,9 @@ async def test_a_simulated_500_has_vllms_error_body() -> None:
 
 async def test_a_client_that_leaves_takes_its_sequence_along() -> None:
     """An aborted request frees its place in the batch and counts as aborted, as in vLLM."""
+    long = {**ASK, "max_tokens": 16_000, "ignore_eos": True}
     async with client(HEALTHY) as (session, running):
-        async with session.post("chat/completions", json={**ASK, "max_tokens": 16_000}) as answer:
+        async with session.post("chat/completions", json=long) as answer:
             await answer.content.readuntil(b"\n\n")
         await until(lambda: running.engine.idle)
         assert running.engine.stats.finished == {"abort": 1}
@@ -331,7 +332,7 @@ def simulator(tmp_path: Path) -> Iterator[tuple[str, ForkedProcess]]:
         yield next(word for word in line.split() if word.startswith("http")), process
     finally:
         process.kill()
-        process.communicate(10)
+        process.communicate()
 
 
 def test_run_finds_the_simulated_threshold_and_says_that_it_is_simulated(
@@ -350,7 +351,7 @@ def test_run_finds_the_simulated_threshold_and_says_that_it_is_simulated(
     assert 53 <= found["threshold"]["tokens"] <= 107
     assert found["symptoms"]["loop"] >= 25
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait() == 0
 
 
 def test_a_taken_port_is_one_sentence_and_exit_code_2(

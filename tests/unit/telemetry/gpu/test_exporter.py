@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stresstest.errors import UsageError
 from stresstest.telemetry.gpu.exporter import ExporterReader, ExporterSampler, exporter_url
 from stresstest.telemetry.gpu.watch import GpuWatch, is_local, parse_gpus
+from tests.support.deaf_port import deaf_port
 from tests.support.paths import DATA
 
 DCGM = (DATA / "gpu_dcgm.txt").read_text(encoding="utf-8")
@@ -199,7 +200,7 @@ def exporter() -> Iterator[_Server]:
 async def test_an_exporter_is_sampled_through_its_failures(exporter: _Server) -> None:
     """A failed page is counted and named, and the next good one is read; the path is /metrics by itself."""
     exporter.answers = [(200, DCGM), (500, "no"), (200, "<html>"), (200, DCGM)]
-    sampler = ExporterSampler(exporter.url, interval=0.01)
+    sampler = ExporterSampler(exporter.url, interval=0.01, timeout=60)
     await sampler.start()
     async with asyncio.timeout(60):
         while len(sampler.samples) < 3:
@@ -233,12 +234,12 @@ async def test_a_useless_exporter_is_told_at_the_start(
     assert "secret" not in sampler.trouble
 
 
-async def test_an_exporter_that_is_not_there_is_told(exporter: _Server) -> None:
+async def test_an_exporter_that_is_not_there_is_told() -> None:
     """A refused connection is trouble, not an error."""
-    exporter.server_close()
-    sampler = ExporterSampler(exporter.url)
-    await sampler.start()
-    await sampler.stop()
+    with deaf_port() as port:
+        sampler = ExporterSampler(f"http://127.0.0.1:{port}")
+        await sampler.start()
+        await sampler.stop()
     assert "ConnectError" in str(sampler.trouble)
 
 
