@@ -206,8 +206,8 @@ def _sentence(plane: Plane, margin: int, failing: Sequence[GenerationRecord], to
         at = f"position in the context: {in_context}; {at}"
     strength = "weakly suspected" if margin <= 1 or len(failing) < 3 else "suspected"
     return (
-        f"{str(plane).capitalize()} plane {strength} (observed, not confirmed): {len(failing)} of {total} "
-        f"generations degenerated ({kinds}), {at}."
+        f"{str(plane).capitalize()} plane {strength} (observed, not confirmed): of all {total} "
+        f"generations, {len(failing)} degenerated sooner or later ({kinds}); {at}."
     )
 
 

@@ -209,4 +209,6 @@ class Diagnosis:
     @property
     def sentence(self) -> str:
         """The chain as one line."""
-        return " → ".join(link.sentence for link in self.chain) or "Nothing fails, so nothing is diagnosed."
+        return " → ".join(link.sentence for link in self.chain) or (
+            "Nothing fails, so nothing is diagnosed." if self.complete else "No cause has been found yet."
+        )

@@ -96,11 +96,11 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
     return tuple(
         single_line(line)
         for line in (
-            f"{subject_name(row.subject)}: {safe_limit(row)} tokens (coherent up to "
+            f"{subject_name(row.subject)}: {safe_limit(row)} tokens (certified up to "
             f"{at_least}{format_count(threshold.tokens)}, less "
             f"{percent(row.margin)})",
-            f"{percent(threshold.confidence)} confidence that {risk_words(threshold)}: n = {threshold.n}, "
-            f"onsets {threshold.onsets}, distinct prompts {format_count(row.distinct_prompts)}",
+            f"{percent(threshold.confidence)} confidence that {risk_words(threshold)}: "
+            f"{threshold.onsets or 'none'} of the {threshold.n} at risk did, distinct prompts {format_count(row.distinct_prompts)}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}",

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from stresstest.model import Evidence, GpuSummary, RunResult, ServerSummary
+from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult, ServerSummary
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     decoding_words,
@@ -15,6 +15,7 @@ from stresstest.render.sentences import (
     reproduce_command,
     sample_words,
     symptom_rows,
+    unfinished_notes,
     unit_words,
     what_to_do,
 )
@@ -31,14 +32,15 @@ from stresstest.render.text import (
 SIMULATED_NOTE = "> **Simulated.** These numbers come from the simulator; they do not measure a real model."
 
 
-def run_markdown(result: RunResult, *, diagnosis: str = "") -> str:
+def run_markdown(result: RunResult, *, found: Diagnosis | None = None, diagnosis: str = "") -> str:
     """The complete report of one run. Model output is escaped, so that it cannot become markup.
 
-    diagnosis: the Markdown of its section, or empty.
+    found: its diagnosis, if it has one. diagnosis: the Markdown of its section, or empty.
     """
     sections: list[str] = [f"# {escape_inline(subject_name(result.run.settings.subject))}"]
     if result.run.profile.simulated:
         sections.append(SIMULATED_NOTE)
+    sections += [f"> **Not complete.** {escape_inline(note)}" for note in unfinished_notes(result, found)]
     sections.append(f"**{escape_inline(headline(result))}**")
     sections.append(escape_inline(result.verdict.sentence))
     sections.append(bullet_list(what_to_do(result)))

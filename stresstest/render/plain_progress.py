@@ -27,17 +27,17 @@ class PlainProgress(Progress):
         self._done = 0
         self._stage_size = 0
         self._tokens = 0
-        self._onsets = 0
+        self._degenerate = 0
         self._stage_began = self._started
         self._kv: float | None = None
 
     def _status_text(self) -> str:
-        """The state of the stage: KV cache usage, onsets so far, throughput, time left."""
+        """The state of the stage: KV cache usage, degenerate answers so far, throughput, time left."""
         elapsed = max(time.monotonic() - self._stage_began, 1e-3)
         left = elapsed / self._done * (self._stage_size - self._done)
         kv = f" · KV {self._kv:.0%}" if self._kv is not None else ""
-        onsets = f" · onsets {self._onsets}"
-        return f"{kv}{onsets} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
+        degenerate = f" · {self._degenerate} degenerate so far"
+        return f"{kv}{degenerate} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
 
     def _print_line(self, text: str) -> None:
         elapsed = int(time.monotonic() - self._started)
@@ -68,7 +68,7 @@ class PlainProgress(Progress):
         if isinstance(event, GenerationFinished):
             self._done += 1
             self._tokens += event.generation.output_tokens
-            self._onsets += event.generation.verdict.degenerate
+            self._degenerate += event.generation.verdict.degenerate
             self._print_line(
                 f"{self._done}/{self._stage_size} {generation_line(event.generation)}{self._status_text()}"
             )

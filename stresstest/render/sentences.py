@@ -8,7 +8,7 @@ from statistics import median
 
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import GenerationRecord, RunResult
+from stresstest.model import Diagnosis, GenerationRecord, RunResult, RunStatus
 from stresstest.render.text import capital, format_count, format_threshold, percent, risk_words, subject_name
 
 
@@ -30,10 +30,9 @@ def headline(result: RunResult) -> str:
         if threshold.unfit:
             return f"{UNFIT}: {subject}. {lacking}."
         return f"No safe max_tokens for {subject}: nothing is certified. {lacking}."
-    onsets = f"{threshold.onsets} onset{'' if threshold.onsets == 1 else 's'}"
     risk = (
         f"with {percent(threshold.confidence)} confidence, {risk_words(threshold)} "
-        f"(n = {threshold.n} at risk, {onsets})"
+        f"({threshold.onsets or 'none'} of the {threshold.n} at risk in the certifying sample)"
     )
     reach = format_threshold(threshold)
     if threshold.withheld:
@@ -44,8 +43,8 @@ def headline(result: RunResult) -> str:
     safe = format_count(result.safe_max_tokens)
     only = prompt_limit(result.distinct_prompts)
     return (
-        f"Safe max_tokens {safe} for {subject}{only and ','}{only}: answers stay coherent up to "
-        f"{reach} tokens; {risk}."
+        f"Safe max_tokens {safe} for {subject}{only and ','}{only}: certified up to {reach} tokens. "
+        f"Tolerated risk: {risk}."
     )
 
 
@@ -63,19 +62,37 @@ def what_to_do(result: RunResult) -> list[str]:
 
 
 def _cap_effect(result: RunResult, cap: int) -> str:
-    """What the cap would have done to the answers that certify it."""
+    """What the cap would have done to the answers that certify it, degenerate at any length or healthy."""
     onsets = [g.verdict.onset for g in result.certifying if g.verdict.onset is not None]
     stopped = sum(1 for onset in onsets if onset > cap)
     healthy, cut = count_cut(result.certifying, cap)
-    parts = []
-    if onsets:
-        parts.append(f"stops {stopped} of {len(onsets)} degenerate answers before their onset")
-    if healthy:
-        parts.append(f"cuts {cut} of {healthy} healthy {'ones' if onsets else 'answers'} short")
-    sample = (
-        "this sample" if result.run.settings.prompts_file else "this sample, whose prompts request long texts"
+    requested = "" if result.run.settings.prompts_file else ", whose prompts request long texts,"
+    cuts = f"cuts {cut} of the {healthy} healthy answers short" if healthy else ""
+    if not onsets:
+        return f"Applied to the certifying sample{requested or ','} it {cuts}." if cuts else ""
+    stops = " and ".join(filter(None, (f"stops {stopped} of these before their onset", cuts)))
+    return (
+        f"In the certifying sample{requested} {len(onsets)} of {len(result.certifying)} answers degenerate "
+        f"sooner or later; this cap {stops}."
     )
-    return f"Applied to {sample}, it {' and '.join(parts)}." if parts else ""
+
+
+def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:
+    """What of the run and of its diagnosis is not complete, for the first screen of a report."""
+    run, status, found = result.run, result.run.status, []
+    if status is RunStatus.RUNNING:
+        found.append("This run is still running or was killed. The results so far are shown.")
+    elif status is not RunStatus.DONE:
+        found.append(
+            f"This run was {status}. The results so far are shown; an unfinished sample certifies nothing. "
+            f"To continue: stresstest run --resume {run.id}"
+        )
+    if diagnosis is not None and not diagnosis.complete:
+        found.append(
+            "The diagnosis of this run is not complete: causes and advice may still change. "
+            f"To continue: stresstest diagnose {diagnosis.run_id}"
+        )
+    return found
 
 
 def decoding_words(result: RunResult) -> str:

@@ -93,7 +93,10 @@ def command(
         _warn_about_server(store, rows, base_url, options["api_key"])
         # Only these formats show the cheapest caps; the others enforce certified limits.
         cheapest = find_cheapest_caps(store, rows) if output in {"table", "json"} else []
-    if not found:
+        unfinished = [] if like is None else _unfinished_notes(store, like)
+    for note in unfinished:
+        typer.echo(note, err=True)
+    if not found and not unfinished:
         selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
         typer.echo(
             f"No limit is stored for {selection} yet. To measure one: stresstest run --model {model or 'M'} "
@@ -134,6 +137,25 @@ def _select_rows(
     run = find_run(store, like)
     selected = (run.settings.subject.model, run.settings.decoding, run.profile.simulated)
     return [row for row in rows if (row.subject.model, row.decoding, row.simulated) == selected]
+
+
+def _unfinished_notes(store: Store, like: str) -> list[str]:
+    """Why the run that `--like` names has no limit of its own; empty if it has been measured to its end."""
+    from stresstest.campaign.conclude import find_run
+    from stresstest.model import RunStatus
+    from stresstest.render.text import single_line
+
+    run = find_run(store, like)
+    if run.status is RunStatus.DONE:
+        return []
+    how = "is still running or was killed" if run.status is RunStatus.RUNNING else f"was {run.status}"
+    return [
+        single_line(
+            f"Run {run.id} {how}, and an unfinished sample certifies nothing: it has no limit of its own. "
+            f"To continue it: stresstest run --resume {run.id}. Limits printed here are those of other runs "
+            "with the same model and decoding."
+        )
+    ]
 
 
 def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:

@@ -33,10 +33,10 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
     table.add_column("subject", overflow="fold")
     if wide:
         table.add_column("decoding", overflow="fold", max_width=34)
-    for name in ("safe max_tokens", "T", "risk", "n", "onsets"):
-        table.add_column(
-            name if wide else name.replace("safe max_", "safe max\n"), justify="right", no_wrap=True
-        )
+    for name in ("safe max_tokens", "T", "tolerated risk", "at risk", "degenerate by T"):
+        narrow = name.replace("safe max_", "safe max\n").replace("tolerated ", "tolerated\n")
+        narrow = narrow.replace(" by T", "\nby T")
+        table.add_column(name if wide else narrow, justify="right", no_wrap=True)
     for row in rows:
         decoding = decoding_words(row.decoding)
         subject = Text(subject_words(row))

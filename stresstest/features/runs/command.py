@@ -10,8 +10,8 @@ from stresstest.options.common import stdout_console, with_global_options
 from stresstest.options.sections import SectionedCommand
 
 app = typer.Typer(
-    help="List, show or delete stored runs.",
-    no_args_is_help=True,
+    help="List, show or delete stored runs. Without a command, they are listed.",
+    invoke_without_command=True,
     rich_markup_mode=None,
     epilog="""\b
 Examples:
@@ -20,6 +20,7 @@ Examples:
   stresstest runs delete 20261121-173000-4f2a
 """,
 )
+
 
 _LIST = """\b
 Examples:
@@ -38,6 +39,13 @@ Examples:
 """
 
 RunArgument = Annotated[str, typer.Argument(help="Run id, the beginning of it, or latest.")]
+
+
+@app.callback()
+def main(context: typer.Context) -> None:
+    """List the runs where no command is named."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_runs, context)
 
 
 @app.command("list", cls=SectionedCommand, epilog=_LIST)

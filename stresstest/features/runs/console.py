@@ -28,12 +28,12 @@ def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
     if wide:
         table.add_column("decoding", overflow="fold", max_width=34)
     table.add_column("status", no_wrap=True)
-    for name in ("n", "onsets", "safe"):
+    for name in ("degenerate", "safe"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
         unfit = run.threshold is not None and run.threshold.unfit
         safe = "unfit" if unfit else format_count(run.safe_max_tokens)
-        numbers = (str(run.generations), str(run.degenerate), safe)
+        numbers = (f"{run.degenerate} of {run.generations}", safe)
         decoding = single_line(decoding_words(run.decoding))
         below = [*([] if wide else [decoding]), *_origin(run)]
         subject = Text(f"{subject_words(run)}, {run.rigor}")

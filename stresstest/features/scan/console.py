@@ -152,10 +152,8 @@ def limit_sentence(group: GroupResult) -> str:
         parts.append(f"{answers} in another language than the group's")
     threshold = group.threshold
     if threshold.certified:
-        onsets = "1 onset" if threshold.onsets == 1 else f"{threshold.onsets} onsets"
-        parts.append(
-            f"T {format_threshold(threshold)} {group.unit} ({format_count(threshold.n)} at risk, {onsets})"
-        )
+        sample = f"{format_count(threshold.n)} at risk, {threshold.onsets or 'none'} degenerate by T"
+        parts.append(f"T {format_threshold(threshold)} {group.unit} ({sample})")
         where = "there" if group.safe_max_tokens is None else f"at {format_count(group.safe_max_tokens)}"
         if group.cap_withheld:
             parts.append(_withheld_cap(group))

@@ -65,7 +65,7 @@ def _rows(columns: Sequence[RunColumn]) -> list[tuple[str, list[str]]]:
             "task, language": f"{settings.subject.task}, {language_name(settings.subject.language)}",
             "certified threshold": format_threshold(threshold),
             "risk at confidence": f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}",
-            "at risk, failed by T": f"{threshold.n}, {threshold.onsets}",
+            "at risk, degenerate by T": f"{threshold.n}, {threshold.onsets}",
             "failed in the sample": f"{len(failing)} of {len(result.certifying)}",
             "symptoms": ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()) or "none",
             "plane": f"{result.verdict.plane} ({result.verdict.basis})" if result.verdict.plane else "–",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stresstest.model import Basis, Diagnosis, Plane, RunResult, RunStatus
-from stresstest.render.sentences import prompt_limit, rigor_words, what_to_do
+from stresstest.model import Basis, Diagnosis, Plane, RunResult
+from stresstest.render.sentences import prompt_limit, rigor_words, unfinished_notes, what_to_do
 from stresstest.render.text import NOT_MEASURED, capital, format_count, format_threshold, percent, risk_words
 
 PLANE_WORDS = {
@@ -43,7 +43,7 @@ def describe_verdict(result: RunResult, diagnosis: Diagnosis | None) -> VerdictT
         causes=_causes(result, diagnosis),
         facts=_facts(result),
         actions=tuple(what_to_do(result)),
-        banners=tuple(_banners(result)),
+        banners=tuple(_banners(result, diagnosis)),
     )
 
 
@@ -132,7 +132,7 @@ def _facts(result: RunResult) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _banners(result: RunResult) -> Sequence[tuple[str, str]]:
+def _banners(result: RunResult, diagnosis: Diagnosis | None) -> Sequence[tuple[str, str]]:
     found = []
     if result.run.profile.simulated:
         found.append(
@@ -141,16 +141,4 @@ def _banners(result: RunResult) -> Sequence[tuple[str, str]]:
                 "Simulated. These numbers come from the simulator; they do not measure a real model.",
             )
         )
-    status = result.run.status
-    if status is RunStatus.RUNNING:
-        found.append(("partial", "This run is still running or was killed. The results so far are shown."))
-    elif status is not RunStatus.DONE:
-        found.append(
-            (
-                "partial",
-                f"This run was {status}. The results so far are shown; an unfinished sample certifies "
-                f"nothing. "
-                f"To continue: stresstest run --resume {result.run.id}",
-            )
-        )
-    return found
+    return [*found, *(("partial", note) for note in unfinished_notes(result, diagnosis))]

@@ -113,7 +113,7 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
     assert document["planes"] == {"system": 0, "decoding": 6, "context": 0}
     pages = (
         json.dumps(document, ensure_ascii=False),
-        run_markdown(each.result, diagnosis=diagnosis_markdown(FOUND)).replace("\\", ""),
+        run_markdown(each.result, found=FOUND, diagnosis=diagnosis_markdown(FOUND)).replace("\\", ""),
         run_html(each),
     )
     for page in pages:
@@ -122,6 +122,20 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
         assert "With it, max_tokens 4,554 is certified at quick rigor only, 10" in page
         for gone in ("To confirm", "not confirmed", "suspected", "verified"):
             assert gone not in page
+
+
+def test_an_interrupted_diagnosis_is_called_incomplete_on_the_first_screen(diagnosed: Store) -> None:
+    """A report is read from its top: what may still change is said above the number, in HTML and Markdown."""
+    found = replace(FOUND, complete=False)
+    diagnosed.save_diagnosis(found)
+    each = load_report_data(diagnosed, "r1")
+    said = "The diagnosis of this run is not complete: causes and advice may still change."
+    page, markdown = run_html(each), run_markdown(each.result, found=found)
+    assert said in page[: page.index('class="number')]
+    assert said in markdown[: markdown.index("max")]
+    assert "stresstest diagnose r1" in markdown
+    for complete in (run_markdown(each.result, found=FOUND), run_markdown(each.result)):
+        assert "not complete" not in complete
 
 
 def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: Store) -> None:
@@ -183,7 +197,7 @@ def test_a_report_made_before_its_diagnosis_is_seen_to_contradict_it(diagnosed: 
     each = load_report_data(diagnosed, "r1")
     pages = {
         "json": json.dumps(full_document(each.result, each.load), ensure_ascii=False),
-        "markdown": run_markdown(each.result, diagnosis=diagnosis_markdown(found)),
+        "markdown": run_markdown(each.result, found=found, diagnosis=diagnosis_markdown(found)),
         "html": run_html(each),
     }
     for kind, page in pages.items():

@@ -97,7 +97,7 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     assert "onsets sit at one place in the context" in facts
     assert "counted from the prompt's start" in facts
     assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
-    assert "38 of 38 generations degenerated (structure break 38)" in verdict.sentence
+    assert "of all 38 generations, 38 degenerated sooner or later (structure break 38)" in verdict.sentence
 
 
 def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
@@ -190,7 +190,7 @@ def test_single_failure_is_weakly_suspected() -> None:
     verdict = judge([*scattered(1, SymptomKind.LOOP), make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.DECODING
     assert "weakly suspected" in verdict.sentence
-    assert "1 of 2 generations" in verdict.sentence
+    assert "of all 2 generations, 1 degenerated" in verdict.sentence
 
 
 @pytest.mark.parametrize(("penalty", "speaks"), [(1.3, True), (1.1, False)])

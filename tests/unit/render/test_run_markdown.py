@@ -131,11 +131,12 @@ def test_headline_carries_number_confidence_and_n() -> None:
     """The sentence that is pasted into a design review holds everything the number stands on."""
     sentence = headline(result())
     assert "this 1 prompt" not in sentence
-    assert ", for this 1 prompt: answers stay coherent" in headline(replace(result(), distinct_prompts=1))
-    for part in ("1,234", "1,110", "95 %", "5 %", "n = 130", "2 onsets"):
+    assert ", for this 1 prompt: certified up to" in headline(replace(result(), distinct_prompts=1))
+    for part in ("1,234", "1,110", "95 %", "5 %", "2 of the 130 at risk"):
         assert part in sentence
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
-    assert "≥ 1,234" in headline(censored)
+    assert "certified up to ≥ 1,234 tokens" in headline(censored)
+    assert "none of the 130 at risk" in headline(censored)
     lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
     none = replace(result(), threshold=lacking, safe_max_tokens=None)
     assert lacking.lacking is not None

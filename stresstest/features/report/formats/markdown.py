@@ -14,5 +14,5 @@ def write(runs: Sequence[ReportData]) -> str:
     pages = []
     for each in runs:
         section = "" if each.diagnosis is None else diagnosis_markdown(each.diagnosis)
-        pages.append(run_markdown(each.result, diagnosis=section))
+        pages.append(run_markdown(each.result, found=each.diagnosis, diagnosis=section))
     return "\n---\n\n".join(pages)

@@ -79,7 +79,7 @@ def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) ->
     said = plain_text(out)
     assert "What is true of it: Loops at about token 150." in said
     assert "SIMULATED: these numbers do not measure a real model" in said
-    found = re.search(r"coherent up to (\d+) tokens", said)
+    found = re.search(r"certified up to (\d+) tokens", said)
     assert found is not None
     assert 90 <= int(found[1]) <= 158
     assert "decoding, confirmed; goes away with repetition_penalty 1.15" in said
