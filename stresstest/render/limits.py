@@ -100,7 +100,8 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
             f"{at_least}{format_count(threshold.tokens)}, less "
             f"{percent(row.margin)})",
             f"{percent(threshold.confidence)} confidence that {risk_words(threshold)}: "
-            f"{threshold.onsets or 'none'} of the {threshold.n} at risk did, distinct prompts {format_count(row.distinct_prompts)}",
+            f"{threshold.onsets or 'none'} of the {threshold.n} at risk did, "
+            f"distinct prompts {format_count(row.distinct_prompts)}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}",
