@@ -43,10 +43,14 @@ _MILLISECOND = 1e6
 """Nanoseconds."""
 
 
-def events(seed: int, tokens: int) -> list[tuple[bytes, bytes]]:
-    """Each chunk before and after its stamp."""
+def events(seed: int, tokens: int, *, looping: bool = False) -> list[tuple[bytes, bytes]]:
+    """Each chunk before and after its stamp. looping: the second half repeats 20 tokens."""
     made = []
-    for i, text in enumerate(story(seed, tokens), start=1):
+    texts = story(seed, tokens)
+    if looping:
+        half = tokens // 2
+        texts = [*texts[:half], *(texts[half + i % 20] for i in range(tokens - half))]
+    for i, text in enumerate(texts, start=1):
         delta = {"content": text}
         finish = "length" if i == tokens else None
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -58,9 +62,10 @@ def events(seed: int, tokens: int) -> list[tuple[bytes, bytes]]:
     return made
 
 
-def source(pipe: Connection, tokens: int, pace: float) -> None:
-    """The server process."""
-    texts = [events(seed, tokens) for seed in range(8)]
+def source(pipe: Connection, tokens: int, pace: float, looping: int = 0) -> None:
+    """The server process. looping: one answer in this number of answers loops; 0 means none."""
+    texts = [events(seed, tokens) for seed in range(looping - 1 if looping else 8)]
+    texts += [events(looping, tokens, looping=True)] if looping else []
     served = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
