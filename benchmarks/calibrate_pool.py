@@ -24,6 +24,7 @@ from stresstest.model import (
     FailureKind,
     Generation,
     GenerationRecord,
+    GenerationVerdict,
     Job,
     Observation,
     Phase,
@@ -31,7 +32,6 @@ from stresstest.model import (
     ServiceFailure,
     SymptomKind,
     Token,
-    Verdict,
 )
 from stresstest.simulation.engine import Engine, SimRequest
 from stresstest.simulation.engine import Sequence as Running
@@ -64,7 +64,7 @@ class Answer:
     prompt: Prompt
     output: tuple[EmittedToken, ...]
     reason: str | None
-    verdict: Verdict
+    verdict: GenerationVerdict
     lost: ServiceFailure | None
     attempts: int
     onset: int | None
@@ -207,7 +207,7 @@ class _Client:
                 break
         return self.away
 
-    def verdict(self, reason: str | None) -> Verdict:
+    def verdict(self, reason: str | None) -> GenerationVerdict:
         """Of all that was read; without the symptoms and zones, which nothing here asks for."""
         return replace(self.suite.finish(reason), symptoms=(), zones=())
 
@@ -252,7 +252,7 @@ def _written(
         else:
             onset, end = _truth(scene, asking)
             failure = ServiceFailure(FailureKind.HTTP_ERROR, "HTTP 500 (simulated)", status=500)
-            found.append(Answer(prompt, (), None, Verdict(0, 0), failure, attempt, onset, end))
+            found.append(Answer(prompt, (), None, GenerationVerdict(0, 0), failure, attempt, onset, end))
     return refused
 
 

@@ -40,10 +40,10 @@ from stresstest.model import (
     EndpointProfile,
     Generation,
     GenerationRequest,
+    GenerationVerdict,
     RunSettings,
     Subject,
     Token,
-    Verdict,
 )
 from stresstest.simulation.engine import Engine, SimRequest, vocabulary
 from stresstest.simulation.engine.scenario.file import load_scenario
@@ -185,7 +185,7 @@ class Replay:
         )
 
 
-def _judge(tokens: Sequence[Token]) -> Verdict:
+def _judge(tokens: Sequence[Token]) -> GenerationVerdict:
     suite = DetectorSuite(DetectorSpec("it", load_task("narrative").language("it").unit_pattern))
     for token in tokens:
         suite.update(token)

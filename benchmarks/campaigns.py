@@ -23,11 +23,11 @@ from stresstest.campaign.ladder.plan import CLIMB_PER_RUNG
 from stresstest.model import (
     FailureKind,
     Generation,
+    GenerationVerdict,
     Job,
     Rigor,
     ServiceFailure,
     SymptomKind,
-    Verdict,
 )
 from stresstest.model.result import certifying_sample
 from stresstest.statistics import MAX_LOOKS, certified_threshold, upper_bound
@@ -89,7 +89,7 @@ def generation(job: Job, seen: Seen, draws: Draws, at: tuple[int, ...], per_unit
     tokens, reach = int(seen.tokens[at]), int(seen.reach[at])
     failed, lost = bool(seen.failed[at]), bool(seen.lost[at])
     onset = reach + 1 if failed else None
-    verdict = Verdict(
+    verdict = GenerationVerdict(
         tokens=tokens,
         observed=reach,
         onset=onset,

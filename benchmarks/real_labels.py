@@ -16,7 +16,7 @@ from statistics import median
 
 from benchmarks.pages import table, write_section
 from benchmarks.real_model import PAGE, share
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 from tests.real.cells import LANGUAGES
 from tests.real.labels import Settled, disputed, kappa, read_labels, settle
 from tests.real.recordings import Recording, read
@@ -31,7 +31,7 @@ class Read:
 
     recording: Recording
     settled: Settled
-    verdict: Verdict
+    verdict: GenerationVerdict
 
     @property
     def degenerate(self) -> bool:

@@ -18,7 +18,7 @@ from scipy.stats import binomtest, kruskal
 
 from benchmarks.pages import table, write_section
 from stresstest.diagnosis.intervention.effects import lexical_diversity, recurring_terms
-from stresstest.model import SymptomKind, Verdict
+from stresstest.model import GenerationVerdict, SymptomKind
 from stresstest.statistics.certify import clopper_pearson
 from tests.real.cells import CONSTRAINED_PENALTIES, PENALTIES, TASKS, TEMPERATURES, UNITS, plan
 from tests.real.recordings import Recording, read, read_raw
@@ -36,7 +36,7 @@ class Answer:
     """A recorded answer and the detectors' verdict on it."""
 
     recording: Recording
-    verdict: Verdict
+    verdict: GenerationVerdict
 
     @property
     def loops(self) -> bool:

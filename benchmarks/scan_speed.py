@@ -31,7 +31,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import warm_up
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_text
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 from stresstest.records import FieldMapping, parse_line, read_chunks
 from stresstest.scanning.detect_chunk import GroupKey, ScanJob, detect_chunk, infer_languages, parse_chunk
 
@@ -242,7 +242,7 @@ def main() -> None:
     spec = DetectorSpec(language="en")
     warm_up("en")
 
-    def ours(texts: Sequence[str]) -> list[Verdict]:
+    def ours(texts: Sequence[str]) -> list[GenerationVerdict]:
         return detect_many([RecordedText(text, spec) for text in texts])
 
     flagged = [verdict.degenerate for verdict in ours(texts)]

@@ -10,7 +10,7 @@ from stresstest.detectors.registry import entries
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.detectors.verdict import Observed, conclude
-from stresstest.model import Token, Verdict
+from stresstest.model import GenerationVerdict, Token
 
 MAX_HELD_TOKENS = 32
 """Tokens that are held back at most until a result is requested."""
@@ -101,7 +101,7 @@ class DetectorSuite:
             if symptom.confirmed and (self._alarm is None or symptom.alarm < self._alarm):
                 self._alarm = symptom.alarm
 
-    def finish(self, finish_reason: str | None) -> Verdict:
+    def finish(self, finish_reason: str | None) -> GenerationVerdict:
         """The output has ended ("stop", "length", None when lost or unknown). Later calls only return the
         verdict again."""
         if not self._finished:
@@ -113,7 +113,7 @@ class DetectorSuite:
                 detector.finish(finish_reason)
         return self.verdict()
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GenerationVerdict:
         """What is known so far; after `finish`, of the whole output."""
         self._flush_held()
         return conclude(
@@ -135,7 +135,9 @@ class DetectorSuite:
         return sentences[at].first if at < len(sentences) else self._tokens
 
 
-def detect_tokens(tokens: Iterable[Token], spec: DetectorSpec, finish_reason: str | None = None) -> Verdict:
+def detect_tokens(
+    tokens: Iterable[Token], spec: DetectorSpec, finish_reason: str | None = None
+) -> GenerationVerdict:
     """The suite's verdict over a stored generation; the same as online."""
     suite = DetectorSuite(spec)
     for token in tokens:
@@ -143,6 +145,6 @@ def detect_tokens(tokens: Iterable[Token], spec: DetectorSpec, finish_reason: st
     return suite.finish(finish_reason)
 
 
-def detect_text(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> Verdict:
+def detect_text(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> GenerationVerdict:
     """The suite's verdict over plain text. Positions count the tokens of `text_tokens`."""
     return detect_tokens(text_tokens(text), spec, finish_reason)

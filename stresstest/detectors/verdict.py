@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import Symptom, SymptomKind, Verdict, Zone, ZoneKind
+from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Zone, ZoneKind
 
 WARNING_LOOKBACK = 64
 """Tokens, about three sentences: an entropy change at most this long before a confirmed onset belongs to
@@ -39,13 +39,13 @@ class Observed:
     sentence_from: Callable[[int], int] | None = None
 
 
-def conclude(found: Iterable[Symptom], seen: Observed) -> Verdict:
+def conclude(found: Iterable[Symptom], seen: Observed) -> GenerationVerdict:
     """The one verdict of all detectors over one output."""
     symptoms = resolve_symptoms(list(found))
     first = first_confirmed(symptoms)
     onset = None if first is None else _date_onset(first, symptoms, seen)
     recovered, to_end = loop_endings(symptoms)
-    return Verdict(
+    return GenerationVerdict(
         tokens=seen.tokens,
         observed=_observed_until(symptoms, seen) if onset is None else onset - 1,
         onset=onset,
@@ -228,7 +228,7 @@ class PositionMap:
             if start < after
         )
 
-    def verdict(self, verdict: Verdict) -> Verdict:
+    def verdict(self, verdict: GenerationVerdict) -> GenerationVerdict:
         onset = None if verdict.onset is None else self.first(verdict.onset)
         observed = self.last(verdict.observed)
         return replace(

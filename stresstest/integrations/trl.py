@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 
 Conversation = str | Sequence[Mapping[str, object]]
 """A prompt or completion as TRL hands it over: text, or messages."""
@@ -33,7 +33,7 @@ def coherence_reward(
     return [_reward(verdict) for verdict in detect_many(answers)]
 
 
-def _reward(verdict: Verdict) -> float:
+def _reward(verdict: GenerationVerdict) -> float:
     return 0.0 if verdict.onset is None else (verdict.onset - 1) / verdict.tokens - 1.0
 
 

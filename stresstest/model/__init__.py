@@ -25,9 +25,9 @@ from stresstest.model.generation import Evidence as Evidence
 from stresstest.model.generation import Generation as Generation
 from stresstest.model.generation import GenerationLoader as GenerationLoader
 from stresstest.model.generation import GenerationRecord as GenerationRecord
+from stresstest.model.generation import GenerationVerdict as GenerationVerdict
 from stresstest.model.generation import ServiceFailure as ServiceFailure
 from stresstest.model.generation import Symptom as Symptom
-from stresstest.model.generation import Verdict as Verdict
 from stresstest.model.generation import Zone as Zone
 from stresstest.model.request import PARAMETERS as PARAMETERS
 from stresstest.model.request import SAMPLING as SAMPLING

@@ -46,7 +46,7 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GenerationVerdict:
     """The detector suite's verdict on one generation.
 
     tokens: output tokens seen. onset/alarm/symptom: of the first confirmed degeneration, or None.
@@ -127,7 +127,7 @@ class GenerationRecord:
     job: Job
     prompt_id: str
     prompt_text: str
-    verdict: Verdict
+    verdict: GenerationVerdict
     token_summary: TokenSummary
     finish_reason: str | None = None
     failure: ServiceFailure | None = None

@@ -24,7 +24,7 @@ from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.timeline import has_repeated_tail
-from stresstest.model import SymptomKind, Token, Verdict
+from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.scanned import ScanExample, ScanVerdict
 from stresstest.records import DamagedLine, FieldMapping, Record, RecordChunk, UnreadableError, parse_line
 from stresstest.records.record import (
@@ -176,7 +176,7 @@ def detect_records(
 
 
 def build_verdict(
-    record: Record, verdict: Verdict, wanted: tuple[str | None, str | None], job: ScanJob
+    record: Record, verdict: GenerationVerdict, wanted: tuple[str | None, str | None], job: ScanJob
 ) -> ScanVerdict:
     """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
     source, as `wanted_language` says."""
@@ -224,7 +224,7 @@ def build_verdict(
     return replace(judged, shown=_build_example(record, judged, verdict)) if job.show else judged
 
 
-def _copy_chars(scale: PositionScale, verdict: Verdict) -> int:
+def _copy_chars(scale: PositionScale, verdict: GenerationVerdict) -> int:
     """Characters of one copy of what repeats, from the onset on; 0 where nothing does."""
     if verdict.onset is None or not verdict.copy_length:
         return 0
@@ -233,7 +233,7 @@ def _copy_chars(scale: PositionScale, verdict: Verdict) -> int:
     return 0 if begins is None or ends is None else ends - begins
 
 
-def _detect_all(records: Sequence[Record], languages: Sequence[str | None]) -> list[Verdict]:
+def _detect_all(records: Sequence[Record], languages: Sequence[str | None]) -> list[GenerationVerdict]:
     """In order; plain texts by the fast path, all together."""
     specs = [
         DetectorSpec(language=language, prompt_text=record.prompt_text)
@@ -274,7 +274,7 @@ def _infer_own_language(record: Record) -> tuple[str | None, str]:
     return own, "prompt" if own == asked else OTHER_LANGUAGE
 
 
-def _score(verdict: Verdict) -> float:
+def _score(verdict: GenerationVerdict) -> float:
     """The verdict's score, without warnings of structure: a recorded text was asked for none."""
     if verdict.degenerate:
         return verdict.score
@@ -319,7 +319,7 @@ def _was_capped(record: Record) -> bool | None:
     return None
 
 
-def _is_unresolved(record: Record, verdict: Verdict, cut: bool) -> bool:
+def _is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool:
     """Whether it ended with a candidate open, so that nobody knows whether it was failing there.
 
     Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
@@ -335,7 +335,7 @@ def _is_unresolved(record: Record, verdict: Verdict, cut: bool) -> bool:
     )
 
 
-def _was_lost(record: Record, verdict: Verdict) -> bool:
+def _was_lost(record: Record, verdict: GenerationVerdict) -> bool:
     """Whether the service gave it up before it failed; nothing at all, without an end of its own, is that."""
     known = normalize_finish_reason(record.finish_reason)
     nothing = not verdict.tokens and known != STOP
@@ -358,7 +358,7 @@ def _stable_hash(value: str | None) -> int:
     return int.from_bytes(raw, "big") or 1
 
 
-def _build_example(record: Record, judged: ScanVerdict, verdict: Verdict) -> ScanExample | None:
+def _build_example(record: Record, judged: ScanVerdict, verdict: GenerationVerdict) -> ScanExample | None:
     if judged.symptom is None:
         return None
     extent = judged.tokens or judged.words

@@ -18,14 +18,14 @@ from typing import Any
 from stresstest.detectors.text.features import piece_count
 from stresstest.detectors.verdict import PositionMap
 from stresstest.errors import UsageError
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 from stresstest.model.scanned import Extent
 from stresstest.records import Record
 
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
 
 
-def needs_text_positions(record: Record, verdict: Verdict, tokenizer: str | None) -> bool:
+def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: str | None) -> bool:
     """Whether positions have to be found in the text: an onset, or an open end on a scale of its own."""
     if verdict.degenerate:
         return True
@@ -73,7 +73,7 @@ class PositionScale:
         at = self._start(position) - self.skip
         return at if at >= 0 else None
 
-    def word_extent(self, verdict: Verdict) -> Extent:
+    def word_extent(self, verdict: GenerationVerdict) -> Extent:
         if self.worded:
             return Extent(verdict.tokens, verdict.observed, verdict.onset)
         return _extent(
@@ -85,7 +85,7 @@ class PositionScale:
             ),
         )
 
-    def token_extent(self, verdict: Verdict) -> Extent | None:
+    def token_extent(self, verdict: GenerationVerdict) -> Extent | None:
         """None where only words are known. Estimates are rounded down: never later than they may be."""
         if self.source == "record":
             return Extent(verdict.tokens, verdict.observed, verdict.onset)
@@ -122,7 +122,7 @@ class PositionScale:
         return self.ends[position - 1] if position >= 1 else 0
 
 
-def _extent(verdict: Verdict, scale: PositionMap) -> Extent:
+def _extent(verdict: GenerationVerdict, scale: PositionMap) -> Extent:
     """How far the answer goes and where it fails, on another scale."""
     if verdict.onset is None:
         return Extent(scale.length, scale.last(verdict.observed))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 from tests.e2e.records import Record
 from tests.lab.parser import Report
 
@@ -19,7 +19,7 @@ class Case:
     """One generation judged twice. Onsets are 1-based output tokens, None when healthy."""
 
     record: Record
-    verdict: Verdict
+    verdict: GenerationVerdict
     report: Report
     true_onset: int | None
 

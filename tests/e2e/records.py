@@ -16,7 +16,7 @@ from typing import Any
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_tokens
-from stresstest.model import Generation, Token, Verdict
+from stresstest.model import Generation, GenerationVerdict, Token
 from stresstest.tasks import load_task
 from tests.lab.parser import Report, parse, token_index_of_char
 
@@ -51,7 +51,7 @@ class Record:
         """The same output from a server that sends no logprobs."""
         return replace(self, tokens=tuple(replace(token, entropy=None) for token in self.tokens))
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GenerationVerdict:
         """The panel's verdict over the stored tokens."""
         spec = DetectorSpec(self.language, _unit_pattern(self.task, self.language), self.units)
         return detect_tokens(self.tokens, spec, self.finish_reason)

@@ -18,7 +18,7 @@ from typing import Any
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_tokens
-from stresstest.model import Token, Verdict
+from stresstest.model import GenerationVerdict, Token
 from stresstest.tasks import load_task
 from tests.real.cells import CONSTRAINED
 
@@ -89,7 +89,7 @@ class Recording:
         """What the detectors receive about the request."""
         return DetectorSpec(self.language, _unit_pattern(self.task, self.language), self.units, self.prompt)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GenerationVerdict:
         """The verdict on the stored tokens."""
         return detect_tokens(self.tokens, self.spec, self.finish_reason)
 

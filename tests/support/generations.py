@@ -6,13 +6,13 @@ from stresstest.model import (
     FailureKind,
     Generation,
     GenerationRecord,
+    GenerationVerdict,
     Job,
     Phase,
     ServiceFailure,
     Symptom,
     SymptomKind,
     Token,
-    Verdict,
 )
 
 PACE = 0.01  # seconds a token
@@ -44,7 +44,7 @@ def make(
     failure = ServiceFailure(FailureKind.CUT, "the stream was cut", at_token=tokens) if lost else None
     stream = tuple(Token(word, arrived=started + PACE * i) for i in range(1, tokens + 1)) if timed else ()
     healthy = tokens if observed is None else observed
-    verdict = Verdict(
+    verdict = GenerationVerdict(
         tokens=tokens,
         observed=onset - 1 if onset is not None else healthy,
         onset=onset,

@@ -20,6 +20,7 @@ from stresstest.model import (
     Evidence,
     FailureKind,
     Generation,
+    GenerationVerdict,
     GpuSample,
     Job,
     MissingCapability,
@@ -37,7 +38,6 @@ from stresstest.model import (
     SymptomKind,
     Threshold,
     Token,
-    Verdict,
     Zone,
     ZoneKind,
 )
@@ -79,7 +79,7 @@ def looping(
         Zone(ZoneKind.DRIFTING, onset - 20, onset - 1),
         Zone(ZoneKind.COLLAPSED, onset, n),
     )
-    verdict = Verdict(
+    verdict = GenerationVerdict(
         n, onset - 1, onset, onset + 30, SymptomKind.LOOP, (warning, loop), zones, units=4, loops_to_end=True
     )
     made = tokens(n, period=period, onset=onset, text=text, start=start)
@@ -88,7 +88,7 @@ def looping(
 
 def healthy(index: int, n: int, *, phase: Phase = Phase.CERTIFY, text: str = _STORY) -> Generation:
     """A generation that ended by itself."""
-    verdict = Verdict(n, n, zones=(Zone(ZoneKind.STABLE, 1, n),), units=8)
+    verdict = GenerationVerdict(n, n, zones=(Zone(ZoneKind.STABLE, 1, n),), units=8)
     return _generation(
         index, tokens(n, text=text, start=START + 3.0 * index), verdict, phase, text, finish="stop"
     )
@@ -104,7 +104,7 @@ def lost(index: int, n: int, message: str = "the connection was cut") -> Generat
 def _generation(
     index: int,
     made: tuple[Token, ...],
-    verdict: Verdict,
+    verdict: GenerationVerdict,
     phase: Phase,
     text: str,
     *,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.languages.function_words import count_function_words
 from stresstest.detectors.screening.screen import screen_texts, screened_verdict
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 
 
-def healthy_verdict(text: str, spec: DetectorSpec, finish_reason: str | None) -> Verdict | None:
+def healthy_verdict(text: str, spec: DetectorSpec, finish_reason: str | None) -> GenerationVerdict | None:
     """The verdict on an answer in which no detector finds anything; None for any other."""
     screened = screen_texts([text], spec.language, [finish_reason], [spec.prompt_text])[0]
     verdict = screened_verdict(text, screened, spec, finish_reason)

@@ -11,6 +11,7 @@ from stresstest.model import (
     EndpointProfile,
     Evidence,
     Generation,
+    GenerationVerdict,
     Job,
     MissingCapability,
     Phase,
@@ -22,7 +23,6 @@ from stresstest.model import (
     Symptom,
     SymptomKind,
     Token,
-    Verdict,
     Zone,
     ZoneKind,
 )
@@ -90,7 +90,7 @@ def make_generation(
             )
             for i in range(tokens)
         ),
-        verdict=Verdict(
+        verdict=GenerationVerdict(
             tokens,
             19,
             onset=20,

@@ -27,6 +27,7 @@ from stresstest.model import (
     EndpointProfile,
     Evidence,
     Generation,
+    GenerationVerdict,
     GpuSample,
     Job,
     MissingCapability,
@@ -42,7 +43,6 @@ from stresstest.model import (
     SymptomKind,
     Threshold,
     Token,
-    Verdict,
 )
 from stresstest.model.scanned import GroupResult, ScanExample, ScanResult
 from stresstest.model.words import Basis
@@ -82,7 +82,7 @@ def generation(at: Job, length: int, onset: int | None = None) -> Generation:
     words += (COPY * (length // 8 + 1)).split(" ")[: length - len(words)]
     tokens = tuple(Token(f"{word} ", id=n) for n, word in enumerate(words))
     symptom = SymptomKind.LOOP if onset else None
-    seen = Verdict(length, (onset or length + 1) - 1, onset, (onset or 0) + 40 or None, symptom)
+    seen = GenerationVerdict(length, (onset or length + 1) - 1, onset, (onset or 0) + 40 or None, symptom)
     finish = None if onset else "stop"
     return Generation(
         at,
@@ -111,7 +111,7 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     """A run of 38 certifying answers, two thirds of which loop, or none."""
     sample = certifying_answers(38)
     if not failing:
-        sample = [replace(g, verdict=Verdict(1400, 1400)) for g in sample]
+        sample = [replace(g, verdict=GenerationVerdict(1400, 1400)) for g in sample]
     threshold = Threshold(0.10, 0.90, 891, 38, 1, 0.099, certified=True)
     if not failing:
         threshold = replace(threshold, tokens=1400, onsets=0, censored_at=1400)

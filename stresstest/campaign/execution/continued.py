@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stresstest.detectors.verdict import PositionMap, first_confirmed, loop_endings, score_of
-from stresstest.model import Symptom, Verdict
+from stresstest.model import GenerationVerdict, Symptom
 
 
 def occurs_in_continuation(symptom: Symptom, before: int) -> bool:
@@ -18,13 +18,13 @@ def occurs_in_continuation(symptom: Symptom, before: int) -> bool:
     return symptom.alarm > before and outlives
 
 
-def alarm_position(verdict: Verdict, before: int) -> int | None:
+def alarm_position(verdict: GenerationVerdict, before: int) -> int | None:
     """The token, history included, at which the continuation's degeneration became certain."""
     alarms = [s.alarm for s in verdict.symptoms if s.confirmed and occurs_in_continuation(s, before)]
     return min(alarms, default=None)
 
 
-def continuation_verdict(verdict: Verdict, before: int) -> Verdict:
+def continuation_verdict(verdict: GenerationVerdict, before: int) -> GenerationVerdict:
     """The verdict with positions counted from the continuation's first token, which is 1.
 
     An onset that is dated back into the history becomes 1. Units count those of the history too.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.assembly import split_evenly
-from stresstest.model import Token, Verdict
+from stresstest.model import GenerationVerdict, Token
 
 _WORD_END = re.compile(r"(?<=\S)\s")
 # Tokens that a total may hold without any text at its end: end of turn, end of message.
@@ -66,6 +66,6 @@ class TokenScale:
             made.append(Token(open_, arrived=arrived, reasoning=kind))
         return tuple(made)
 
-    def verdict(self, verdict: Verdict) -> Verdict:
+    def verdict(self, verdict: GenerationVerdict) -> GenerationVerdict:
         """The same judgement, its positions in tokens."""
         return PositionMap(self._total, first=self.first_token, last=self.tokens_in).verdict(verdict)

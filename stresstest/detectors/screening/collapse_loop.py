@@ -13,7 +13,7 @@ from math import lcm
 
 from stresstest.detectors.text.tokens import MAX_PIECE_CHARS
 from stresstest.detectors.verdict import PositionMap, derive_zones, is_long_loop, symptom_order
-from stresstest.model import Symptom, SymptomKind, Verdict
+from stresstest.model import GenerationVerdict, Symptom, SymptomKind
 
 _PROBE_CHARS = 48
 """Characters whose last earlier occurrence proposes the period."""
@@ -89,7 +89,7 @@ def _common_length(one: str, other: str, *, backwards: bool) -> int:
     return low
 
 
-def expand_verdict(verdict: Verdict, cut: int, tokens: int) -> Verdict | None:
+def expand_verdict(verdict: GenerationVerdict, cut: int, tokens: int) -> GenerationVerdict | None:
     """The verdict on the whole text of `tokens`, from that on the shortened one; None when it must be read.
 
     cut: tokens before the cut. The score of an exact loop is that of all its repeated tokens.

@@ -18,7 +18,7 @@ from stresstest.detectors.screening.screen import ScreenedText, screen_texts, sc
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.features import piece_count
 from stresstest.detectors.text.tokens import text_tokens
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 
 BATCH_CHARS = 65_000
 """Characters that are screened together: so much that Python's calls cost little, so little that all arrays
@@ -33,7 +33,7 @@ class RecordedText(NamedTuple):
     finish_reason: str | None = None
 
 
-def detect_recorded(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> Verdict:
+def detect_recorded(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> GenerationVerdict:
     """:func:`detect_text` for whole corpora: the same symptoms, many times faster.
 
     A text without a symptom that did not choose its end counts as observed up to `OPEN_TAIL` before it, where
@@ -42,7 +42,7 @@ def detect_recorded(text: str, spec: DetectorSpec, finish_reason: str | None = N
     return detect_many([RecordedText(text, spec, finish_reason)])[0]
 
 
-def detect_many(answers: Sequence[RecordedText]) -> list[Verdict]:
+def detect_many(answers: Sequence[RecordedText]) -> list[GenerationVerdict]:
     """:func:`detect_recorded` for many answers, in order: an answer among others costs a third."""
     collapsed = [_collapsed(answer) for answer in answers]
     texts = [short.text if short else answer.text for answer, short in zip(answers, collapsed, strict=True)]
@@ -83,7 +83,9 @@ def _language_batches(
         yield language, places
 
 
-def _detect(answer: RecordedText, collapsed: CollapsedText | None, screened: ScreenedText) -> Verdict:
+def _detect(
+    answer: RecordedText, collapsed: CollapsedText | None, screened: ScreenedText
+) -> GenerationVerdict:
     text, spec, finish_reason = answer
     if collapsed is None:
         return _verdict(text, screened, spec, finish_reason)
@@ -96,7 +98,9 @@ def _detect(answer: RecordedText, collapsed: CollapsedText | None, screened: Scr
     return _verdict(text, screened, spec, finish_reason)
 
 
-def _verdict(text: str, screened: ScreenedText, spec: DetectorSpec, finish_reason: str | None) -> Verdict:
+def _verdict(
+    text: str, screened: ScreenedText, spec: DetectorSpec, finish_reason: str | None
+) -> GenerationVerdict:
     passed = screened_verdict(text, screened, spec, finish_reason)
     return RecordedSuite(spec, screened).detect(text, finish_reason) if passed is None else passed
 
@@ -118,7 +122,7 @@ class RecordedSuite(DetectorSuite):
         self._batch.append(detector)
         return detector, Cadence.END
 
-    def detect(self, text: str, finish_reason: str | None) -> Verdict:
+    def detect(self, text: str, finish_reason: str | None) -> GenerationVerdict:
         """The suite's verdict on a text without logprobs and reasoning."""
         self._held = text_tokens(text)
         self._tokens = len(self._held)

@@ -27,7 +27,7 @@ from stresstest.detectors.text.features import extract_features
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.detectors.verdict import Observed, conclude
-from stresstest.model import Token, Verdict, Zone, ZoneKind
+from stresstest.model import GenerationVerdict, Token, Zone, ZoneKind
 
 _END = re.compile(r"\n|[.!?…؟।۔][\"'»”’)\]}*_`」』]*(?=\s|$)|[。！？｡][」』]*")
 _SHORT_TAIL, _TAIL = 200, 1200
@@ -76,7 +76,7 @@ def screen_texts(
 
 def screened_verdict(
     text: str, screened: ScreenedText, spec: DetectorSpec, finish_reason: str | None
-) -> Verdict | None:
+) -> GenerationVerdict | None:
     """The verdict on a text that is healthy, or in which a loop or near-loop comes first; None: run the
     suite.
 
@@ -85,7 +85,7 @@ def screened_verdict(
     if not screens_cover(spec):
         return None
     if not text:
-        return Verdict(tokens=0, observed=0)
+        return GenerationVerdict(tokens=0, observed=0)
     opened, verdict = _confirm_repetition(text, screened, spec, finish_reason)
     if opened == 0 or _confirm_others(screened, spec, finish_reason):
         return None
@@ -97,12 +97,12 @@ def screened_verdict(
         starts.append(_open_sentence(text, screened.count))
     observed = min([known, *(start - 1 for start in starts if start is not None)])
     zones = (Zone(ZoneKind.STABLE, 1, screened.count),) if screened.count else ()
-    return Verdict(tokens=screened.count, observed=observed, zones=zones)
+    return GenerationVerdict(tokens=screened.count, observed=observed, zones=zones)
 
 
 def _confirm_repetition(
     text: str, screened: ScreenedText, spec: DetectorSpec, finish_reason: str | None
-) -> tuple[int | None, Verdict | None]:
+) -> tuple[int | None, GenerationVerdict | None]:
     """The suspected batch detectors: (0 for a symptom that warnings of others may date back, or an open
     candidate's first token; the suite's verdict but for its warnings, where nothing dates back what comes
     first)."""

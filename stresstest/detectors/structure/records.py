@@ -90,7 +90,7 @@ class RecordReader:
         return depth == self._level and (depth == 0 or self._depth[-1] == "[")
 
 
-class LineReader:
+class LineUnitReader:
     """Units made of lines: rows of a table, or functions with what follows them."""
 
     open_from: int | None = None
@@ -136,11 +136,11 @@ class LineReader:
             self._open.append(line)
 
 
-def unit_reader(unit: str) -> RecordReader | LineReader | None:
+def unit_reader(unit: str) -> RecordReader | LineUnitReader | None:
     """The reader of a kind of unit; None for numbered paragraphs, which have headings."""
     if unit == "json_record":
         return RecordReader()
-    return LineReader(functions=unit == "function") if unit in ("row", "function") else None
+    return LineUnitReader(functions=unit == "function") if unit in ("row", "function") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from stresstest.detectors.text.tokens import text_tokens
 from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
-from stresstest.model import Token, Verdict
+from stresstest.model import GenerationVerdict, Token
 
 MAX_JUDGED_TOKENS = 262_144
 """Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""
@@ -59,7 +59,7 @@ class ChoiceWatch:
     def alarm(self) -> int | None:
         return self._suite.alarm
 
-    def acting_symptom(self, acting: Sequence[str]) -> Verdict | None:
+    def acting_symptom(self, acting: Sequence[str]) -> GenerationVerdict | None:
         """The verdict so far, once a symptom that acts is certain. acting: empty for any of repetition."""
         if self._suite.alarm is None:
             return None
@@ -68,7 +68,7 @@ class ChoiceWatch:
         acts = any(kind in acting if acting else is_repetition(kind) for kind in kinds)
         return verdict if acts else None
 
-    def finish(self, reason: str | None) -> Verdict:
+    def finish(self, reason: str | None) -> GenerationVerdict:
         """The verdict on the whole choice."""
         return self._suite.finish(reason)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import Asked, Route
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 
 FIELD = "stresstest_guard"
 """The extra field of an answer that the guard has touched."""
@@ -19,7 +19,7 @@ FINISH_REASON = "length"
 "repetition", some of them turn into an ordinary "stop"."""
 
 
-def explanation(action: str, failing: tuple[ChoiceWatch, Verdict], **more: Any) -> dict[str, Any]:
+def explanation(action: str, failing: tuple[ChoiceWatch, GenerationVerdict], **more: Any) -> dict[str, Any]:
     """What the extra field says."""
     choice, verdict = failing
     found = {"symptom": verdict.symptom, "onset": verdict.onset, "alarm": verdict.alarm}

@@ -25,11 +25,11 @@ from stresstest.features.guard.ending import (
 from stresstest.features.guard.exchange import Exchange
 from stresstest.features.guard.relay import SERVER, CutError, Relay
 from stresstest.features.guard.upstream import UpstreamFailure, end_to_end
-from stresstest.model import Verdict
+from stresstest.model import GenerationVerdict
 from stresstest.model.guard import GuardPolicy
 
 _WITHOUT_THINKING: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
-Failing = tuple[ChoiceWatch, Verdict]
+Failing = tuple[ChoiceWatch, GenerationVerdict]
 
 
 class Intervention:

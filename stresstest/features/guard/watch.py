@@ -13,7 +13,7 @@ from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.wire import EventReader, LineTooLongError
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
 from stresstest.http_limits import MAX_REPLY_BYTES
-from stresstest.model import Token, Verdict
+from stresstest.model import GenerationVerdict, Token
 
 BATCH = 32
 """Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
@@ -26,7 +26,7 @@ class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. texts: its tokens, None unless kept."""
 
     index: int
-    verdict: Verdict
+    verdict: GenerationVerdict
     tokens: int
     finish_reason: str | None
     texts: Sequence[Token] | None = None
@@ -44,7 +44,7 @@ class AnswerWatch:
         self, reader: AnswerReader, *, streamed: bool, acting: Sequence[str] | None = None, choices: int = 1
     ) -> None:
         self.reader = reader
-        self.tripped: tuple[ChoiceWatch, Verdict] | None = None
+        self.tripped: tuple[ChoiceWatch, GenerationVerdict] | None = None
         self.broken: str | None = None
         self.endless = False
         self.queued = False
@@ -53,7 +53,7 @@ class AnswerWatch:
         self._choices = choices
         self._pending: list[bytes] = []
         self._size = 0
-        self._failing: dict[int, Verdict] = {}
+        self._failing: dict[int, GenerationVerdict] = {}
         self._on_settled: Callable[[AnswerWatch], object] | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._steps = self._read_stream() if streamed else self._read_body()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.detectors.verdict import PositionMap
-from stresstest.model import Symptom, SymptomKind, Verdict, Zone, ZoneKind
+from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Zone, ZoneKind
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 40), st.integers(2, 40))
@@ -20,7 +20,7 @@ def test_a_mapped_verdict_keeps_its_order(size: int, onset: int, later: int, tok
         if zone.start <= zone.end
     )
     symptom = Symptom(SymptomKind.LOOP, onset, end, end=end)
-    verdict = Verdict(tokens, onset - 1, onset, end, SymptomKind.LOOP, (symptom,), zones)
+    verdict = GenerationVerdict(tokens, onset - 1, onset, end, SymptomKind.LOOP, (symptom,), zones)
     groups = PositionMap(-(-tokens // size), first=lambda n: (n - 1) // size + 1, last=lambda n: n // size)
     found = groups.verdict(verdict)
     assert found.onset is not None
@@ -36,7 +36,7 @@ def test_the_identity_changes_nothing() -> None:
     """One scale, one verdict."""
     symptom = Symptom(SymptomKind.LOOP, 5, 8, start=3, end=9)
     zones = (Zone(ZoneKind.STABLE, 1, 4), Zone(ZoneKind.COLLAPSED, 5, 9))
-    verdict = Verdict(9, 4, 5, 8, SymptomKind.LOOP, (symptom,), zones)
+    verdict = GenerationVerdict(9, 4, 5, 8, SymptomKind.LOOP, (symptom,), zones)
     assert PositionMap(9, first=lambda n: n, last=lambda n: n).verdict(verdict) == verdict
-    healthy = Verdict(9, 7)
+    healthy = GenerationVerdict(9, 7)
     assert PositionMap(9, first=lambda n: n, last=lambda n: n).verdict(healthy) == healthy

@@ -13,7 +13,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import DetectorSuite, detect_text, detect_tokens
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.detectors.verdict import WARNING_LOOKBACK
-from stresstest.model import SymptomKind, Token, Verdict, ZoneKind
+from stresstest.model import GenerationVerdict, SymptomKind, Token, ZoneKind
 from tests.support.stories import BODY, LOOP, sentence, story
 
 PATTERN = r"^\s*Paragraph\s+(\d+)"
@@ -29,7 +29,7 @@ def with_entropy(text: str, change: int, before: float = 0.8, after: float = 2.4
     ]
 
 
-def assert_coherent(verdict: Verdict) -> None:
+def assert_coherent(verdict: GenerationVerdict) -> None:
     """What holds for every verdict, whatever the text."""
     assert 0 <= verdict.observed <= verdict.tokens
     if verdict.onset is None:
@@ -250,7 +250,7 @@ def test_reasoning_is_judged_for_loops_only() -> None:
 
 def test_an_empty_output_has_an_empty_verdict() -> None:
     """Nothing was said, nothing is claimed."""
-    assert detect_text("", DetectorSpec(), None) == Verdict(tokens=0, observed=0)
+    assert detect_text("", DetectorSpec(), None) == GenerationVerdict(tokens=0, observed=0)
 
 
 def counted(first: int, last: int, body: str = BODY) -> str:

@@ -14,12 +14,12 @@ from stresstest.features.cost.wording import cost_rows
 from stresstest.model import (
     FailureKind,
     Generation,
+    GenerationVerdict,
     Job,
     Phase,
     ServiceFailure,
     SymptomKind,
     Token,
-    Verdict,
 )
 from stresstest.model.cost import CostArm, RequestSpan
 
@@ -125,7 +125,7 @@ def test_the_table_never_shows_a_models_markup() -> None:
 def generation(**changed: object) -> Generation:
     job = Job(Phase.COST, 0, 7, None, 7, 1, 500, "loops")
     tokens = tuple(Token("bla ", arrived=10.0 + i / 10) for i in range(1, 41))
-    verdict = Verdict(40, 40, onset=21, alarm=30, symptom=SymptomKind.LOOP, loops_to_end=True)
+    verdict = GenerationVerdict(40, 40, onset=21, alarm=30, symptom=SymptomKind.LOOP, loops_to_end=True)
     made = Generation(
         job, "p7", "?", verdict, tokens=tokens, finish_reason="length", prompt_tokens=9, output_tokens=40,
         started=10.0, first_token=10.1, ended=14.2,
@@ -145,7 +145,7 @@ def test_a_generation_becomes_a_span_with_its_onset_in_time() -> None:
 
 def test_a_stand_in_is_healthy_up_to_its_matched_length_and_is_no_natural_loop() -> None:
     """What the request itself prolongs counts as the loop's part, but never as a degenerate answer."""
-    healthy = Verdict(40, 40)
+    healthy = GenerationVerdict(40, 40)
     made = generation(verdict=healthy)
     span = generation_span(made, batch="0/loops", arm=CostArm.LOOPS, pair=0, planted_at=25)
     assert (span.onset, span.degenerate, span.planted, span.healthy) == (26, False, True, False)
@@ -161,7 +161,7 @@ def test_a_lost_request_is_not_judged() -> None:
     """A stream that broke off in health might have looped later: it is neither healthy nor degenerate."""
     failure = ServiceFailure(FailureKind.CUT, "the connection was cut")
     span = generation_span(
-        generation(verdict=Verdict(40, 40), failure=failure, finish_reason=None),
+        generation(verdict=GenerationVerdict(40, 40), failure=failure, finish_reason=None),
         batch="0/loops", arm=CostArm.LOOPS, pair=0,
     )  # fmt: skip
     assert (span.degenerate, span.dharma, span.healthy) == (None, None, False)

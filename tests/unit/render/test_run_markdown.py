@@ -16,6 +16,7 @@ from stresstest.model import (
     Decoding,
     EndpointProfile,
     Generation,
+    GenerationVerdict,
     Job,
     Phase,
     PlaneVerdict,
@@ -27,7 +28,6 @@ from stresstest.model import (
     SymptomKind,
     Threshold,
     Token,
-    Verdict,
 )
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.markdown import run_markdown
@@ -44,7 +44,7 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script>|`x`**b**\u202e[link]
 def generation(index: int, text: str, onset: int | None = None) -> Generation:
     tokens = tuple(Token(piece + " ", id=i) for i, piece in enumerate(text.split(" ")))
     symptom = SymptomKind.LOOP if onset else None
-    verdict = Verdict(len(tokens), (onset or len(tokens) + 1) - 1, onset=onset, symptom=symptom)
+    verdict = GenerationVerdict(len(tokens), (onset or len(tokens) + 1) - 1, onset=onset, symptom=symptom)
     job = Job(Phase.CERTIFY, 1, index, 4, index, index, 64)
     return Generation(job, f"p{index}", "ask", verdict, "stop", output_tokens=len(tokens), tokens=tokens)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.errors import StoreError
-from stresstest.model import Symptom, SymptomKind, Token, Verdict
+from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Token
 from stresstest.store.codec import pack_tokens, unpack_tokens
 from stresstest.store.documents import clean_url, dump, load
 from tests.support.stored_data import float32, make_generation
@@ -106,20 +106,22 @@ def test_damage_is_noticed_or_harmless(data: st.DataObject) -> None:
 def test_details_round_trip(detail: dict[str, object]) -> None:
     """A detector's free-form numbers come back equal: tuples, infinities, huge integers included."""
     symptom = Symptom(SymptomKind.NEAR_LOOP, 5, 9, detail=detail)
-    verdict = Verdict(10, 4, onset=5, alarm=9, symptoms=(symptom,))
-    assert load(dump(verdict), Verdict) == verdict
+    verdict = GenerationVerdict(10, 4, onset=5, alarm=9, symptoms=(symptom,))
+    assert load(dump(verdict), GenerationVerdict) == verdict
 
 
 def test_documents_survive_a_change_of_fields() -> None:
     """A document from an older version takes defaults; one from a newer version loses what is unknown."""
-    assert load('{"tokens": 9, "observed": 8, "invented_later": [1]}', Verdict) == Verdict(9, 8)
+    assert load(
+        '{"tokens": 9, "observed": 8, "invented_later": [1]}', GenerationVerdict
+    ) == GenerationVerdict(9, 8)
 
 
 @pytest.mark.parametrize("document", ["", "[]", "{", '{"tokens": "many", "observed": 1}', '{"observed": 1}'])
 def test_damaged_documents_are_refused(document: str) -> None:
     """A damaged document is the store's error, with a sentence, not a traceback from a library."""
-    with pytest.raises(StoreError, match="Verdict is damaged"):
-        load(document, Verdict)
+    with pytest.raises(StoreError, match="GenerationVerdict is damaged"):
+        load(document, GenerationVerdict)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
-from stresstest.model import SymptomKind, Verdict
+from stresstest.model import GenerationVerdict, SymptomKind
 
 PROSE = {
     "it": "Il vecchio pescatore tornò al porto quando ormai era notte e nessuno lo aspettava più. La maestra "
@@ -94,7 +94,7 @@ def with_invented(text: str, language: str, share: float, seed: int) -> str:
     )
 
 
-def both(text: str, language: str) -> Verdict:
+def both(text: str, language: str) -> GenerationVerdict:
     """The verdict online; the recorded one must find the same."""
     spec = DetectorSpec(language)
     verdict = detect_text(text, spec, "stop")

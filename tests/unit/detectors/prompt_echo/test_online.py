@@ -12,7 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import DetectorSuite, detect_text
 from stresstest.detectors.text.tokens import split_pieces, text_tokens
-from stresstest.model import SymptomKind, Verdict
+from stresstest.model import GenerationVerdict, SymptomKind
 from stresstest.tasks import load_task
 from tests.support.stories import story
 
@@ -29,7 +29,7 @@ TEXT = (
 )
 
 
-def echo(text: str, prompt: str, reason: str | None = "stop") -> Verdict:
+def echo(text: str, prompt: str, reason: str | None = "stop") -> GenerationVerdict:
     """The verdict online; the recorded one must find the same."""
     spec = DetectorSpec("en", prompt_text=prompt)
     verdict = detect_text(text, spec, reason)

@@ -19,7 +19,7 @@ from stresstest.diagnosis.intervention.forks import (
     select_failing,
     unit_start_tokens,
 )
-from stresstest.model import Generation, Symptom, SymptomKind, Token, Verdict
+from stresstest.model import Generation, GenerationVerdict, Symptom, SymptomKind, Token
 from tests.support.generations import make, make_job
 
 PATTERN = r"^Paragrafo (\d+)"
@@ -131,7 +131,9 @@ def test_what_was_known_within_the_history_does_not_count() -> None:
 def test_positions_are_the_continuations_own() -> None:
     """Its first token is 1; an onset that was dated back into the history lies there."""
     found = symptom(45, 60)
-    verdict = Verdict(90, 44, onset=45, alarm=60, symptom=SymptomKind.LOOP, symptoms=(symptom(5, 9), found))
+    verdict = GenerationVerdict(
+        90, 44, onset=45, alarm=60, symptom=SymptomKind.LOOP, symptoms=(symptom(5, 9), found)
+    )
     moved = continuation_verdict(verdict, 50)
     assert (moved.tokens, moved.onset, moved.alarm, moved.observed) == (40, 1, 10, 0)
     assert len(moved.symptoms) == 1
@@ -141,7 +143,9 @@ def test_positions_are_the_continuations_own() -> None:
 
 def test_a_symptom_of_the_history_alone_leaves_the_continuation_healthy() -> None:
     """The cut was healthy enough for the run; what the history holds is no failure of the arm."""
-    verdict = Verdict(90, 4, onset=5, alarm=9, symptom=SymptomKind.LOOP, symptoms=(symptom(5, 9, end=30),))
+    verdict = GenerationVerdict(
+        90, 4, onset=5, alarm=9, symptom=SymptomKind.LOOP, symptoms=(symptom(5, 9, end=30),)
+    )
     moved = continuation_verdict(verdict, 50)
     assert not moved.degenerate
     assert moved.observed == 40

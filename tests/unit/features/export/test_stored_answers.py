@@ -20,7 +20,16 @@ from stresstest.features.export.answers import (
     LeftOutAnswer,
 )
 from stresstest.features.export.stored_answers import run_answers
-from stresstest.model import Decoding, Generation, Message, Run, Symptom, SymptomKind, Token, Verdict
+from stresstest.model import (
+    Decoding,
+    Generation,
+    GenerationVerdict,
+    Message,
+    Run,
+    Symptom,
+    SymptomKind,
+    Token,
+)
 from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.stored_data import make_generation, make_run
@@ -50,7 +59,7 @@ def answer(index: int, text: str, **changes: Any) -> Generation:
     made = replace(
         make_generation(index),
         tokens=tokens,
-        verdict=Verdict(len(tokens), len(tokens)),
+        verdict=GenerationVerdict(len(tokens), len(tokens)),
         finish_reason="stop",
         aborted=False,
         prompt_text=f"Be brief.\n{ASKED}",
@@ -62,7 +71,7 @@ def looping(index: int, copies: int) -> Generation:
     """Ten words, then a period of four words; known as a loop at its third copy."""
     words = [f"w{n}" for n in range(10)] + ["and", "the", "end", "of"] * copies
     symptom = Symptom(SymptomKind.LOOP, 15, 22, start=11)
-    verdict = Verdict(len(words), 14, 15, 22, SymptomKind.LOOP, (symptom,), loops_to_end=True)
+    verdict = GenerationVerdict(len(words), 14, 15, 22, SymptomKind.LOOP, (symptom,), loops_to_end=True)
     return answer(index, " ".join(words), verdict=verdict, finish_reason="length")
 
 
@@ -94,7 +103,7 @@ def test_only_whole_healthy_answers_in_their_language_are_examples(tmp_path: Pat
             answer(0, text),
             answer(1, text, finish_reason="length"),
             answer(2, text, aborted=True),
-            answer(3, text, verdict=Verdict(length, length - 20)),
+            answer(3, text, verdict=GenerationVerdict(length, length - 20)),
             answer(4, italian + "Il faro restò acceso, e il guardiano dormì fino al mattino."),
             answer(5, text, tokens=thought),
         ],

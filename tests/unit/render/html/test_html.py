@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stresstest.model import DocumentKind, Generation, RunStatus, Verdict
+from stresstest.model import DocumentKind, Generation, GenerationVerdict, RunStatus
 from stresstest.render.html import compared_html, run_html
 from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import data_block, sanitize_for_page
@@ -264,8 +264,8 @@ def test_an_empty_run_is_a_whole_page(snapshot: Snapshot) -> None:
 
 def test_generations_without_tokens_or_zones_are_drawn() -> None:
     """Lost before the first token, or stored without zones by an early version."""
-    nothing = replace(lost(0, 1), tokens=(), verdict=Verdict(0, 0))
-    bare: Generation = replace(healthy(1, 50), verdict=Verdict(50, 50))
+    nothing = replace(lost(0, 1), tokens=(), verdict=GenerationVerdict(0, 0))
+    bare: Generation = replace(healthy(1, 50), verdict=GenerationVerdict(50, 50))
     page = run_html(ReportData(result((nothing, bare)), whole))
     rows = [row for g in embedded(page)["ladder"]["groups"] for row in g["rows"]]
     assert {row["tokens"] for row in rows} == {0, 50} or {row["tokens"] for row in rows} == {1, 50}

@@ -12,7 +12,7 @@ import pytest
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_tokens
-from stresstest.model import SymptomKind, Token, Verdict
+from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.tokens import entropy_bound
 from stresstest.simulation.engine import vocabulary
 from stresstest.simulation.engine.answer import TextAnswer
@@ -51,7 +51,9 @@ def text_of(tokens: Sequence[EmittedToken]) -> str:
     return vocabulary.decode([token.id for token in tokens])
 
 
-def judged(tokens: Sequence[EmittedToken], about: AnswerBrief, finish_reason: str = "length") -> Verdict:
+def judged(
+    tokens: Sequence[EmittedToken], about: AnswerBrief, finish_reason: str = "length"
+) -> GenerationVerdict:
     """The real panel's verdict, told what the tool would know."""
     pattern = None
     if about.task is not None and about.structure == "rigid":

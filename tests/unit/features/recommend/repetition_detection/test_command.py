@@ -15,13 +15,13 @@ from stresstest.model import (
     Decoding,
     DocumentKind,
     Generation,
+    GenerationVerdict,
     Plane,
     PlaneVerdict,
     Symptom,
     SymptomKind,
     Threshold,
     Token,
-    Verdict,
 )
 from stresstest.store import open_store
 from tests.support.commands import command
@@ -37,10 +37,12 @@ def generation(index: int, *, loops: bool, ids: bool = True) -> Generation:
     if loops:
         numbers = numbers[:100] + numbers[100:130] * 12
     tokens = tuple(Token(f" w{number}", number if ids else None) for number in numbers)
-    verdict = Verdict(len(tokens), len(tokens))
+    verdict = GenerationVerdict(len(tokens), len(tokens))
     if loops:
         symptom = Symptom(SymptomKind.LOOP, 131, 190, start=101)
-        verdict = Verdict(len(tokens), 130, 131, 190, SymptomKind.LOOP, (symptom,), loops_to_end=True)
+        verdict = GenerationVerdict(
+            len(tokens), 130, 131, 190, SymptomKind.LOOP, (symptom,), loops_to_end=True
+        )
     made = make_generation(index)
     reason = "length" if loops else "stop"
     return replace(
