@@ -36,7 +36,7 @@ def stresstest(*args: str, tmp_path: Path, **env: str) -> subprocess.CompletedPr
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -44,7 +44,7 @@ def stresstest(*args: str, tmp_path: Path, **env: str) -> subprocess.CompletedPr
 def forked(*args: str, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """The same in a process that is forked from one that has imported the program."""
     process = start(*args, env={**clean_environment(tmp_path), **env}, cwd=tmp_path)
-    out, err = process.communicate(120)
+    out, err = process.communicate(600)
     return subprocess.CompletedProcess(args, process.wait(), out, err)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +16,6 @@ from tests.support.commands import clean_environment
 @contextmanager
 def guard(upstream: str, *options: str, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command on a free port, as (base URL, process); ended by SIGTERM."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
     words = [
         sys.executable,
         "-m",
@@ -27,7 +24,7 @@ def guard(upstream: str, *options: str, folder: Path) -> Iterator[tuple[str, sub
         "--upstream",
         upstream,
         "--port",
-        str(port),
+        "0",
         *options,
     ]
     process = subprocess.Popen(
@@ -35,8 +32,10 @@ def guard(upstream: str, *options: str, folder: Path) -> Iterator[tuple[str, sub
     )
     try:
         assert process.stderr is not None
-        assert "guarding" in process.stderr.readline()
-        yield f"http://127.0.0.1:{port}/v1", process
+        line = process.stderr.readline()
+        found = re.search(r"guarding .+ at (http://127\.0\.0\.1:\d+)", line)
+        assert found is not None, line
+        yield f"{found[1]}/v1", process
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

@@ -24,7 +24,7 @@ gpu GPU-bbbbbbbb-2222 NVIDIA H100 80GB HBM3
 at 0 1 utilisation 0
 at 0 1 throttle 8
 """
-HOT = WORKING + "at 1 0 throttle 0x20\nat 1 0 temperature 93\n"
+HOT = WORKING.replace("at 0 0 throttle 0", "at 0 0 throttle 0x20").replace("temperature 65", "temperature 93")
 
 
 CAMPAIGN = ("--lang", "it", "--rigor", "quick", "--horizon", "600", "--budget-tokens", "1500")
@@ -50,7 +50,7 @@ def _run(library: Path, tmp_path: Path, script: str) -> tuple[dict[str, Any], Pa
             env=os.environ | {"LD_LIBRARY_PATH": str(library), "NVML_SCRIPT": str(path)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 4, done.stderr

@@ -28,6 +28,15 @@ plane = "decoding"
 onset = { distribution = "lognormal", median = 150, sigma = 0.2 }
 requires = { repetition_penalty = "<1.15" }
 """
+STUCK = """
+[[hazard]]
+symptom = "stall"
+plane = "system"
+probability = 0.3
+seconds = 3600
+onset = { distribution = "uniform", low = 20, high = 60 }
+"""
+"""Added to a scenario, it keeps the demo from being over before a test interrupts it."""
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/v1")
 
 
@@ -124,6 +133,7 @@ def test_what_cannot_work_is_one_sentence_before_anything_starts(
 
 def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home: Path) -> None:
     """SIGINT once answers have come: exit 130, a report of what there is, and the simulator is gone."""
+    (home / "short.toml").write_text(SHORT + STUCK, encoding="utf-8")
     process = start("--display", "plain", "demo", "--scenario", "./short.toml")
     assert process.stderr is not None
     said = ""
