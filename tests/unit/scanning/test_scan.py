@@ -179,8 +179,12 @@ def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int
         "from stresstest.scanning.detect_chunk import ScanJob\n"
         "from stresstest.scanning.pool import detect_chunks\n"
         "work = ((RecordChunk('a', ((1, b'{}'),) * 5000), False) for _ in iter(int, 1))\n"
-        f"for n, _ in enumerate(detect_chunks(work, ScanJob(), {workers})):\n"
-        "    if n == 0: print(*(child.pid for child in mp.active_children()), flush=True)\n"
+        "told = False\n"
+        f"for _ in detect_chunks(work, ScanJob(), {workers}):\n"
+        "    children = mp.active_children()\n"
+        f"    if not told and len(children) == {workers}:\n"  # they are started as they are needed
+        "        print(*(child.pid for child in children), flush=True)\n"
+        "        told = True\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
