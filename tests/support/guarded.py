@@ -146,3 +146,14 @@ async def guarded(
         )
         async with serve_guard(told, Journal(out, **journal), sinks=sinks) as running:
             yield Guarded(upstream, running.url, session, out)
+
+
+@asynccontextmanager
+async def raw(here: Guarded) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to the guard, to write what no client library would."""
+    port = int(here.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()

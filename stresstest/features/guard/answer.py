@@ -20,6 +20,14 @@ from stresstest.model import GenerationVerdict, Token
 MAX_JUDGED_TOKENS = 262_144
 """Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""
 MAX_CHOICES = 128
+MAX_JUDGED_CHARS = 4 * 1024 * 1024
+"""Characters of one long text that are judged."""
+MAX_ITEMS = 2_000_000
+"""Commas of a whole answer beyond which it is not decoded: it would hold the guard up."""
+_LONG_EVENT = 2048
+_LONG_TEXT = 512
+"""Bytes of an event and characters of a token beyond which it is judged word by word, in several steps."""
+_WINDOW = 64 * 1024
 
 
 class UnreadableAnswerError(Exception):
@@ -86,6 +94,13 @@ _TEXT_DELTAS = {"response.output_text.delta": False, "response.reasoning_text.de
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
+def _words(text: str, *, reasoning: bool) -> Iterator[Token]:
+    """A text as tokens, cut a window at a time."""
+    for at in range(0, min(len(text), MAX_JUDGED_CHARS), _WINDOW):
+        for word in text_tokens(text[at : at + _WINDOW]):
+            yield Token(word.text, reasoning=True) if reasoning else word
+
+
 class AnswerReader:
     """Reads one answer, event by event, or whole.
 
@@ -101,6 +116,7 @@ class AnswerReader:
         self._route = route
         self._spec = spec
         self._keep_text = keep_text
+        self._long: list[tuple[ChoiceWatch, Token]] | None = None
 
     @property
     def id(self) -> str | None:
@@ -110,7 +126,11 @@ class AnswerReader:
         return None if found is None else str(found)
 
     def add_event(self, payload: bytes) -> int:
-        """Take one event of a stream; returns its tokens. Raises UnreadableAnswerError."""
+        """Take one event of a stream but for its long texts; returns its tokens.
+
+        Raises UnreadableAnswerError.
+        """
+        self._long = [] if len(payload) > _LONG_EVENT else None
         try:
             if not self.head:
                 found = msgspec.json.decode(payload)
@@ -120,6 +140,22 @@ class AnswerReader:
             return self._add_chunk(decode_chunk(payload))
         except (ValueError, ArithmeticError, RecursionError):  # msgspec's own errors are ValueErrors
             raise UnreadableAnswerError("an event is no chunk of an answer") from None
+
+    def judge_long(self, piece: int) -> Iterator[None]:
+        """Take the long texts of the last event, `piece` words at a time."""
+        waiting, self._long = self._long, None
+        for watch, token in waiting or ():
+            pieces = _words(token.text, reasoning=token.reasoning)
+            while some := list(islice(pieces, piece)):
+                watch.add(some)
+                yield
+
+    def _pass_on(self, watch: ChoiceWatch, tokens: list[Token]) -> None:
+        """Have the tokens judged: now, or, from a long one on, by `judge_long`."""
+        if self._long is None or all(len(token.text) <= _LONG_TEXT for token in tokens):
+            watch.add(tokens)
+        else:
+            self._long += ((watch, token) for token in tokens)
 
     def _add_chunk(self, chunk: StreamChunk) -> int:
         if chunk.error is not None:
@@ -136,14 +172,14 @@ class AnswerReader:
                 tokens += watch.assembler.flush(0.0)
                 watch.finish_reason = watch.assembler.finish_reason
             if tokens:
-                watch.add(tokens)
+                self._pass_on(watch, tokens)
                 added += len(tokens)
         return added
 
     def _add_delta(self, event: _Delta) -> int:
         reasoning = _TEXT_DELTAS.get(event.type)
         if reasoning is not None and isinstance(event.delta, str):
-            self.choice(0).add([Token(event.delta, reasoning=reasoning)])
+            self._pass_on(self.choice(0), [Token(event.delta, reasoning=reasoning)])
             return 1
         if event.type in _ENDS and isinstance(event.response, dict):
             self._end_response(event.response)
@@ -163,6 +199,8 @@ class AnswerReader:
     def add_body(self, body: bytes, piece: int) -> Iterator[None]:
         """Take a whole answer, `piece` words at a time. Raises UnreadableAnswerError."""
         try:
+            if body.count(b",") > MAX_ITEMS:
+                raise UnreadableAnswerError("the body has too many items")
             found = msgspec.json.decode(body)
             self.head = found if isinstance(found, dict) else {}
             answers = list(_whole_answers(self._route, found))
@@ -177,8 +215,7 @@ class AnswerReader:
         for index, (reasoning, text, ended) in enumerate(answers):
             watch = self.choice(index)
             watch.finish_reason = watch.finish_reason or ended
-            thought = (Token(each.text, reasoning=True) for each in text_tokens(reasoning))
-            for tokens in (thought, iter(text_tokens(text))):
+            for tokens in (_words(reasoning, reasoning=True), _words(text, reasoning=False)):
                 while some := list(islice(tokens, piece)):
                     watch.add(some)
                     yield

@@ -13,6 +13,16 @@ from stresstest.records.formats.fields import prompt_text
 
 MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""
+MAX_ITEMS = 100_000
+"""Commas of a body beyond which its prompt is not decoded: 60 MB of `[],` take a minute and 2 GB."""
+_MAX_OTHER = 1024 * 1024
+"""Bytes of such a body beside its prompt."""
+MANY = 2**31
+"""Prompts of a list that was not decoded: more than ever have begun, so that no answer is ended."""
+
+
+class TooManyItemsError(Exception):
+    """A body that holds more fields than any request."""
 
 
 class Route(StrEnum):
@@ -48,6 +58,12 @@ class Asked:
     prompt: str
     cap: int | None
 
+    @property
+    def choices(self) -> int:
+        """The choices that are asked for: `n` for every prompt."""
+        n = self.body.get("n")
+        return (n if type(n) is int else 1) * _prompts(self.body.get("prompt"))
+
     def changed(self, changes: Mapping[str, Any]) -> bytes:
         """The body as JSON with these fields set; what is not changed keeps its order."""
         return msgspec.json.encode({**self.body, **changes})
@@ -64,9 +80,12 @@ class Asked:
 
 
 def read_request(route: Route, body: bytes) -> Asked | None:
-    """The request in a body; None where it is no JSON object, which the upstream will refuse."""
+    """The request in a body; None where it is no JSON object, which the upstream will refuse.
+
+    Raises TooManyItemsError for an object that would hold the guard up.
+    """
     try:
-        found = msgspec.json.decode(body)
+        found = _decoded(body)
     except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors
         return None
     if not isinstance(found, dict):
@@ -81,6 +100,46 @@ def read_request(route: Route, body: bytes) -> Asked | None:
         found,
         model=model if isinstance(model, str) else "",
         stream=found.get("stream") is True,
-        prompt=prompt_text(prompt)[-MAX_PROMPT_CHARS:],
+        prompt=_text(prompt)[-MAX_PROMPT_CHARS:],
         cap=next((cap for cap in caps if type(cap) is int and cap > 0), None),
     )
+
+
+class _Prompts(msgspec.Struct):
+    messages: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+    prompt: msgspec.Raw = msgspec.Raw(b"")
+
+
+_prompt_fields = msgspec.json.Decoder(_Prompts)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _decoded(body: bytes) -> Any:
+    """The body; where it has very many items its prompt stays as it was written."""
+    if body.count(b",") <= MAX_ITEMS:
+        return msgspec.json.decode(body)
+    found = _prompt_fields.decode(body)
+    prompts = {name: raw for name in _Prompts.__struct_fields__ if (raw := getattr(found, name))}
+    if len(body) - sum(map(len, prompts.values())) > _MAX_OTHER:
+        raise TooManyItemsError
+    return {
+        name: raw if name in prompts else msgspec.json.decode(raw)
+        for name, raw in _fields.decode(body).items()
+    }
+
+
+def _text(prompt: Any) -> str:
+    """A prompt's text; none of token ids, nor of one that was not decoded."""
+    if isinstance(prompt, list):
+        prompt = [part for part in prompt if isinstance(part, str | dict | list)]
+    return prompt_text(prompt)
+
+
+def _prompts(prompt: Any) -> int:
+    """The prompts of a plain completion: one is a text or its token ids."""
+    if isinstance(prompt, msgspec.Raw):
+        start = bytes(prompt)[:64]
+        return MANY if start.startswith(b"[") and not start[1:].lstrip()[:1].isdigit() else 1
+    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+    return len(prompt) if several else 1

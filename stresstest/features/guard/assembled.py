@@ -11,6 +11,7 @@ from stresstest.endpoint.wire import EventReader
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
+from stresstest.http_limits import MAX_REPLY_BYTES
 
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
@@ -34,16 +35,20 @@ class AnswerAssembly:
         self._usage: Any = None
         self._response: dict[str, Any] | None = None
         self._text: list[str] = []
+        self._size = 0
 
     def add(self, data: bytes) -> None:
         """Take bytes of the stream. Raises UnreadableAnswerError, LineTooLongError."""
+        self._size += len(data)
+        if self._size > MAX_REPLY_BYTES:
+            raise UnreadableAnswerError("the answer is too large to be put together")
         for payload in self._events.feed(data):
             if payload == b"[DONE]":
                 continue
             try:
                 found = msgspec.json.decode(payload)
                 self._take(found)
-            except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
                 raise UnreadableAnswerError("an event is no chunk of an answer") from None
 
     @property

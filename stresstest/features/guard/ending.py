@@ -84,6 +84,7 @@ class WholeEvents:
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
+        self._end = b""
 
     @property
     def held(self) -> bytes:
@@ -94,10 +95,13 @@ class WholeEvents:
         if not self._pieces and data.endswith(b"\n\n"):
             return data
         self._pieces.append(data)
-        if b"\n" not in data:
+        seen = self._end + data
+        self._end = seen[-3:]
+        if b"\n\n" not in seen and b"\r\n\r\n" not in seen:
             return b""
         data = self.held
         ends = (data.rfind(end) + len(end) for end in (b"\n\n", b"\r\n\r\n") if end in data)
         at = max(ends, default=0)
         self._pieces = [data[at:]] if at < len(data) else []
+        self._end = data[at:][-3:]
         return data[:at]

@@ -53,12 +53,11 @@ class Exchange:
         reader = AnswerReader(
             asked.route, DetectorSpec(language=rule.language, prompt_text=asked.prompt), keep_text=keep_text
         )
-        n = asked.body.get("n")
         self.watch = AnswerWatch(
             reader,
             streamed=streamed,
             acting=rule.symptoms if rule.policy in ENDING else None,
-            choices=n if type(n) is int else 1,
+            choices=asked.choices,
         )
         return self.watch
 

@@ -23,7 +23,7 @@ from stresstest.features.guard.ending import (
     last_events,
 )
 from stresstest.features.guard.exchange import Exchange
-from stresstest.features.guard.relay import SERVER, CutError, Relay
+from stresstest.features.guard.relay import SERVER, CutError, Relay, is_encoded
 from stresstest.features.guard.upstream import UpstreamFailure, end_to_end
 from stresstest.model import GenerationVerdict
 from stresstest.model.guard import GuardPolicy
@@ -44,7 +44,7 @@ class Intervention:
         """Pass a stream on until it ends by itself or is ended."""
         exchange = self._exchange
         upstream = await self._relay.send(exchange)
-        if not _is_stream(upstream):
+        if not _is_stream(upstream) or is_encoded(upstream):
             return await self._relay.pass_on(exchange, upstream)
         async with upstream:
             response = await self._relay.begin(exchange, upstream)
@@ -119,7 +119,7 @@ class Intervention:
         except UpstreamFailure:
             return failing
         async with upstream:
-            if not _is_stream(upstream):
+            if not _is_stream(upstream) or is_encoded(upstream):
                 return failing
             return await self._relay_events(upstream, response, self._exchange.why)
 
@@ -128,6 +128,8 @@ class Intervention:
         watch = self._relay.watch(self._exchange, streamed=True)
         assembly = AnswerAssembly(self._asked.route)
         async with upstream:
+            if is_encoded(upstream):
+                raise CutError("unreadable", "The upstream compresses answers although it was asked not to.")
             with self._relay.body(upstream) as body:
                 while data := await body.read():
                     if watch.add(data):

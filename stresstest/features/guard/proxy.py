@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import web
 
-from stresstest.features.guard.asked import Asked, judged_route, read_request
+from stresstest.features.guard.asked import Asked, TooManyItemsError, judged_route, read_request
 from stresstest.features.guard.ending import HEADER
 from stresstest.features.guard.exchange import ENDING, Exchange, Ledger
 from stresstest.features.guard.intervene import Intervention
@@ -39,7 +39,7 @@ class Proxy:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request, whatever the upstream does."""
-        if not request.raw_path.startswith("/"):
+        if request.method == "CONNECT" or not request.raw_path.startswith("/"):
             return refused(400, "This is a proxy to one server: ask for a path of it.")
         exchange = Exchange(request, time.perf_counter())
         limits = self._settings.limits
@@ -64,6 +64,9 @@ class Proxy:
 
     async def _serve(self, exchange: Exchange) -> web.StreamResponse:
         request = exchange.request
+        expected = request.headers.get("expect", "").lower() == "100-continue"
+        if expected and request.version >= aiohttp.HttpVersion11 and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         route = judged_route(request.method, request.path)
         if route is None:
             if request.body_exists:
@@ -75,7 +78,10 @@ class Proxy:
         except TimeoutError:
             return refused(408, "The body of the request did not arrive in time.")
         if request.headers.get("content-encoding", "identity") == "identity":
-            exchange.asked = read_request(route, exchange.body)
+            try:
+                exchange.asked = read_request(route, exchange.body)
+            except TooManyItemsError:
+                return refused(413, "The body of the request has too many fields.")
         asked = exchange.asked
         if asked is None:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))

@@ -15,6 +15,7 @@ from stresstest.features.guard.ending import HEADER, header_value
 from stresstest.features.guard.exchange import Exchange, Ledger
 from stresstest.features.guard.upstream import Upstream, end_to_end
 from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
+from stresstest.http_limits import ACCEPTED_ENCODING
 
 SERVER = "stresstest-guard"
 HIGH_WATER = 64 * 1024
@@ -50,12 +51,14 @@ class Relay:
         request, body = exchange.request, exchange.body
         if changes and exchange.asked is not None:
             body = exchange.asked.changed(changes)
-        without = ["host"]
+        without = ["host", "expect"]
         if isinstance(body, bytes):
             without.append("content-length")
         if exchange.may_end:
             without.append("accept-encoding")  # what may be ended has to be read
         headers = end_to_end(request.headers, without=without)
+        if exchange.may_end:
+            headers["Accept-Encoding"] = ACCEPTED_ENCODING
         self._ledger.metrics.forward.observe(time.perf_counter() - exchange.began)
         return await self._upstream.send(request.method, request.raw_path, headers, body)
 
@@ -79,7 +82,7 @@ class Relay:
     def _watch_response(self, exchange: Exchange, upstream: aiohttp.ClientResponse) -> AnswerWatch | None:
         if upstream.status != 200:
             exchange.outcome = "upstream_error"
-        elif upstream.headers.get("content-encoding", "identity") != "identity":
+        elif is_encoded(upstream):
             exchange.outcome = "unread"
         else:
             return self.watch(exchange, streamed=upstream.content_type == "text/event-stream")
@@ -115,6 +118,11 @@ class Relay:
         await response.prepare(exchange.request)
         exchange.response = response
         return response
+
+
+def is_encoded(upstream: aiohttp.ClientResponse) -> bool:
+    """Whether a response is compressed, so that it passes unread."""
+    return upstream.headers.get("content-encoding", "identity") != "identity"
 
 
 class ClientPipe:

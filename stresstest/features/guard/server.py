@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
+from multidict import CIMultiDict
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_text
@@ -37,6 +40,7 @@ class GuardServer(web.Server):
             handler_cancellation=True,
             request_factory=self._request,
             access_log=None,
+            logger=_without_requests(),
             auto_decompress=False,
             keepalive_timeout=75.0,
             max_line_size=limits.header,
@@ -158,12 +162,36 @@ class Handler:
             return b""
         try:
             async with asyncio.timeout(5):
-                response = await self._upstream.send("GET", "/metrics", end_to_end({}), None)
+                response = await self._upstream.send("GET", "/metrics", end_to_end(CIMultiDict()), None)
                 async with response:
-                    page = await response.content.read(MAX_REPLY_BYTES) if response.status == 200 else b""
+                    page = await _read(response.content) if response.status == 200 else b""
         except (UpstreamFailure, TimeoutError, aiohttp.ClientError):
             return b""
         return named_series(page, self._series)
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    """All of a page; nothing of one that is too large: half a line would be a wrong number."""
+    page = bytearray()
+    while piece := await content.readany():
+        page += piece
+        if len(page) > MAX_REPLY_BYTES:
+            return b""
+    return bytes(page)
+
+
+def _without_requests() -> logging.Logger:
+    """The server's log. What is no HTTP is not quoted in it: its lines may hold keys."""
+
+    def unquoted(record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+            record.exc_info, record.msg = None, "A request from %s was refused: it is no valid HTTP."
+        return True
+
+    log = logging.getLogger("stresstest.guard")
+    if not log.filters:
+        log.addFilter(unquoted)
+    return log
 
 
 async def _sample_lag(observe: Callable[[float], object]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import aiohttp
 import msgspec
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from stresstest.features.guard.settings import GuardSettings
@@ -32,9 +32,10 @@ class UpstreamFailure(Exception):
         self.reason = reason
 
 
-def end_to_end(headers: Mapping[str, str], *, without: Iterable[str] = ()) -> CIMultiDict[str]:
+def end_to_end(headers: MultiMapping[str], *, without: Iterable[str] = ()) -> CIMultiDict[str]:
     """The headers that pass, in their order: all but those of the connection, and `without`."""
-    named = {name.strip().lower() for name in headers.get("connection", "").split(",")}
+    connection = ",".join(headers.getall("connection", ()))
+    named = {name.strip().lower() for name in connection.split(",")}
     dropped = _HOP_BY_HOP | named | set(without)
     return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
 

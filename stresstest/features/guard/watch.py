@@ -138,12 +138,17 @@ class AnswerWatch:
                 for payload in payloads[at : at + BATCH]:
                     if payload != b"[DONE]":
                         self.reader.add_event(payload)
+                        for _ in self.reader.judge_long(BATCH):
+                            self._look()
+                            yield True
                 self._look()
                 yield True
             yield self._on_settled is not None or bool(self._pending)
         for payload in events.finish():
             with suppress(UnreadableAnswerError):  # an event that was cut
                 self.reader.add_event(payload)
+                for _ in self.reader.judge_long(BATCH):
+                    yield True
         self._look()
 
     def _read_body(self) -> Iterator[bool]:

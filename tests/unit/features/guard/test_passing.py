@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -15,7 +14,7 @@ import pytest
 from stresstest.errors import UsageError
 from stresstest.features.guard.settings import GuardLimits, checked_upstream
 from tests.support.fake_vllm import DONE, Events, Hang, Page, Reset, page, sse
-from tests.support.guarded import ASK, CHAT, HEALTHY, Guarded, chat_events, guarded
+from tests.support.guarded import ASK, CHAT, HEALTHY, chat_events, guarded, raw
 from tests.support.steady_clock import steady_clock
 
 STREAM = chat_events(HEALTHY)
@@ -109,16 +108,6 @@ async def test_the_upstreams_own_pages_are_not_the_guards() -> None:
         async with here.session.get(here.url + "/guard/nothing") as response:
             assert response.status == 404
         assert "stresstest_guard_in_flight" in await here.series()
-
-
-@asynccontextmanager
-async def raw(here: Guarded) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    port = int(here.url.rpartition(":")[2])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
 
 
 async def test_pipelined_requests_are_answered_in_order_on_one_connection() -> None:

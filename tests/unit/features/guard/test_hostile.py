@@ -1,0 +1,195 @@
+"""What clients and upstreams send to hold the guard up, to read its log, or to lose somebody's answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.features.guard.answer import AnswerReader
+from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
+from stresstest.features.guard.assembled import AnswerAssembly
+from stresstest.features.guard.ending import WholeEvents
+from stresstest.features.guard.watch import AnswerWatch
+from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse
+from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, raw, words
+
+UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"Authorization: Bearer sk-secret\r", b"Authorization : Bearer sk-secret", b"X: Bearer sk-secret\x00"],
+    ids=str,
+)
+async def test_a_request_that_is_no_http_is_not_quoted_in_the_log(
+    line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key read from a file with CRLF ends in one carriage return too many: the line would be logged."""
+    with caplog.at_level(logging.DEBUG):
+        async with guarded(page({})) as here, raw(here) as (reader, writer):
+            writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n")
+            assert b"400" in await reader.readline()
+    assert "no valid HTTP" in caplog.text
+    assert "sk-secret" not in caplog.text
+
+
+async def test_an_answer_to_another_prompt_that_has_not_begun_is_not_cut() -> None:
+    """A plain completion may hold several prompts: each has an answer of its own."""
+
+    def events(text: str, index: int) -> list[bytes]:
+        choices: list[dict[str, Any]] = [
+            {"index": index, "text": word, "finish_reason": None} for word in words(text)
+        ]
+        choices[-1]["finish_reason"] = "stop"
+        return sse(*({"id": "c", "choices": [choice]} for choice in choices))
+
+    script = Events([*events(HEALTHY + LOOP, 0), *events(HEALTHY, 1), DONE], pause=0.0005)
+    body = {"model": "lab", "prompt": ["a", "b"], "stream": True, "max_tokens": 900}
+    async with guarded(script, {"policy": "abort"}) as here:
+        reply = await here.ask("/v1/completions", body)
+    assert words(HEALTHY)[-1] in [e["choices"][0]["text"] for e in reply.events if e["choices"][0]["index"]]
+
+
+def test_the_choices_of_a_request() -> None:
+    """`n` for every prompt; a list of token ids is one prompt."""
+
+    def choices(**body: Any) -> int:
+        found = read_request(Route.COMPLETIONS, json.dumps(body).encode())
+        assert found is not None
+        return found.choices
+
+    many_ids = list(range(200_000))
+    assert choices(prompt="a") == choices(prompt=[1, 2]) == choices(prompt=many_ids) == 1
+    assert choices(prompt="a," * 200_000) == 1
+    assert choices(prompt=["a", "b"], n=3) == 6
+    assert choices(prompt=[[1], [2]]) == 2
+    assert choices(prompt=[[1]] * 200_000) == MANY
+
+
+def test_a_body_of_many_items_is_read_in_no_time() -> None:
+    """Sixty megabytes of empty lists held the guard, and all its streams, for a minute."""
+    body = b'{"model":"m","stream":true,"messages":[' + b",".join([b"[]"] * 5_000_000) + b"]}"
+    began = time.process_time()
+    asked = read_request(Route.CHAT, body)
+    assert asked is not None
+    assert time.process_time() - began < 1
+    assert (asked.model, asked.stream) == ("m", True)
+    assert asked.changed({"max_tokens": 5}) == body[:-1] + b',"max_tokens":5}'
+
+
+async def test_a_body_of_many_fields_is_refused() -> None:
+    body = {str(n): n for n in range(200_000)}
+    with pytest.raises(TooManyItemsError):
+        read_request(Route.CHAT, json.dumps(body).encode())
+    async with guarded(page({})) as here:
+        assert (await here.ask(body=body)).status == 413
+
+
+@pytest.mark.parametrize("form", ["chat", "responses"])
+def test_a_long_event_is_judged_in_short_steps(form: str) -> None:
+    """An upstream that sends its answer in one event held up every other stream for a minute."""
+    text = "The miller went home at noon. " * 20_000
+    route = Route.CHAT if form == "chat" else Route.RESPONSES
+    event = chunk(text) if form == "chat" else {"type": "response.output_text.delta", "delta": text}
+    reader = AnswerReader(route, DetectorSpec())
+    watch = AnswerWatch(reader, streamed=True)
+    watch.add(sse(event)[0])
+    watch.close(lambda _: None)
+    longest, steps, more = 0.0, 0, True
+    while more:
+        began = time.process_time()
+        more = watch.step()
+        longest, steps = max(longest, time.process_time() - began), steps + 1
+    assert steps > 1000
+    assert longest < 1
+    assert watch.outcome()[0].verdict.degenerate
+
+
+def test_what_is_put_together_has_a_limit() -> None:
+    """A stream without an end, for a client that did not ask for a stream."""
+    assembly = AnswerAssembly(Route.CHAT)
+    event = sse(chunk("x" * 1_000_000))[0]
+
+    def feed() -> None:
+        for _ in range(70):
+            assembly.add(event)
+
+    with pytest.raises(Exception, match="too large"):
+        feed()
+
+
+def test_an_event_of_many_lines_costs_linear_time() -> None:
+    """Every line looked through all lines before it."""
+    events, line = WholeEvents(), b"data: " + b"x" * 60 + b"\n"
+    began = time.process_time()
+    for _ in range(100_000):
+        assert events.add(line) == b""
+    assert events.add(b"\ndata: y") == line * 100_000 + b"\n"
+    assert events.held == b"data: y"
+    assert time.process_time() - began < 2
+
+
+async def test_an_event_that_is_no_chunk_is_the_upstreams_failure() -> None:
+    """Calls of tools with numbers out of order are no error of the guard's own."""
+    calls = [{"index": -7, "function": {"arguments": "x"}}]
+    script = Events([*sse({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}), DONE])
+    async with guarded(script, {"policy": "abort"}) as here:
+        assert (await here.ask(body=UNSTREAMED)).status == 502
+
+
+async def test_the_upstream_is_asked_not_to_compress_what_may_be_ended() -> None:
+    """Without the header a server may; what is compressed all the same passes unread."""
+    plain = b"".join([*chat_events(HEALTHY + LOOP), DONE])
+    headers = {"content_encoding": "gzip"}
+    script = Page(gzip.compress(plain), 200, "text/event-stream", headers)
+    async with guarded(script, {"policy": "abort"}) as here:
+        reply = await here.ask()
+        assert here.upstream.asked[-1].headers["accept-encoding"] == "identity"
+        assert gzip.decompress(reply.body) == plain
+        reply = await here.ask(body=UNSTREAMED)
+        assert "compresses" in reply.json["error"]["message"]
+
+
+async def test_a_client_that_waits_to_be_told_to_continue_is_told() -> None:
+    """It has sent no body yet, and nobody else will answer it."""
+    body = json.dumps(UNSTREAMED).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with guarded(page({"choices": []})) as here, raw(here) as (reader, writer):
+        writer.write(head.encode())
+        async with asyncio.timeout(10):
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(body)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        assert "expect" not in here.upstream.asked[-1].headers
+
+
+async def test_headers_of_a_connection_named_in_a_second_line_end_here() -> None:
+    lines = b"Connection: keep-alive\r\nConnection: x-mine\r\nX-Mine: 1\r\n\r\n"
+    async with guarded(page({})) as here, raw(here) as (reader, writer):
+        here.upstream.everything = page({})
+        writer.write(b"GET /version HTTP/1.1\r\nHost: a\r\n" + lines)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        assert "x-mine" not in here.upstream.asked[-1].headers
+
+
+async def test_a_tunnel_is_refused() -> None:
+    async with guarded(page({})) as here, raw(here) as (reader, writer):
+        writer.write(b"CONNECT /version HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400")
+        assert not here.upstream.asked
+
+
+async def test_the_upstreams_series_are_read_to_the_end() -> None:
+    """A page that comes in several pieces ended within a number: 17 requests were 1."""
+    async with guarded(page({})) as here:
+        lines = [f'other{{i="{n}"}} 1' for n in range(30_000)]
+        text = "\n".join([*lines, "vllm:num_requests_running 17", ""])
+        here.upstream.pages["/metrics"] = Page(text.encode(), 200, "text/plain")
+        assert (await here.series())["vllm:num_requests_running"] == 17
