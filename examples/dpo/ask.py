@@ -46,7 +46,9 @@ def main() -> None:
         choice = answer["choices"][0]
         return json.dumps(
             {
+                **asked.body,
                 "id": prompt["id"],
+                "model": asked.model,
                 "prompt": prompt["messages"][-1]["content"],
                 "response": choice["message"]["content"],
                 "finish_reason": choice["finish_reason"],

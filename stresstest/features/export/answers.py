@@ -42,7 +42,8 @@ class ExportedAnswer:
     source: run id or file. language: of the subject; empty where it is not known. tokens: of the text, None
     where nobody counted. symptom: of a degenerate answer, whose onset is the first degenerate token and
     onset_char its 0-based character; onset is None where tokens were not counted. flaw: why a healthy answer
-    is no example to learn from; None for one that is.
+    is no example to learn from; None for one that is. recorded: read from a log, in which a parameter that is
+    not named may have been sent all the same.
     """
 
     source: str
@@ -57,6 +58,7 @@ class ExportedAnswer:
     onset_char: int | None = None
     symptom: str | None = None
     flaw: str | None = None
+    recorded: bool = False
 
     @property
     def degenerate(self) -> bool:

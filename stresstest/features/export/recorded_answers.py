@@ -55,6 +55,7 @@ def recorded_answer(
         onset_char=verdict.onset_char,
         symptom=verdict.symptom and str(verdict.symptom),
         flaw=None if verdict.degenerate else _flaw(record, verdict),
+        recorded=True,
     )
 
 

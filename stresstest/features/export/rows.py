@@ -29,7 +29,7 @@ def preference_row(pair: PreferencePair) -> dict[str, Any]:
             "chosen_model": chosen.subject.model,
             "chosen_run": chosen.source,
             "chosen_key": chosen.key,
-            "chosen_decoding": pair.intervention or decoding_text(chosen.decoding),
+            "chosen_decoding": pair.intervention or decoding_text(chosen),
             "chosen_tokens": chosen.tokens,
             "shared_chars": pair.shared_chars,
         },
@@ -64,9 +64,11 @@ def jsonl(rows: Iterable[dict[str, Any]]) -> str:
     return lines.encode("utf-8", "replace").decode("utf-8")
 
 
-def decoding_text(decoding: Decoding) -> str:
-    """The decoding in words."""
-    return decoding_words(decoding)
+def decoding_text(answer: ExportedAnswer) -> str:
+    """The decoding in words; of a log that names no parameter it is not known."""
+    if answer.recorded:
+        return decoding_words(answer.decoding, nothing="not stated")
+    return decoding_words(answer.decoding)
 
 
 def _prompt(answer: ExportedAnswer) -> str | list[dict[str, Any]]:
@@ -91,7 +93,7 @@ def _metadata(answer: ExportedAnswer) -> dict[str, Any]:
         "language": subject.language,
         "run": answer.source,
         "key": answer.key,
-        "decoding": decoding_text(answer.decoding),
+        "decoding": decoding_text(answer),
         "symptom": answer.symptom,
         "onset": answer.onset,
         "onset_char": answer.onset_char,

@@ -254,6 +254,23 @@ def test_logs_with_prompts_are_paired_as_well(tmp_path: Path, strings: bool) -> 
         assert "roles would be lost" in flat(err)
 
 
+def test_a_log_without_sampling_parameters_is_not_said_to_have_had_the_servers_defaults(
+    tmp_path: Path,
+) -> None:
+    """Metadata must not name a decoding that nobody recorded: a log may leave out what was sent."""
+    log = tmp_path / "log.jsonl"
+    silent = [{key: row[key] for key in row if key != "request"} for row in story_rows()]
+    log.write_text("".join(json.dumps(row) + "\n" for row in silent), encoding="utf-8")
+    output = str(tmp_path / "pairs.jsonl")
+    words = ["export", "dpo", str(log), "--lang", "en", "--held-out", "0", "-o", output, "--json"]
+    code, _, err = command("--display", "none", *words)
+    assert code == 0, err
+    found = rows(tmp_path)
+    assert found
+    for row in found:
+        assert row["metadata"]["decoding"] == row["metadata"]["chosen_decoding"] == "not stated"
+
+
 def test_logs_without_prompts_are_told_so(tmp_path: Path) -> None:
     """Loops are there; what is missing is what was asked, and the sentence must not deny the loops."""
     log = tmp_path / "log.jsonl"
