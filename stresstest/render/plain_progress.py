@@ -113,8 +113,9 @@ def retry_line(event: AttemptRetried) -> str:
 def stage_line(step: ClimbStep | CertifyStep) -> str:
     """The next stage and the reason for it."""
     units = f"{step.rung.units} units, " if step.rung.units else ""
-    what = "climb" if isinstance(step, ClimbStep) else "certify"
+    # The certifying sample has a length of its own, which is none of the rungs that `plan` lists.
+    what = f"climb, rung {step.rung.number}" if isinstance(step, ClimbStep) else "certifying sample"
     return (
-        f"{what}, rung {step.rung.number} ({units}≈{format_count(step.rung.target_tokens)} tokens): "
+        f"{what} ({units}≈{format_count(step.rung.target_tokens)} tokens): "
         f"{len(step.jobs)} generations — {step.reason}"
     )

@@ -169,9 +169,9 @@ GLOSS = (
 """The terms of a verdict, each in a few words."""
 
 BLIND_SPOTS = (
-    "Known blind spots: near-loops with edits before about 100 words stand for the third time, "
-    "real words in no order, invented words among real function words, signs and letters in no order, one or "
-    "two foreign sentences, languages as alike as Malay and Indonesian."
+    "Known blind spots, where a failure can go unnoticed: near-loops that are edited from copy to copy, "
+    "real words in random order, invented words among real function words, random letters and signs, one or "
+    "two foreign sentences, closely related languages."
 )
 
 

@@ -5,6 +5,7 @@ Everything here is a function of the chunk and the job, so that any number of wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -22,7 +23,7 @@ from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text.features import piece_ends
-from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.text.tokens import count_words, text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.scanned import ScanExample, ScanVerdict
@@ -358,6 +359,24 @@ def _stable_hash(value: str | None) -> int:
     return int.from_bytes(raw, "big") or 1
 
 
+_TOKENS_REPEAT = re.compile(r"(\d+) tokens repeat ")
+
+
+def _count_in_words(summary: str, text: str, at: int) -> str:
+    """The summary of a loop in plain text, whose tokens are words and signs: only its words are counted.
+
+    at: where its second copy begins, in characters.
+    """
+    found = _TOKENS_REPEAT.match(summary)
+    if found is None:
+        return summary
+    words = count_words(text, at, int(found[1]))
+    if not words:
+        return summary.replace(" tokens repeat ", " signs repeat ", 1)
+    counted = "1 word repeats" if words == 1 else f"{words:,} words repeat"
+    return f"{counted} {summary[found.end() :]}"
+
+
 def _build_example(record: Record, judged: ScanVerdict, verdict: GenerationVerdict) -> ScanExample | None:
     if judged.symptom is None:
         return None
@@ -366,8 +385,8 @@ def _build_example(record: Record, judged: ScanVerdict, verdict: GenerationVerdi
     text = record.text if at is not None else record.reasoning
     at = at or 0
     summary = next((s.summary for s in verdict.symptoms if s.confirmed and s.kind is judged.symptom), "")
-    if record.tokens is None and judged.symptom is SymptomKind.LOOP:  # the tokens of plain text are words
-        summary = summary.replace(" tokens repeat ", " words repeat ", 1)
+    if record.tokens is None and judged.symptom is SymptomKind.LOOP:
+        summary = _count_in_words(summary, text, at)
     return ScanExample(
         id=judged.id,
         symptom=judged.symptom,

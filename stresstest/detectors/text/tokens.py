@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from stresstest.model import Token
@@ -56,6 +57,12 @@ def split_pieces(text: str) -> list[str]:
     """Plain text cut into words, punctuation and line breaks, each with the blanks before it. Joined they
     are the text. Scripts without spaces go character by character."""
     return _PIECE.findall(text)
+
+
+def count_words(text: str, at: int, pieces: int) -> int:
+    """How many of the next `pieces` pieces of plain text, from character `at` on, are words or figures."""
+    found = islice(_PIECE.finditer(text, at), pieces)
+    return sum(1 for piece in found if WORD.search(piece[0]))
 
 
 def text_tokens(text: str) -> list[Token]:

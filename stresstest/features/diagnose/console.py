@@ -40,13 +40,15 @@ def print_diagnosis(
     console.print()
     for note in found.notes:
         console.print(Text(f"note: {sanitize(note)}", style="yellow"))
-    console.print(Text(_GLOSS, style="dim"))
+    if any(link.arms for link in found.chain):
+        console.print(Text(_GLOSS, style="dim"))
     if program is None:
         return
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
     body = Group(Text(chain, style="bold"), *advice)
     console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
-    console.print(Text(f"{cost_line(found)}.", style="dim"))
+    if found.chain:
+        console.print(Text(f"{cost_line(found)}.", style="dim"))
     print_next(
         console,
         f"{program} report {result.run.id} -o report.html",
@@ -86,5 +88,6 @@ def diagnosis_markdown(found: Diagnosis) -> str:
                 )
             )
         parts.append(bullet_list(link_details(link)))
-    parts.append(escape_inline(cost_line(found)) + ".")
+    if found.chain:
+        parts.append(escape_inline(cost_line(found)) + ".")
     return "\n\n".join(part for part in parts if part)

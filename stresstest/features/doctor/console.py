@@ -62,12 +62,23 @@ def print_checks(console: Console, checks: Sequence[HealthCheck]) -> None:
     failed = sum(check.state is CheckState.FAILED for check in checks)
     incomplete = sum(check.state is not CheckState.OK for check in checks) - failed
     if failed:
-        line = f"{failed} of {len(checks)} checks failed: a measurement is not possible until that is fixed."
+        line = _failure_line(checks)
     elif incomplete:
         line = f"Ready to measure. {incomplete} of {len(checks)} checks name what cannot be measured."
     else:
         line = "Ready to measure. Nothing is missing."
     console.print(Text(line, style="bold"))
+
+
+def _failure_line(checks: Sequence[HealthCheck]) -> str:
+    """What failed, what else was checked, and what could not be checked because of it."""
+    failed = [check.name for check in checks if check.state is CheckState.FAILED]
+    others = [check.name for check in checks if check.state is not CheckState.FAILED]
+    line = f"Failed: {', '.join(failed)}. No measurement is possible until that is fixed."
+    if "endpoint" in failed:
+        line += " The server's model, logprobs, token counts, metrics and defaults were not checked"
+        line += f"; {', '.join(others[:-1])} and {others[-1]} were." if len(others) > 1 else "."
+    return line
 
 
 def checks_document(checks: Sequence[HealthCheck]) -> dict[str, Any]:

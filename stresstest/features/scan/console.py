@@ -28,7 +28,7 @@ MAX_JUDGED_GROUPS = 5
 SHOWN_GROUPS = 40
 """Most groups that are explained one by one below the table."""
 _SAFE = "safe max_tokens"
-_OPTIONAL_COLUMNS = ("95 % interval", "Dharma")
+_OPTIONAL_COLUMNS = ("95 % interval", "looped")
 """Columns left out on a narrow terminal; --json has them."""
 _NUMBER_COLUMNS_WIDTH = 60
 """Terminal width for the number columns, at most."""

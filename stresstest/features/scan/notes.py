@@ -158,7 +158,7 @@ def _columns(result: ScanResult, left_out: Sequence[str]) -> str:
         return f"{wasted} Not shown for lack of space: {' and '.join(left_out)}. --json has them."
     known = sum(group.dharma_known for group in result.groups)
     dharma = (
-        "Dharma: share of answers that hit the cap with a tail that repeats four times (DharmaOCR's rule)"
+        "looped: share of answers that hit the cap with a tail that repeats four times (DharmaOCR's rule)"
     )
     if known < result.requests:
         where = (

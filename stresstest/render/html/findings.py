@@ -145,7 +145,7 @@ def _cost(document: StoredDocument) -> FindingSection:
             f"{format_count_field(body, 'degenerate')} of {format_count_field(body, 'requests')}",
         ),
         ("rate", f"{format_share(body, 'rate', 1)}{format_interval(body.get('rate_ci'))}"),
-        ("rate, DharmaOCR's definition", format_share(body, "dharma_rate", 1)),
+        ("looped to the cap (DharmaOCR's rule)", format_share(body, "dharma_rate", 1)),
         ("share of time lost", percent(share)),
         ("inflation of the wall clock", NOT_MEASURED if inflation is None else f"+{percent(inflation, 1)}"),
         ("healthy requests slowed", slow),
@@ -258,7 +258,7 @@ def _scan(document: StoredDocument) -> FindingSection:
                 format_count_field(as_mapping(group.get("threshold")), "tokens"),
             )
         )
-    header = ("group", "requests", "degenerate", "rate", "DharmaOCR's rate", "threshold")
+    header = ("group", "requests", "degenerate", "rate", "looped to cap", "threshold")
     whole, damaged = format_count_field(body, "requests"), format_count_field(body, "damaged")
     sentence = f"{whole} recorded requests read, {damaged} damaged lines skipped."
     return _finding(document, "Recorded requests", sentence, header=header, rows=rows)

@@ -69,9 +69,14 @@ def _upcoming_line(targets: Sequence[int], width: int, glyphs: Glyphs) -> list[T
 
     if not targets:
         return []
-    listed = ", ".join(format_count(target) for target in targets)
-    said = f"{glyphs.more:<{_LABEL}}then {listed} tokens, as long as answers stay healthy"
-    return [_cut(Text(said, style="dim"), width)]
+    counts = [format_count(target) for target in targets]
+    ways = (
+        f"then {', '.join(counts)} tokens, as long as answers stay healthy",
+        f"then {', '.join(counts)} tokens while healthy",
+        f"then up to {counts[-1]} tokens while healthy",
+    )
+    said = next((way for way in ways if len(way) <= width - _LABEL), ways[-1])
+    return [_cut(Text(f"{glyphs.more:<{_LABEL}}{said}", style="dim"), width)]
 
 
 def _rungs(rows: Sequence[RungProgress], width: int, glyphs: Glyphs) -> list[Text]:

@@ -18,7 +18,7 @@ from stresstest.model import GpuSample, MissingCapability
 from stresstest.telemetry.gpu.exporter import ExporterSampler
 from stresstest.telemetry.gpu.nvml_sampler import NvmlSampler
 
-MISSING_GPUS_COST = "no throttling, GPU memory or hardware-error evidence for the system plane"
+MISSING_GPUS_COST = "throttling, GPU memory and hardware errors are not part of the evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class GpuWatch:
         """
         choice = self._choice
         if not choice.wanted:
-            return self._give_up("by --gpus none")
+            return self._give_up("switched off by --gpus none")
         if self._exporter:
             self._sampler = ExporterSampler(self._exporter, choice.names)
         elif choice.forced or await asyncio.to_thread(is_local, self._base_url):
@@ -117,7 +117,7 @@ class GpuWatch:
                 hint=f"{self._sampler.remedy or ''} --gpus auto measures without them.".lstrip(),
             )
         if self._sampler.trouble:
-            return self._give_up(" ".join(filter(None, (self._sampler.trouble, self._sampler.remedy))))
+            return self._give_up(self._sampler.trouble)
         return None
 
     async def stop(self) -> None:
@@ -126,4 +126,6 @@ class GpuWatch:
             await self._sampler.stop()
 
     def _give_up(self, why: str) -> None:
-        self.missing = (MissingCapability("GPU readings", f"{MISSING_GPUS_COST} ({why.rstrip('.')})"),)
+        if why[1:2].islower():  # no abbreviation
+            why = why[:1].lower() + why[1:]
+        self.missing = (MissingCapability("GPU readings", f"{MISSING_GPUS_COST}: {why.rstrip('.')}"),)

@@ -83,6 +83,20 @@ def test_the_onset_is_where_the_second_copy_begins() -> None:
     assert found.summary
 
 
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("the cat sat. ", "3 words repeat 40.0 times"),
+        ("alpha beta gamma ", "3 words repeat"),
+        ("no ", "1 word repeats"),
+    ],
+)
+def test_a_repeated_unit_counts_its_words_only(unit: str, said: str) -> None:
+    """The full stop of a plain text is a token of its own, and no word: a unit of three words has three."""
+    copies = 40 if "." in unit else 300
+    assert (stresstest.detect(unit * copies, language="en").summary or "").startswith(said)
+
+
 def test_tables_are_read_row_by_row() -> None:
     """A row of a table is a record; `fields` names the columns of another layout."""
     rows = corpus(9)
