@@ -118,7 +118,8 @@ def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
 
 
 def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
-    """The certified limits in the store, if a rule needs them; simulated ones only for want of others."""
+    """The certified limits in the store, if a rule needs them; simulated ones only for want of
+    others, and none from a single prompt."""
     from stresstest.model.guard import GuardPolicy
 
     needed = any(rule.policy is GuardPolicy.CAP and rule.max_tokens is None for rule in config.rules)
@@ -133,7 +134,16 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
             "warning: the store holds no certified limit, so that nothing is capped; measure one: "
             "stresstest run --model M --lang it\n"
         )
-    return [row for row in rows if not row.simulated] or rows
+    several = [row for row in rows if row.distinct_prompts != 1]
+    if len(several) < len(rows):
+        sys.stderr.write(
+            "warning: limits from a single prompt cap nothing: the behaviour on others is unknown; a rule's "
+            "max_tokens can name one\n"
+        )
+    real = [row for row in several if not row.simulated]
+    if several and not real:
+        sys.stderr.write("warning: every limit in the store is SIMULATED: none was measured on a model\n")
+    return real or several
 
 
 def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:

@@ -7,6 +7,8 @@ import gzip
 import json
 import logging
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +17,10 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
+from stresstest.features.guard.command import _caps
 from stresstest.features.guard.ending import WholeEvents
 from stresstest.features.guard.watch import AnswerWatch
+from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
 from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, raw, words
 
@@ -193,3 +197,26 @@ async def test_the_upstreams_series_are_read_to_the_end() -> None:
         text = "\n".join([*lines, "vllm:num_requests_running 17", ""])
         here.upstream.pages["/metrics"] = Page(text.encode(), 200, "text/plain")
         assert (await here.series())["vllm:num_requests_running"] == 17
+
+
+def test_what_caps_production_was_measured_on_several_prompts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A limit that `recommend` refuses to print caps nothing either; simulated ones are named as such."""
+
+    def row(prompts: int, *, simulated: bool) -> Any:
+        return SimpleNamespace(
+            latest=True, safe_max_tokens=100, distinct_prompts=prompts, simulated=simulated
+        )
+
+    def caps(*rows: Any) -> list[Any]:
+        opened = nullcontext(SimpleNamespace(thresholds=lambda: list(rows)))
+        monkeypatch.setattr("stresstest.store.open_store", lambda _: opened)
+        return list(_caps(GuardConfig((GuardRule(policy=GuardPolicy.CAP),), ()), None))
+
+    single, real, simulated = row(1, simulated=False), row(40, simulated=False), row(40, simulated=True)
+    assert caps(single, real, simulated) == [real]
+    assert "single prompt" in capsys.readouterr().err
+    assert caps(single, simulated) == [simulated]
+    assert "SIMULATED" in capsys.readouterr().err
+    assert caps(single) == []
