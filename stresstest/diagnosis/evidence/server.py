@@ -154,7 +154,7 @@ def _system_evidence(
     else:
         full = usage >= KV_FULL
         at = next((s.at for s in cut if (s.kv_usage or 0.0) >= KV_FULL), None)
-        fact = f"KV cache {'reached' if full else '≤'} {usage:.0%} {when}"
+        fact = f"KV cache {'reached' if full else '≤'} {100 * usage:.0f} % {when}"
         found.append(_measured(generation, full, fact, usage, at))
     queue = [s for s in cut if s.waiting is not None]
     if not queue:

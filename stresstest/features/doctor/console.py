@@ -197,7 +197,7 @@ def capacity_sentences(held: Sequence[tuple[Subject | None, KvCapacity]]) -> lis
         capacity = held[0][1]
         sentences.append(
             f"One request that loops to the end of its context takes {capacity.loop_tokens:,} tokens, "
-            f"{capacity.loop_share:.1%} of the KV cache; {capacity.at_full_length:,} such fill it."
+            f"{100 * capacity.loop_share:.1f} % of the KV cache; {capacity.at_full_length:,} such fill it."
         )
     return sentences
 

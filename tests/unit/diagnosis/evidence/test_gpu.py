@@ -73,7 +73,7 @@ def test_calm_gpus_are_listed_against_the_system() -> None:
     (fact,) = facts([*readings(), *warm])
     assert (fact.supports, fact.source, fact.value) == (False, "NVML", 71.0)
     assert fact.fact == (
-        "GPUs 0, 1: no throttling, no XID, 65–71 °C, utilisation 97%, memory ≤ 90% "
+        "GPUs 0, 1: no throttling, no XID, 65–71 °C, utilisation 97 %, memory ≤ 90 % "
         "in the 12.0 s before the onset"
     )
     assert spoilt([*readings(), *warm]) is None
@@ -154,7 +154,7 @@ def test_only_memory_that_fills_up_is_suspected() -> None:
     assert not full.supports
     (grew,) = facts(changed(readings(), 108.0, memory_used=99))
     assert (grew.supports, grew.at) == (True, 8.0)
-    assert "memory filled from 90% to 99%" in grew.fact
+    assert "memory filled from 90 % to 99 %" in grew.fact
 
 
 def test_what_is_not_told_is_listed_with_its_reason() -> None:

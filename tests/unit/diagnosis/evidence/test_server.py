@@ -45,7 +45,7 @@ def test_quiet_server_is_listed_against_the_system() -> None:
     assert [e.supports for e in found.evidence] == [False, False, False]
     facts = " | ".join(e.fact for e in found.evidence)
     assert "0 preemptions before the onset" in facts
-    assert "KV cache ≤ 20%" in facts
+    assert "KV cache ≤ 20 %" in facts
     assert "at most 0 requests waiting" in facts
 
 

@@ -197,7 +197,7 @@ def test_a_log_is_explained_and_joined_with_what_is_stored(tmp_path: Path, snaps
     found = doctor(tmp_path, "--log", str(log))
     assert found.code == ExitCode.DONE
     assert "repetition_penalty 1.05, temperature 0.7, top_k 20, top_p 0.8" in found.flat
-    for number in ("2.36", "32,768", "5.2 GiB", "3.41 s", "558", "42.4%"):
+    for number in ("2.36", "32,768", "5.2 GiB", "3.41 s", "558", "42.4 %"):
         assert number in found.flat
     snapshot(found.out)
     assert max(map(len, found.out.splitlines())) <= 80

@@ -99,7 +99,7 @@ def test_the_join_with_the_safe_limit() -> None:
     assert held.loop_share == pytest.approx(32_768 / 77_328)
     sentences = capacity_sentences([(Subject("m", "narrative", "it"), held)])
     assert "(m · narrative · Italian) this server holds 64 requests at once" in sentences[0]
-    assert "42.4% of the KV cache" in sentences[1]
+    assert "42.4 % of the KV cache" in sentences[1]
 
 
 def test_a_log_of_two_starts_tells_the_last() -> None:
