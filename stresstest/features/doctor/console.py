@@ -186,15 +186,15 @@ def _bare(settings: str | None) -> str:
 def capacity_sentences(held: Sequence[tuple[Subject | None, KvCapacity]]) -> list[str]:
     """Sentences on what the KV cache holds at the stored limits, and on what a loop takes of it."""
     sentences: list[str] = []
-    for subject, capacity in held:
-        if subject is not None and capacity.at_safe is not None and capacity.safe is not None:
+    for subject, each in held:
+        if subject is not None and each.at_safe is not None and each.safe is not None:
             sentences.append(
-                f"At the safe max_tokens of {capacity.safe:,} ({sanitize(subject_name(subject))}) "
-                f"this server holds {capacity.at_safe:,} requests at once "
-                f"(prompts of {capacity.prompt_tokens:,} tokens)."
+                f"At the safe max_tokens of {each.safe:,} ({sanitize(subject_name(subject))}) "
+                f"this server holds {each.at_safe:,} requests at once "
+                f"(prompts of {each.prompt_tokens:,} tokens)."
             )
-    if held and held[0][1].loop_tokens is not None and held[0][1].loop_share is not None:
-        capacity = held[0][1]
+    capacity = held[0][1] if held else None
+    if capacity is not None and capacity.loop_tokens is not None and capacity.loop_share is not None:
         sentences.append(
             f"One request that loops to the end of its context takes {capacity.loop_tokens:,} tokens, "
             f"{100 * capacity.loop_share:.1f} % of the KV cache; {capacity.at_full_length:,} such fill it."
