@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor
 
+from stresstest.model.percent import percent
+
 LENGTH_MARGIN = 0.05
 """Safety margin subtracted from vLLM's estimated maximum length, which is exact to the block."""
 _STEP = 256
@@ -86,7 +88,7 @@ def explain_kv_shortage(
         options.append(
             StartOption(
                 f"--max-model-len {safe}",
-                f"{longest:,} tokens would just fit; {LENGTH_MARGIN:.0%} less and rounded down",
+                f"{longest:,} tokens would just fit; {percent(LENGTH_MARGIN)} less and rounded down",
             )
         )
     if needed_gib is not None and available_gib is not None:

@@ -12,6 +12,7 @@ from stresstest.economics.fit import MIN_REQUESTS, FittedEngine
 from stresstest.economics.paired import loop_tax
 from stresstest.economics.replay import busy_periods, replay_request, replay_workload
 from stresstest.model.cost import Cost, CostRatio, ModelledCost, Provenance, RequestSpan
+from stresstest.model.percent import percent, percent_change
 
 REPLAY_METHOD = "scheduled again in the fitted virtual engine, each loop cut at the mean healthy length"
 
@@ -93,8 +94,9 @@ def _notes(spans: Sequence[RequestSpan], fitted: FittedEngine | None) -> tuple[s
         )
     how = f"{fitted.concurrency} clients" if fitted.concurrency is not None else "arrivals of their own"
     notes = [
-        f"Engine fitted to {fitted.n} requests ({how}): its replay of them is off by {fitted.error:.1%} in a "
-        f"typical duration and by {fitted.wall_error:+.1%} in the wall clock."
+        f"Engine fitted to {fitted.n} requests ({how}): its replay of them is off by "
+        f"{percent(fitted.error, 1)} in a typical duration and by "
+        f"{percent_change(fitted.wall_error)} in the wall clock."
     ]
     if fitted.concurrency is None:
         notes.append("Requests arrived at fixed times, so the wall clock depends little on loops.")

@@ -20,6 +20,7 @@ from enum import StrEnum
 
 from stresstest.model import Subject
 from stresstest.model.cost import RequestSpan
+from stresstest.model.percent import percent
 
 MIN_HEALTHY_ANSWERS = 20
 """Minimum number of healthy answers to report an optimum."""
@@ -93,7 +94,7 @@ class CapOptimum:
             )
         if self.saved <= COST_TOLERANCE:
             return (
-                f"No cheapest max_tokens: none saves more than {100 * COST_TOLERANCE:.0f} % of the tokens "
+                f"No cheapest max_tokens: none saves more than {percent(COST_TOLERANCE)} of the tokens "
                 "for a useful "
                 f"answer at the largest one seen, {self.uncapped.cap:,}."
             )

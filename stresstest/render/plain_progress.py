@@ -15,6 +15,7 @@ from stresstest.campaign.execution.events import (
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, PlanSummary
 from stresstest.campaign.progress import Progress
 from stresstest.model import EndpointProfile, GenerationLoader, GenerationRecord, RunSettings, ServerSample
+from stresstest.model.percent import percent
 from stresstest.render.text import duration, format_count, generation_line, single_line, subject_name
 
 
@@ -35,7 +36,7 @@ class PlainProgress(Progress):
         """The state of the stage: KV cache usage, degenerate answers so far, throughput, time left."""
         elapsed = max(time.monotonic() - self._stage_began, 1e-3)
         left = elapsed / self._done * (self._stage_size - self._done)
-        kv = f" · KV {100 * self._kv:.0f} %" if self._kv is not None else ""
+        kv = f" · KV {percent(self._kv)}" if self._kv is not None else ""
         degenerate = f" · {self._degenerate} degenerate so far"
         return f"{kv}{degenerate} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from stresstest.model.percent import percent
 from stresstest.records import DamagedLine
 from stresstest.render.text import duration, format_count, single_line
 
@@ -99,4 +100,4 @@ def progress_line(done: int, total: int | None, requests: int, degenerate: int, 
     if done >= total:
         return f"all {size} MB, {counts}, {duration(elapsed)} so far"
     left = elapsed / done * (total - done)
-    return f"{100 * done / total:.0f} % of {size} MB, {counts}, ends in {duration(left)}"
+    return f"{percent(done / total)} of {size} MB, {counts}, ends in {duration(left)}"

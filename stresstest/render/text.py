@@ -8,8 +8,9 @@ import unicodedata
 from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import Generation, GenerationRecord, Subject, Threshold
+from stresstest.model.percent import NOT_MEASURED as NOT_MEASURED
+from stresstest.model.percent import percent as percent
 
-NOT_MEASURED = "–"
 SIMULATED_WARNING = "SIMULATED: these numbers do not measure a real model"
 """Printed above simulated results on a terminal."""
 
@@ -64,11 +65,6 @@ def format_count(n: float | None) -> str:
 def format_threshold(threshold: Threshold) -> str:
     """T, with ``≥`` if no onset was seen up to there; – if nothing is certified."""
     return ("≥ " if threshold.censored_at else "") + format_count(threshold.tokens)
-
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """``0.05`` → ``5 %``; None → ``–``."""
-    return NOT_MEASURED if share is None else f"{100 * share:.{digits}f} %"
 
 
 def risk_words(threshold: Threshold) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stresstest.model import CheckVerdict, Method, Observation
+from stresstest.model.percent import percent, percent_change
 from stresstest.statistics.comparison import (
     PairAnalysis,
     RiskCounts,
@@ -111,8 +112,8 @@ def baseline_objection(sample: Sequence[Observation], rule: CheckRule) -> str | 
         return None
     return (
         f"the baseline no longer meets its own T = {rule.tokens:,} {rule.unit}: measured again, "
-        f"{counts.failed} of {counts.at_risk} at risk degenerate, certainly more than {low:.1%}, and T "
-        f"was certified for at most {rule.alpha:.1%}. Being no worse than that shows nothing."
+        f"{counts.failed} of {counts.at_risk} at risk degenerate, certainly more than {percent(low, 1)}, and "
+        f"T was certified for at most {percent(rule.alpha, 1)}. Being no worse than that shows nothing."
     )
 
 
@@ -129,8 +130,8 @@ def _lacking_risk(counts: RiskCounts, bounds: tuple[float, float], rule: CheckRu
         )
     return (
         f"{counts.failed} of {n} generations at risk for {at} degenerate: the risk lies between "
-        f"{bounds[0]:.1%} and {bounds[1]:.1%}, which neither shows that it is at most "
-        f"{rule.alpha + rule.max_increase:.1%} nor that it is above {rule.alpha:.1%}.{aside} "
+        f"{percent(bounds[0], 1)} and {percent(bounds[1], 1)}, which neither shows that it is at most "
+        f"{percent(rule.alpha + rule.max_increase, 1)} nor that it is above {percent(rule.alpha, 1)}.{aside} "
         f"{_more(needed, n, 'at risk', stopped > 0)}"
     )
 
@@ -140,8 +141,8 @@ def _lacking_pairs(pairs: PairAnalysis, bounds: tuple[float, float], rule: Check
     undecided = pairs.for_pass.n > pairs.seen.n or pairs.for_regression.n > pairs.seen.n
     return (
         f"on {pairs.seen.n} common prompts at risk for T = {rule.tokens:,} {rule.unit}, the risk "
-        f"differs by between {bounds[0]:+.1%} and {bounds[1]:+.1%}, which neither shows an increase of "
-        f"less than {rule.max_increase:.1%} nor an increase at all. "
+        f"differs by between {percent_change(bounds[0])} and {percent_change(bounds[1])}, which neither "
+        f"shows an increase of less than {percent(rule.max_increase, 1)} nor an increase at all. "
         f"{_more(needed, pairs.seen.n, 'prompts', undecided)}"
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from stresstest.model import CheckVerdict, Comparison, Observation, Severity, Threshold
 from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome
+from stresstest.model.percent import percent
 from stresstest.statistics.comparison import risk_bounds, risk_counts
 
 
@@ -48,7 +49,8 @@ def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
     low, high = risk_bounds(counts, measured.threshold.confidence)
     facts = (
         f"by token {tokens:,}, {counts.failed} of {counts.at_risk} at risk had degenerated: between "
-        f"{low:.1%} and {high:.1%} at {measured.threshold.confidence:.0%} each, allowed {budget.limit:.1%}"
+        f"{percent(low, 1)} and {percent(high, 1)} at {percent(measured.threshold.confidence)} each, "
+        f"allowed {percent(budget.limit, 1)}"
     )
     if measured.unusable is not None:
         return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, measured.unusable, counts.rate)
@@ -83,13 +85,15 @@ def _drop(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
     if safe is None:
         return _uncertified(budget, measured)
     drop = 1.0 - safe / before
-    fell = f"fell by {drop:.0%}" if drop > 0 else "did not fall"
-    facts = f"safe max_tokens {fell}: {before:,} before, {safe:,} now; tolerated decrease {budget.limit:.0%}"
+    fell = f"fell by {percent(drop)}" if drop > 0 else "did not fall"
+    facts = (
+        f"safe max_tokens {fell}: {before:,} before, {safe:,} now; tolerated decrease {percent(budget.limit)}"
+    )
     stood_for = None if measured.comparison is None else measured.comparison.alpha
     if drop <= budget.limit and stood_for is not None and stood_for < measured.threshold.alpha:
         facts += (
-            f"; but that was for a risk of {stood_for:.1%}, and this is for "
-            f"{measured.threshold.alpha:.1%}: limits of different rigor cannot be compared"
+            f"; but that was for a risk of {percent(stood_for, 1)}, and this is for "
+            f"{percent(measured.threshold.alpha, 1)}: limits of different rigor cannot be compared"
         )
         return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, drop)
     if drop <= budget.limit:
@@ -115,8 +119,9 @@ def _increase(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
     facts = (
         f"at the baseline's threshold of {comparison.at_tokens:,} tokens, "
         f"{comparison.candidate.failed} of {comparison.candidate.at_risk} at risk degenerate: between "
-        f"{low:.1%} and {high:.1%}, allowed {comparison.alpha + budget.limit:.1%}: "
-        f"{comparison.alpha:.1%} that it was certified for, and an increase of {budget.limit:.1%}"
+        f"{percent(low, 1)} and {percent(high, 1)}, allowed {percent(comparison.alpha + budget.limit, 1)}: "
+        f"{percent(comparison.alpha, 1)} that it was certified for, and an increase of "
+        f"{percent(budget.limit, 1)}"
     )
     if comparison.lacking:
         facts += f"; {comparison.lacking}"

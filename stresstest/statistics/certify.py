@@ -24,6 +24,7 @@ from decimal import ROUND_FLOOR, Decimal
 from math import ceil, log
 
 from stresstest.model import GenerationRecord, Observation, Rigor, Threshold
+from stresstest.model.percent import percent
 from stresstest.statistics.sample import censor, deduplicate, observations
 
 # --tighten: looks at planned x 1, 2, 4, 8, all declared before the first generation.
@@ -155,7 +156,8 @@ def _lacking(n: int, d: int, doubtful: int, smallest: int, rigor: Rigor, confide
     doubt = f" and {doubtful} more ended undecided by then" if doubtful else ""
     return (
         f"{d} of {n} requests at risk degenerate within the first {smallest:,} tokens{doubt}: "
-        f"no length keeps the risk at or below {rigor.alpha:.0%} with {rigor.confidence:.0%} confidence."
+        f"no length keeps the risk at or below {percent(rigor.alpha)} with "
+        f"{percent(rigor.confidence)} confidence."
     )
 
 

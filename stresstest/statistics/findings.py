@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import ComparisonSide, Finding, FindingKind, Observation, Severity
+from stresstest.model.percent import percent
 from stresstest.statistics.certify import clustered_interval, effective_size
 from stresstest.statistics.comparison import ObservationStatus, log_rank, observation_status
 from stresstest.statistics.sample import censor
@@ -58,7 +59,8 @@ def _drop(baseline: ComparisonSide, candidate: ComparisonSide, max_drop: float) 
     fall = 1.0 - after / before
     if fall <= max_drop:
         return None
-    return f"the safe max_tokens fell from {before:,} to {after:,}, by {fall:.0%} (tolerated: {max_drop:.0%})"
+    tolerated = f"tolerated: {percent(max_drop)}"
+    return f"the safe max_tokens fell from {before:,} to {after:,}, by {percent(fall)} ({tolerated})"
 
 
 def _new_symptoms(baseline: ComparisonSide, candidate: ComparisonSide) -> str | None:

@@ -20,6 +20,7 @@ from stresstest.diagnosis.evidence.gpu_series import (
 )
 from stresstest.diagnosis.evidence.metrics_series import increase
 from stresstest.model import Evidence, GpuSample, Plane
+from stresstest.model.percent import percent
 
 MEMORY_FULL = 0.98
 _NVML = "NVML"
@@ -143,10 +144,10 @@ class _GpuWindow:
             parts.append(_range(min(warmth), max(warmth), "°C"))
         busy = [r.utilisation for r in every if r.utilisation is not None]
         if busy:
-            parts.append(f"utilisation {100 * sum(busy) / len(busy):.0f} %")
+            parts.append(f"utilisation {percent(sum(busy) / len(busy))}")
         memory = memory_peak(every)
         if memory is not None:
-            parts.append(f"memory ≤ {100 * memory:.0f} %")
+            parts.append(f"memory ≤ {percent(memory)}")
         if not parts:
             return None
         fact = f"{_names(list(calm))}: {', '.join(parts)} {self.span}"
@@ -195,7 +196,7 @@ class _GpuWindow:
             return None
         full = next(r for r in readings if (memory_share(r) or 0.0) >= MEMORY_FULL)
         return self._system_evidence(
-            full, f"GPU {gpu}: memory filled from {100 * first:.0f} % to {100 * peak:.0f} % {self.span}", peak
+            full, f"GPU {gpu}: memory filled from {percent(first)} to {percent(peak)} {self.span}", peak
         )
 
     def _system_evidence(self, reading: GpuSample, fact: str, value: float | None) -> Evidence:

@@ -27,6 +27,7 @@ from stresstest.model import (
     ServerSample,
     ServiceFailure,
 )
+from stresstest.model.percent import percent
 
 METRICS_SOURCE = "vllm /metrics"
 KV_FULL = 0.95
@@ -154,7 +155,7 @@ def _system_evidence(
     else:
         full = usage >= KV_FULL
         at = next((s.at for s in cut if (s.kv_usage or 0.0) >= KV_FULL), None)
-        fact = f"KV cache {'reached' if full else '≤'} {100 * usage:.0f} % {when}"
+        fact = f"KV cache {'reached' if full else '≤'} {percent(usage)} {when}"
         found.append(_measured(generation, full, fact, usage, at))
     queue = [s for s in cut if s.waiting is not None]
     if not queue:

@@ -23,6 +23,7 @@ from stresstest.model import (
     Symptom,
     SymptomKind,
 )
+from stresstest.model.percent import percent
 
 _NAME = "repetition_penalty"
 _ADDITIVE = ("presence_penalty", "frequency_penalty")
@@ -274,7 +275,7 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
-    share = f"{100 * found.relative:.0f} % of the median"
+    share = f"{percent(found.relative)} of the median"
     if found.relative <= CONCENTRATED_SPREAD:
         fact = f"onsets sit at one place {where}: {found}, a spread of {share}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
@@ -312,7 +313,7 @@ def _near_limit(failing: Sequence[GenerationRecord], profile: EndpointProfile) -
     if not known or profile.max_model_len is None:
         return []
     share = median(known) / profile.max_model_len
-    fact = f"median onset at {100 * share:.0f} % of the context window ({profile.max_model_len:,} tokens)"
+    fact = f"median onset at {percent(share)} of the context window ({profile.max_model_len:,} tokens)"
     if share >= NEAR_LIMIT:
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, share))]
     return [(0, _fact(Plane.CONTEXT, False, "onsets", f"{fact}: far below it", share))]

@@ -6,6 +6,7 @@ from stresstest.detectors.registry import symptom_info
 from stresstest.diagnosis.intervention.arms import ALONE
 from stresstest.diagnosis.intervention.exact import MAX_REMAINING_RATE
 from stresstest.model import ArmResult, Basis, CauseLink, Decoding, Plane, SplitRemedy
+from stresstest.model.percent import percent
 
 _ROUNDED = 10
 
@@ -64,7 +65,7 @@ def split_sentence(remedy: SplitRemedy) -> str:
     return (
         f"request {remedy.per_request} units at a time, each time with the last {remedy.carried} as context: "
         f"{word}, {remedy.failed} of {remedy.outputs} outputs written this way degenerate within "
-        f"{remedy.units:.0f} units (at most {100 * remedy.upper:.0f} % with 95 % confidence)"
+        f"{remedy.units:.0f} units (at most {percent(remedy.upper)} with 95 % confidence)"
     )
 
 

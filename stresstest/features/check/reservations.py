@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stresstest.errors import UsageError
 from stresstest.features.check.sample import CheckSample
+from stresstest.render.text import percent
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 
@@ -37,7 +38,7 @@ class RecordedReservations:
                 f"the first output of every prompt passes, but of {aside.outputs} further outputs of "
                 f"the same prompts, which are not part of the sample, {aside.failed} of "
                 f"{aside.at_risk} at risk for T = {rule.tokens:,} {rule.unit} degenerate: certainly "
-                f"more than {rule.alpha:.1%}"
+                f"more than {percent(rule.alpha, 1)}"
             )
         if self.mostly_same:
             return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import ChangedSetting, CheckVerdict, Comparison, ComparisonSide, Method
+from stresstest.model.percent import percent_change
 from stresstest.render.text import NOT_MEASURED, duration, format_count, percent
 
 _UNKNOWN = "not known"
@@ -28,11 +29,11 @@ def _numbers(found: Comparison) -> str:
     at = f"T = {format_count(found.at_tokens)} {found.baseline.unit}"
     passed = found.tested is CheckVerdict.PASS
     if found.method is Method.TANGO:
-        bound = f"less than {hi:+.1%}" if passed else f"more than {lo:+.1%}"
-        allowed = f"tolerated: {found.max_increase:+.1%}" if passed else "more than before"
+        bound = f"less than {percent_change(hi)}" if passed else f"more than {percent_change(lo)}"
+        allowed = f"tolerated: {percent_change(found.max_increase)}" if passed else "more than before"
         return (
             f"on {found.pairs} common prompts at risk for {at}, the candidate's risk differs by "
-            f"{found.difference:+.1%}, with {sure} confidence by {bound} "
+            f"{percent_change(found.difference)}, with {sure} confidence by {bound} "
             f"({allowed}).{_left_aside_note(found)}"
         )
     bound = f"at most {percent(hi, 1)}" if passed else f"above {percent(lo, 1)}"
@@ -48,7 +49,7 @@ def _tolerated(found: Comparison) -> str:
     default = ", the default: α" if found.max_increase == found.alpha else ""
     given = f"--max-increase {percent(found.max_increase, 1)}{default}"
     if found.method is Method.TANGO:
-        return f"less than {found.max_increase:+.1%} ({given})"
+        return f"less than {percent_change(found.max_increase)} ({given})"
     return f"up to {percent(found.alpha + found.max_increase, 1)} ({given})"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stresstest.economics.optimum import CapOptimum
 from stresstest.model.cost import Cost, CostRatio
+from stresstest.model.percent import percent_change
 from stresstest.render.text import NOT_MEASURED, duration, format_count, percent
 
 
@@ -48,10 +49,10 @@ def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:
     if cost.share_of_time is not None:
         known = label.get("share_of_time", "")
         rows.append(("share of observed time lost", percent(cost.share_of_time, 1), known))
-        words = f"{100 * (cost.inflation or 0.0):+.1f} %"
+        words = percent_change(cost.inflation or 0.0)
         ratio = cost.wall_clock_ratio
         if ratio is not None and ratio.lo is not None and ratio.hi is not None:
-            words += f" ({100 * (ratio.lo - 1):+.1f} to {100 * (ratio.hi - 1):+.1f} %)"
+            words += f" ({100 * (ratio.lo - 1):+.1f} to {percent_change(ratio.hi - 1)})"
         rows.append(("loops lengthen a batch by", words, known))
     return rows
 
@@ -97,7 +98,7 @@ def remarks(cost: Cost) -> list[str]:
             found.append(
                 f"modelled, for contrast: {precise_time(each.wall_clock)} with loops, "
                 f"{precise_time(each.counterfactual)} without ({percent(each.share_of_time, 1)} of the time, "
-                f"{100 * each.inflation:+.1f} %): {each.method}"
+                f"{percent_change(each.inflation)}): {each.method}"
             )
         else:
             found.append(f"modelled, no interval is claimed: {each.method}")

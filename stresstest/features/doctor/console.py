@@ -10,6 +10,7 @@ from stresstest.diagnosis.capacity import FailureChain, KvCapacity
 from stresstest.endpoint.cpu_vllm import REMEDY, WHY_SEEDS_KILL
 from stresstest.features.doctor.startup_log import may_die_of_seeds
 from stresstest.model import Subject
+from stresstest.model.percent import percent
 from stresstest.model.server import CheckState, HealthCheck
 from stresstest.records.startup_log import StartupFacts
 from stresstest.render.text import NOT_MEASURED, sanitize, subject_name
@@ -197,7 +198,7 @@ def capacity_sentences(held: Sequence[tuple[Subject | None, KvCapacity]]) -> lis
     if capacity is not None and capacity.loop_tokens is not None and capacity.loop_share is not None:
         sentences.append(
             f"One request that loops to the end of its context takes {capacity.loop_tokens:,} tokens, "
-            f"{100 * capacity.loop_share:.1f} % of the KV cache; {capacity.at_full_length:,} such fill it."
+            f"{percent(capacity.loop_share, 1)} of the KV cache; {capacity.at_full_length:,} such fill it."
         )
     return sentences
 

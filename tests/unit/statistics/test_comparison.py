@@ -345,7 +345,7 @@ def test_findings_beside_the_test() -> None:
     )
     assert [f.kind for f in told] == list(FindingKind)
     assert [f.severity for f in told] == [Severity.WARN, Severity.ERROR, Severity.WARN, Severity.WARN]
-    assert "from 900 to 700, by 22%" in told[0].sentence
+    assert "from 900 to 700, by 22 %" in told[0].sentence
     assert "gibberish in 2 of 38" in told[1].sentence
     quiet = check_findings(before, before, max_drop=0.1, candidate_open=False, p=0.5, earlier=True)
     open_end = check_findings(

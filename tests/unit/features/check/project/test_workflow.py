@@ -302,7 +302,7 @@ def test_every_budget_and_both_runs_are_named(path: str) -> None:
     for text in (out.getvalue(), gate_markdown(found).replace("\\", "").replace("`", "")):
         assert "kept: " in text
         assert "min_safe_tokens: safe max_tokens 720, required at least 500" in text
-        assert "allowed 20.0%: 10.0% that it was certified for, and an increase of 10.0%" in text
+        assert "allowed 20.0 %: 10.0 % that it was certified for, and an increase of 10.0 %" in text
         assert "run good, measured before; decoding: temperature 0.7" in text
         assert "baseline: run base (" in text
     (cell,) = gate_document(found)["cells"]
