@@ -185,7 +185,7 @@ def _without_requests() -> logging.Logger:
 
     def unquoted(record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
-            record.exc_info, record.msg = None, "A request from %s was refused: it is no valid HTTP."
+            record.exc_info, record.msg = None, "A request from %s was refused: it is not valid HTTP."
         return True
 
     log = logging.getLogger("stresstest.guard")
