@@ -95,8 +95,8 @@ def _later(result: RunResult) -> str:
     everyone = len(result.certifying)
     which = f"All {everyone:,} answers" if failing == everyone else f"{failing:,} of the {everyone:,} answers"
     return (
-        f" {which} of the sample degenerate sooner or later, because their prompts request longer texts; "
-        f"only onsets up to {format_count(result.threshold.tokens)} count against the limit."
+        f" {which} of the sample degenerate at some length; onsets beyond "
+        f"{format_count(result.threshold.tokens)} do not count against the limit."
     )
 
 

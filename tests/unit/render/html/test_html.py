@@ -81,7 +81,7 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · Italian", "269 safe max_tokens",
         "With 90 % confidence, at most 10 %",
         "get as far as 299 tokens degenerate by then: none of the 24 at risk did",
-        "All 24 answers of the sample degenerate sooner or later", "only onsets up to 299 count",
+        "All 24 answers of the sample degenerate at some length", "onsets beyond 299 do not count",
         "Loop at ~380: decoding, confirmed", "set max_tokens to 269", "repetition_penalty 1.15",
         "by T, of those at risk 0 of 24", "degenerated at any length 24 of 24",
         "rigor quick a screening requests in flight 8",
