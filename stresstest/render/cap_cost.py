@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.economics.optimum import CapOptimum, CostPoint
 from stresstest.economics.retry import DeliveryCost
+from stresstest.model.percent import percent
 from stresstest.render.glyphs import BLOCK_GLYPHS, Glyphs, glyphs_for, sparkline
-from stresstest.render.text import percent
 
 if TYPE_CHECKING:
     from rich.console import Console

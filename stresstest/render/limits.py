@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stresstest.model import Decoding
+from stresstest.model.percent import percent
 from stresstest.render.run_summary import format_time
-from stresstest.render.text import format_count, language_name, percent, risk_words, single_line, subject_name
+from stresstest.render.text import format_count, language_name, risk_words, single_line, subject_name
 from stresstest.store import StoredThreshold
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult, ServerSummary
+from stresstest.model.percent import percent
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     decoding_words,
@@ -19,15 +20,7 @@ from stresstest.render.sentences import (
     unit_words,
     what_to_do,
 )
-from stresstest.render.text import (
-    NOT_MEASURED,
-    duration,
-    excerpt,
-    format_count,
-    percent,
-    sanitize,
-    subject_name,
-)
+from stresstest.render.text import NOT_MEASURED, duration, excerpt, format_count, sanitize, subject_name
 
 SIMULATED_NOTE = "> **Simulated.** These numbers come from the simulator; they do not measure a real model."
 

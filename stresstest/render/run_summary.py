@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.model import RunResult
+from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
     BLIND_SPOTS,
@@ -27,7 +28,6 @@ from stresstest.render.text import (
     duration,
     excerpt,
     format_count,
-    percent,
     sanitize,
     single_line,
 )

@@ -9,7 +9,8 @@ from statistics import median
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import Diagnosis, GenerationRecord, RunResult, RunStatus
-from stresstest.render.text import capital, format_count, format_threshold, percent, risk_words, subject_name
+from stresstest.model.percent import percent
+from stresstest.render.text import capital, format_count, format_threshold, risk_words, subject_name
 
 
 def prompt_limit(distinct_prompts: int | None) -> str:

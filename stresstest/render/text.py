@@ -9,7 +9,7 @@ from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import Generation, GenerationRecord, Subject, Threshold
 from stresstest.model.percent import NOT_MEASURED as NOT_MEASURED
-from stresstest.model.percent import percent as percent
+from stresstest.model.percent import percent
 
 SIMULATED_WARNING = "SIMULATED: these numbers do not measure a real model"
 """Printed above simulated results on a terminal."""

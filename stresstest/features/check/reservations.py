@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stresstest.errors import UsageError
 from stresstest.features.check.sample import CheckSample
-from stresstest.render.text import percent
+from stresstest.model.percent import percent
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 

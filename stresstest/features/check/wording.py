@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import ChangedSetting, CheckVerdict, Comparison, ComparisonSide, Method
-from stresstest.model.percent import percent_change
-from stresstest.render.text import NOT_MEASURED, duration, format_count, percent
+from stresstest.model.percent import percent, percent_change
+from stresstest.render.text import NOT_MEASURED, duration, format_count
 
 _UNKNOWN = "not known"
 

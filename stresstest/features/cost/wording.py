@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stresstest.economics.optimum import CapOptimum
 from stresstest.model.cost import Cost, CostRatio
-from stresstest.model.percent import percent_change
-from stresstest.render.text import NOT_MEASURED, duration, format_count, percent
+from stresstest.model.percent import percent, percent_change
+from stresstest.render.text import NOT_MEASURED, duration, format_count
 
 
 def cost_rows(cost: Cost) -> list[tuple[str, str, str]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stresstest.model import RunResult
-from stresstest.render.text import percent, sanitize
+from stresstest.model.percent import percent
+from stresstest.render.text import sanitize
 
 
 def intro_text(scenario: str, truth: str) -> str:

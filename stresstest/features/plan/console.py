@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.campaign.ladder import PlanSummary
 from stresstest.model import RIGORS, RunSettings
-from stresstest.render.text import duration, format_count, percent, sanitize, subject_name
+from stresstest.model.percent import percent
+from stresstest.render.text import duration, format_count, sanitize, subject_name
 
 if TYPE_CHECKING:
     from rich.console import Console

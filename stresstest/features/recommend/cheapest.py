@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from stresstest.economics.optimum import CheapestCap, CostAttempt, attempt_outcome, find_cheapest_cap
 from stresstest.model import DocumentKind, Subject
 from stresstest.model.cost import CostArm
+from stresstest.model.percent import percent
 from stresstest.render.cap_cost import optimum_document
-from stresstest.render.text import percent, single_line, subject_name
+from stresstest.render.text import single_line, subject_name
 from stresstest.store import StoredThreshold
 from stresstest.store.repository import Store
 

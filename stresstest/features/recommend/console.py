@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stresstest.model.percent import percent
 from stresstest.render.limits import (
     WIDE,
     LimitRow,
@@ -16,7 +17,7 @@ from stresstest.render.limits import (
 )
 from stresstest.render.run_summary import provenance
 from stresstest.render.sentences import UNFIT
-from stresstest.render.text import format_count, format_threshold, language_name, percent, single_line
+from stresstest.render.text import format_count, format_threshold, language_name, single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,9 +34,13 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
     table.add_column("subject", overflow="fold")
     if wide:
         table.add_column("decoding", overflow="fold", max_width=34)
-    for name in ("safe max_tokens", "T", "tolerated risk", "at risk", "degenerate by T"):
-        narrow = name.replace("safe max_", "safe max\n").replace("tolerated ", "tolerated\n")
-        narrow = narrow.replace(" by T", "\nby T")
+    for name, narrow in (
+        ("safe max_tokens", "safe max\ntokens"),
+        ("T", "T"),
+        ("tolerated risk", "tolerated\nrisk"),
+        ("at risk", "at risk"),
+        ("degenerate by T", "degenerate\nby T"),
+    ):
         table.add_column(name if wide else narrow, justify="right", no_wrap=True)
     for row in rows:
         decoding = decoding_words(row.decoding)

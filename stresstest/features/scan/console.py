@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 from stresstest.detectors.registry import symptom_info
 from stresstest.features.scan.notes import OTHER_LANGUAGE, group_name, scan_notes, uncertified_note
 from stresstest.model.comparison import GateOutcome
+from stresstest.model.percent import percent
 from stresstest.model.scanned import GroupResult, LengthEffect, ScanExample, ScanResult
 from stresstest.render.glyphs import Glyphs, glyphs_for
-from stresstest.render.text import (
-    NOT_MEASURED,
-    format_count,
-    format_threshold,
-    percent,
-    sanitize,
-    single_line,
-)
+from stresstest.render.text import NOT_MEASURED, format_count, format_threshold, sanitize, single_line
 
 if TYPE_CHECKING:
     from rich.console import Console

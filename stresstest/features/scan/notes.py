@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from stresstest.model.percent import percent
 from stresstest.model.scanned import GroupResult, ScanResult
-from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, percent, risk_words
+from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
 
 MAX_NAMED_GROUPS = 3
 """Most groups that a note names; the others are counted."""

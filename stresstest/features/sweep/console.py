@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_counts
+from stresstest.model.percent import percent
 from stresstest.model.sweep import Sweep, SweepCell, ThresholdRatio
-from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, percent, sanitize
+from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console

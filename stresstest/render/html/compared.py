@@ -9,6 +9,7 @@ from typing import Any
 
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import RunResult
+from stresstest.model.percent import percent
 from stresstest.render.html.curves import step_values
 from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import render
@@ -16,7 +17,7 @@ from stresstest.render.html.verdict import VerdictText, describe_verdict
 from stresstest.render.report_data import ReportData
 from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import decoding_words
-from stresstest.render.text import format_threshold, language_name, percent
+from stresstest.render.text import format_threshold, language_name
 
 _ONSETS = 400
 

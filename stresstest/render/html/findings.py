@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import DocumentKind
-from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, percent
+from stresstest.model.percent import percent
+from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name
 
 if TYPE_CHECKING:
     from stresstest.store import StoredDocument

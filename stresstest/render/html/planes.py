@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from stresstest.diagnosis.evidence.server import KV_FULL
 from stresstest.diagnosis.measured import BeforeAfter, PlaneMeasurements
 from stresstest.model import Plane, RunResult
+from stresstest.model.percent import percent
 from stresstest.render.sentences import decoding_words, symptom_rows
-from stresstest.render.text import NOT_MEASURED, format_count, format_threshold, percent
+from stresstest.render.text import NOT_MEASURED, format_count, format_threshold
 
 CLEAN, TROUBLE, NEUTRAL, UNKNOWN = "clean", "not clean", "", "not measured"
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stresstest.model import Basis, Diagnosis, Plane, RunResult
+from stresstest.model.percent import percent
 from stresstest.render.sentences import prompt_limit, rigor_words, unfinished_notes, what_to_do
-from stresstest.render.text import NOT_MEASURED, capital, format_count, format_threshold, percent, risk_words
+from stresstest.render.text import NOT_MEASURED, capital, format_count, format_threshold, risk_words
 
 PLANE_WORDS = {
     Plane.SYSTEM: "the system (GPU, memory, scheduler, network)",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.model import Rigor, Threshold
+from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, allocate_cells, sparkline
 from stresstest.render.live.snapshot import LiveSnapshot, OnsetExcerpt, RecentValues, RungProgress
-from stresstest.render.text import duration, format_count, percent, single_line
+from stresstest.render.text import duration, format_count, single_line
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -29,12 +29,13 @@ from stresstest.model import (
     Threshold,
     Token,
 )
+from stresstest.model.percent import percent
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.markdown import run_markdown
 from stresstest.render.run_document import dumps, full_document, run_document
 from stresstest.render.run_summary import print_run
 from stresstest.render.sentences import headline, reproduce_command
-from stresstest.render.text import duration, excerpt, format_count, percent, sanitize
+from stresstest.render.text import duration, excerpt, format_count, sanitize
 from tests.support.generations import whole
 from tests.support.snapshots import Snapshot
 

@@ -14,8 +14,9 @@ from stresstest.economics.mitigation import (
     RepetitionSetting,
 )
 from stresstest.economics.retry import IDS, WORDS, AuditResult
+from stresstest.model.percent import percent
 from stresstest.render.cap_cost import delivery_document, print_deliveries
-from stresstest.render.text import format_count, percent
+from stresstest.render.text import format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
