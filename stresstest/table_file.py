@@ -1,9 +1,9 @@
 """Tables as files: JSON lines, CSV or Parquet, by the ending of the name, in bounded memory.
 
 JSON lines keep to ASCII where a text may steer a terminal. CSV is UTF-8 with a header, quoted where needed;
-an absent value is an empty cell. Texts are written as they are: a spreadsheet may take one that begins with
-``=`` for a formula. Parquet has the declared types, so that absent values are null and counts stay whole
-numbers.
+an absent value is an empty cell. A text that a spreadsheet would run as a formula has a quote mark in front
+(https://owasp.org/www-community/attacks/CSV_Injection). Parquet has the declared types, so that absent values
+are null and counts stay whole numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ Columns = Mapping[str, type]
 """The columns in their order, with their types: str, int, float or bool."""
 Row = Mapping[str, Any]
 
+_TERMINATOR = "\r\n"
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""With one of these a spreadsheet takes a text for a formula; the wide ones in East Asian locales."""
 _GROUP_ROWS = 20_000
 """Rows of Parquet that are held until they are written as one group."""
 
@@ -84,19 +87,26 @@ class _JsonLinesEncoder:
 
 class _CsvEncoder:
     def __init__(self, columns: Columns) -> None:
+        self._columns = list(columns)
         self._text = io.StringIO(newline="")
-        self._writer = csv.DictWriter(self._text, list(columns), lineterminator="\n")
-        self._writer.writeheader()
+        # With this terminator, and no other, Python 3.11 quotes a carriage return that is part of a text.
+        self._writer = csv.writer(self._text, lineterminator=_TERMINATOR)
+        self._header = self._line(self._columns)
 
     def encode(self, rows: Sequence[Row]) -> bytes:
-        self._writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
-        found = self._text.getvalue().encode("utf-8", "replace")
-        self._text.seek(0)
-        self._text.truncate()
-        return found
+        lines = [self._line([_cell(row.get(name)) for name in self._columns]) for row in rows]
+        found, self._header = self._header + "".join(lines), ""
+        return found.encode("utf-8", "replace")
 
     def end(self) -> bytes:
         return self.encode([])
+
+    def _line(self, cells: Sequence[Any]) -> str:
+        self._writer.writerow(cells)
+        found = self._text.getvalue().removesuffix(_TERMINATOR) + "\n"
+        self._text.seek(0)
+        self._text.truncate()
+        return found
 
 
 class _ParquetEncoder:
@@ -154,7 +164,9 @@ class _Sink(io.RawIOBase):
 
 
 def _cell(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
 
 
 def _encodable(row: Row) -> Row:

@@ -45,9 +45,9 @@ class ScanVerdict:
     ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter) before it
     failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other ends too;
     repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
-    output, 0 for none; place: of source and line. length_class: the requested length. language: the
-    expected language; language_source: "record" | "given" | "group" | "prompt" |
-    "other language than the group's" | "answer".
+    output, 0 for none; identity: of the whole line, which only exact copies share. length_class: the
+    requested length. language: the expected language; language_source: "record" | "given" | "group" |
+    "prompt" | "other language than the group's" | "answer".
     """
 
     id: str
@@ -71,7 +71,7 @@ class ScanVerdict:
     repetition: bool = False
     cluster: int = 0
     digest: int = 0
-    place: int = 0
+    identity: int = 0
     length_class: float | None = None
     language: str | None = None
     language_source: str | None = None
@@ -113,9 +113,10 @@ class GroupResult:
     None if unknown. languages: language → requests; language_sources: source of the language → requests.
     empty: answers without a word. uncounted: answers without a token count. undecided: healthy answers that
     ended with a possible symptom still open; T is chosen as if each had failed where that began. clustered:
-    some prompt has several outputs; effective_share: independent outputs over all, 1 where each has a prompt
-    of its own. unsure_stops: answers of logs that write `stop` for other ends too; repetitions: those of them
-    that end in copies, so that the server has probably stopped them.
+    some prompt has several outputs; copies: records without a prompt that repeat an earlier one exactly (of
+    the random subsample, if there is one); effective_share: independent outputs over all, 1 where each has a
+    prompt of its own. unsure_stops: answers of logs that write `stop` for other ends too; repetitions: those
+    of them that end in copies, so that the server has probably stopped them.
     """
 
     key: Mapping[str, str | None]
@@ -142,6 +143,7 @@ class GroupResult:
     uncounted: int = 0
     undecided: int = 0
     clustered: bool = False
+    copies: int = 0
     unsure_stops: int = 0
     repetitions: int = 0
     effective_share: float = 1.0

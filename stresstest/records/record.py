@@ -47,6 +47,8 @@ FIELD_TARGETS = (
 
 FieldPath = tuple[str | int, ...]
 _STEP = re.compile(r"\[(-?\d+)\]|([^.\[\]]+)")
+_MAX_NUMBER = 40
+"""Characters of a number that is written as a text."""
 _INDEX = re.compile(r"-?\d+")
 
 
@@ -61,7 +63,8 @@ class Record:
     prompt share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the
     model's own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends
     too. has_text: False where the log kept no text (a span, a line of times): nothing is known of
-    degeneration then. extra: values of the keys to group by.
+    degeneration then. row_key: what lines with exactly the same content share, 0 where it is not known.
+    extra: values of the keys to group by.
     """
 
     id: str
@@ -85,6 +88,7 @@ class Record:
     tokens: tuple[Token, ...] | None = None
     stop_unsure: bool = False
     has_text: bool = True
+    row_key: int = 0
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -220,7 +224,7 @@ def as_token_count(value: Any) -> int | None:
     """A count of tokens: a whole number ≥ 0; None when it is absent. UnreadableError for anything else."""
     if value is None or value == "":
         return None
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and len(value) <= _MAX_NUMBER and value.strip().isdecimal():
         value = int(value.strip())
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -241,9 +245,9 @@ def as_seconds(value: Any) -> float | None:
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    found = float(value)
-    if not abs(found) < 1e20:
+    if not abs(value) < 1e20:
         return None
+    found = float(value)
     while abs(found) > 1e11:  # milliseconds, microseconds, nanoseconds
         found /= 1e3
     return found

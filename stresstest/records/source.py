@@ -295,8 +295,10 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
                 continue
             try:
                 _, end = scan(buffer, at)
-            except (json.JSONDecodeError, RecursionError) as error:
-                if ended or len(buffer) - at > most or isinstance(error, RecursionError):
+            except (ValueError, RecursionError) as error:
+                # What is no JSONDecodeError does not get better with more text: too deep, too long a number.
+                final = ended or len(buffer) - at > most or not isinstance(error, json.JSONDecodeError)
+                if final:
                     raise UnreadableError("the JSON is damaged or ends here; the rest is not read") from None
             else:
                 yield buffer[at:end].encode("utf-8", "surrogateescape")

@@ -217,7 +217,7 @@ def build_verdict(
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
         cluster=_stable_hash(record.prompt_key),
         digest=_stable_hash(record.reasoning + record.text),
-        place=_stable_hash(f"{record.source}:{record.line}"),
+        identity=record.row_key or _stable_hash(f"{record.source}:{record.line}"),
         length_class=length_class(record, job.by_length),
         language=language,
         language_source=source,

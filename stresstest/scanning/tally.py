@@ -151,7 +151,8 @@ class GroupTally:
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,
-            clustered=any(outputs > 1 for _, outputs in sample.clusters()),
+            clustered=sample.clustered,
+            copies=sample.copies,
         )
 
 

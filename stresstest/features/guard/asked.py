@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,7 @@ MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""
 MAX_ITEMS = 100_000
 """Commas of a body beyond which its prompt is not decoded: 60 MB of `[],` take a minute and 2 GB."""
+_TRUE = ("true", "1", "1.0", "t", "y", "yes", "on")
 _MAX_OTHER = 1024 * 1024
 """Bytes of such a body beside its prompt."""
 MANY = 2**31
@@ -61,8 +63,8 @@ class Asked:
     @property
     def choices(self) -> int:
         """The choices that are asked for: `n` for every prompt."""
-        n = self.body.get("n")
-        return (n if type(n) is int else 1) * _prompts(self.body.get("prompt"))
+        n = _number(self.body.get("n"))
+        return max(1, int(n or 1)) * _prompts(self.body.get("prompt"))
 
     def changed(self, changes: Mapping[str, Any]) -> bytes:
         """The body as JSON with these fields set; what is not changed keeps its order."""
@@ -71,12 +73,17 @@ class Asked:
     def capped(self, limit: int) -> dict[str, Any]:
         """The fields that bring the cap down to `limit` tokens; empty where it is not above.
 
-        A plain completion without a cap ends after 16 tokens, so that it needs none.
+        Every field that is set, since servers read one or the other, and holds no cap of 1 to `limit`: -1
+        is no cap to some. What is no number is left to the server, beside a cap. A plain completion without
+        a cap ends after 16 tokens, so that it needs none.
         """
-        if self.cap is None:
-            return {} if self.route is Route.COMPLETIONS else {self.route.cap_fields[-1]: limit}
-        set_fields = (name for name in self.route.cap_fields if self.body.get(name) is not None)
-        return dict.fromkeys(set_fields, limit) if self.cap > limit else {}
+        given = {name: self.body[name] for name in self.route.cap_fields if self.body.get(name) is not None}
+        last = self.route.cap_fields[-1]
+        if not given:
+            return {} if self.route is Route.COMPLETIONS else {last: limit}
+        caps = {name: _number(value) for name, value in given.items()}
+        found = {name: limit for name, cap in caps.items() if cap is not None and not 1 <= cap <= limit}
+        return found | {last: limit} if None in caps.values() else found
 
 
 def read_request(route: Route, body: bytes) -> Asked | None:
@@ -94,14 +101,14 @@ def read_request(route: Route, body: bytes) -> Asked | None:
     prompt = found.get(
         "messages" if route is Route.CHAT else "input" if route is Route.RESPONSES else "prompt"
     )
-    caps = (found.get(name) for name in route.cap_fields)
+    caps = (_number(found.get(name)) for name in route.cap_fields)
     return Asked(
         route,
         found,
         model=model if isinstance(model, str) else "",
-        stream=found.get("stream") is True,
+        stream=_is_true(found.get("stream")),
         prompt=_text(prompt)[-MAX_PROMPT_CHARS:],
-        cap=next((cap for cap in caps if type(cap) is int and cap > 0), None),
+        cap=next((int(cap) for cap in caps if cap is not None and cap >= 1), None),
     )
 
 
@@ -127,6 +134,21 @@ def _decoded(body: bytes) -> Any:
         name: raw if name in prompts else msgspec.json.decode(raw)
         for name, raw in _fields.decode(body).items()
     }
+
+
+def _number(value: Any) -> float | None:
+    """A number as vLLM reads it, whose types are lax: 8000, 8000.0 and "8000" are the same."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _is_true(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str) and str(value)[:5].lower() in _TRUE
 
 
 def _text(prompt: Any) -> str:

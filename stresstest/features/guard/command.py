@@ -64,6 +64,9 @@ def command(
     ] = False,
     max_connections: Annotated[int, typer.Option(help="Client connections at most.", min=1)] = 2048,
     max_body: Annotated[str, typer.Option(help="Bytes of a request at most (64M, 200k).")] = "64M",
+    max_bodies: Annotated[
+        str, typer.Option(help="Bytes of all requests that are held at once, at most (128M, 1G).")
+    ] = "128M",
     max_time: Annotated[str, typer.Option(help="Time of one request at most (90s, 30m).")] = "1h",
     drain: Annotated[
         str, typer.Option(help="After SIGTERM or Ctrl-C, wait so long for answers to end (90s, 30m).")
@@ -90,6 +93,7 @@ def command(
     limits = replace(
         GuardLimits(),
         body=parse_count(max_body),
+        bodies=parse_count(max_bodies),
         seconds=parse_duration(max_time),
         connections=max_connections,
         drain=parse_duration(drain),

@@ -29,7 +29,7 @@ class Exchange:
     began: performance counter at its arrival. asked: None where its answer is not judged. body: to send.
     may_end: its policy ends degenerate answers, and this is no dry run. action: what the policy did, or in a
     dry run would have done. why: the same for the client, None where nothing was touched. ended: the finish
-    reason that the guard gave the answer. response: once its headers were sent.
+    reason that the guard gave the answer. response: once its headers were sent. held: bytes of the body.
     """
 
     request: web.BaseRequest
@@ -44,6 +44,7 @@ class Exchange:
     response: web.StreamResponse | None = None
     watch: AnswerWatch | None = None
     outcome: str = "answered"
+    held: int = 0
     started: float = field(default_factory=time.time)
 
     def watched(self, *, streamed: bool, keep_text: bool) -> AnswerWatch:

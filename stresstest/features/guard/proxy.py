@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
 from aiohttp import web
@@ -19,14 +19,40 @@ from stresstest.features.guard.upstream import UpstreamFailure, error_body
 from stresstest.model.guard import GuardPolicy
 
 
-def refused(status: int, message: str, kind: str = "invalid_request_error") -> web.Response:
+def refused(
+    status: int, message: str, kind: str = "invalid_request_error", headers: Mapping[str, str] | None = None
+) -> web.Response:
     """An error of the guard's own, worded as the API words errors."""
     return web.Response(
         status=status,
         body=error_body(message, kind, status),
         content_type="application/json",
-        headers={HEADER: "error", "Server": SERVER},
+        headers={HEADER: "error", "Server": SERVER, **(headers or {})},
     )
+
+
+class NoRoomError(Exception):
+    """The bodies of other requests take what this one needs."""
+
+
+class BodyRoom:
+    """The memory that the bodies of all requests share. A request that is alone always has room."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken = 0
+
+    def take(self, exchange: Exchange, size: int) -> None:
+        """Note so many more bytes of a request. Raises NoRoomError."""
+        if self._taken > exchange.held and self._taken + size > self._limit:
+            raise NoRoomError
+        exchange.held += size
+        self._taken += size
+
+    def leave(self, exchange: Exchange) -> None:
+        """The request is over."""
+        self._taken -= exchange.held
+        exchange.held = 0
 
 
 class Proxy:
@@ -36,6 +62,7 @@ class Proxy:
         self._settings = settings
         self._relay = relay
         self._ledger = ledger
+        self._room = BodyRoom(settings.limits.bodies)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request, whatever the upstream does."""
@@ -56,10 +83,14 @@ class Proxy:
             return self._failed(exchange, "time_limit", 504, "The answer takes longer than the guard allows.")
         except web.HTTPRequestEntityTooLarge:
             return refused(413, f"The body of a request is limited to {limits.body} bytes.")
+        except NoRoomError:
+            sentence = "The guard holds too many large requests: there is no room for this one now."
+            return refused(503, sentence, "overloaded_error", {"Retry-After": "1"})
         except (asyncio.CancelledError, ConnectionError):
             exchange.outcome = "client_gone"
             raise
         finally:
+            self._room.leave(exchange)
             self._ledger.settle(exchange)
 
     async def _serve(self, exchange: Exchange) -> web.StreamResponse:
@@ -74,14 +105,13 @@ class Proxy:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
         try:
             async with asyncio.timeout(self._settings.limits.arrival):
-                exchange.body = await request.read()
+                exchange.body = await self._held_body(exchange)
         except TimeoutError:
             return refused(408, "The body of the request did not arrive in time.")
-        if request.headers.get("content-encoding", "identity") == "identity":
-            try:
-                exchange.asked = read_request(route, exchange.body)
-            except TooManyItemsError:
-                return refused(413, "The body of the request has too many fields.")
+        try:  # whatever its Content-Encoding says: servers do not look at that of a request
+            exchange.asked = read_request(route, exchange.body)
+        except TooManyItemsError:
+            return refused(413, "The body of the request has too many fields.")
         asked = exchange.asked
         if asked is None:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
@@ -90,6 +120,14 @@ class Proxy:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
         intervention = Intervention(self._relay, exchange, asked)
         return await (intervention.stream() if asked.stream else intervention.assemble())
+
+    async def _held_body(self, exchange: Exchange) -> bytes:
+        """All of a request's body. Raises HTTPRequestEntityTooLarge, NoRoomError."""
+        pieces = []
+        async for piece in _limited(exchange.request.content, self._settings.limits.body):
+            self._room.take(exchange, len(piece))
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _apply_rule(self, exchange: Exchange, asked: Asked) -> None:
         """Choose the rule of a request; what caps it changes its body here."""

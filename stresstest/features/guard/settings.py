@@ -20,11 +20,13 @@ API_FOLDER = "/v1"
 
 @dataclass(frozen=True, slots=True)
 class GuardLimits:
-    """body: bytes of a request's body. header: bytes of a header line, in both directions. seconds: of one
-    request in all. idle: seconds without a byte from the upstream. arrival: seconds for the headers and for
-    the body of a request. connect: seconds. connections: of clients. drain: seconds at the end."""
+    """body: bytes of a request's body. bodies: of all that are held at once. header: bytes of a header line,
+    in both directions. seconds: of one request in all. idle: seconds without a byte from the upstream.
+    arrival: seconds for the headers and for the body of a request. connect: seconds. connections: of clients.
+    drain: seconds at the end."""
 
     body: int = 64 * 1024 * 1024
+    bodies: int = 128 * 1024 * 1024
     header: int = 16 * 1024
     seconds: float = 3600.0
     idle: float = 600.0

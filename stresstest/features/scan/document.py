@@ -62,6 +62,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "unsure_stops": group.unsure_stops,
         "repetitions": group.repetitions,
         "prompts": group.prompts,
+        "copies": group.copies,
         "sampled": group.sampled,
         "languages": dict(group.languages),
         "language_sources": dict(group.language_sources),

@@ -57,9 +57,22 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
             "uses one output of each prompt."
         )
+    copies = sum(group.copies for group in result.groups)
+    if copies:
+        found.append(_copies(copies, at_least=any(group.sampled for group in result.groups)))
     if any(group.sampled for group in result.groups):
         found.append("Thresholds of very large groups use a random part of their prompts.")
     return [*found, *result.notes, *_work_done(result)]
+
+
+def _copies(copies: int, *, at_least: bool) -> str:
+    """That records without an id or a prompt repeat others, and what the interval makes of them."""
+    counted = f"{'at least ' if at_least else ''}{format_count(copies)}"
+    return (
+        f"Identical records: {counted} without a prompt repeat another record exactly. They count in the "
+        f"rate, but each set of copies is one prompt for the interval, which is wider. If they are requests "
+        f"of their own, log their ids or prompts."
+    )
 
 
 def _unsure_stops(result: ScanResult) -> list[str]:

@@ -48,12 +48,17 @@ def answered(
             reasoning=answer.reasoning,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=answer.tokens,
-            prompt_key=base.prompt_key or (f"{place.source}:{place.line}" if several else None),
+            prompt_key=base.prompt_key or (_row_name(row) if several else None),
             # The body's usage is of all its choices together.
             completion_tokens=None if several else base.completion_tokens,
         )
         for n, answer in enumerate(found)
     ]
+
+
+def _row_name(row: Row) -> str:
+    """What the answers of one row share, and those of a row with the same content."""
+    return hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:

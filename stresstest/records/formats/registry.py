@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
 
 import msgspec
 
@@ -45,7 +47,23 @@ _NAMED_KEYS = 12
 def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
     """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
     row = raw if isinstance(raw, dict) else parse_json_object(raw)
-    return list(_read(row, Place(source, line, mapped), ROW_FORMATS))
+    try:
+        found = list(_read(row, Place(source, line, mapped), ROW_FORMATS))
+    except UnreadableError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        # Types that no server writes, anywhere in it: one such line must not end the scan of the others.
+        raise UnreadableError("values in it have types that no server writes") from None
+    if all(record.prompt_key is not None for record in found):
+        return found
+    content = _content_hash(raw)
+    return [replace(record, row_key=(content + n) % (1 << 64) or 1) for n, record in enumerate(found)]
+
+
+def _content_hash(raw: RawRecord) -> int:
+    """64 bits that lines with the same content share."""
+    content = raw.strip() if isinstance(raw, bytes) else repr(raw).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
 
 
 def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> Iterator[Record]:

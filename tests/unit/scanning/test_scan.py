@@ -355,7 +355,7 @@ def test_all_groups_together_stay_within_bounds(monkeypatch: pytest.MonkeyPatch)
         failing = SymptomKind.LOOP if n % 5 == 0 else None
         onset = 7 if failing else None
         extent = Extent(50, 6 if failing else 50, onset)
-        tallies.add(ScanVerdict(str(n), (group,), extent, symptom=failing, place=n + 1))
+        tallies.add(ScanVerdict(str(n), (group,), extent, symptom=failing, identity=n + 1))
     results = {group.key["model"]: group for group in tallies.results(RIGORS["quick"], 0.1, by_length=False)}
     assert sum(group.sampled or group.requests for group in results.values()) <= 110
     assert (results["large"].requests, results["large"].degenerate) == (750, 150)

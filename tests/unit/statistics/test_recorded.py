@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ def output(
 ) -> ScanVerdict:
     """A judged answer of `length` words that fails at `onset`."""
     observed = length if onset is None else onset - 1
-    places = {"cluster": cluster, "digest": n + 1, "place": n + 1}
+    places = {"cluster": cluster, "digest": n + 1, "identity": n + 1}
     return ScanVerdict(str(n), (), Extent(length, observed, onset), **places, **more)  # type: ignore[arg-type]
 
 
@@ -136,12 +137,59 @@ def test_a_bounded_sample_keeps_whole_prompts_at_random(outputs: int, seed: int)
 
 
 def test_unknown_prompts_are_thinned_evenly() -> None:
-    """Outputs without a prompt are kept at random by their place, so a bounded sample stays a sample."""
+    """Outputs without a prompt are kept at random by their identity, so a bounded sample stays a sample."""
     sample = RecordedSample(most=1000)
     for n in range(20_000):
         sample.add(output(n, onset=5 if n >= 10_000 else None), truncated=False)
     failing = sum(o.onset is not None for o in sample.observations(tokens=False))
     assert 0.4 < failing / len(sample) < 0.6
+
+
+def test_one_prompt_cannot_empty_a_bounded_sample() -> None:
+    """Load tests send one prompt a million times: that is one prompt, not a million independent outputs."""
+    sample = RecordedSample(most=500)
+    for n in range(3000):
+        sample.add(output(n, cluster=7), truncated=False)
+    assert not sample.complete
+    assert sample.effective_share() == pytest.approx(1 / 3000)
+    assert len(sample.observations(tokens=False)) == 1
+    assert len(sample.repeated_observations(tokens=False)) == 15
+
+
+@pytest.mark.parametrize("heavy", [1, 2, 3, 10**18 + 1])
+def test_a_record_with_many_copies_widens_the_interval_of_a_thinned_sample(heavy: int) -> None:
+    """The copies are seen whether the random part of the prompts holds that record or not."""
+    sample = RecordedSample(most=1000)
+    rng = random.Random(heavy)
+    for n in range(20_000):
+        copied = rng.random() < 0.25
+        failing = copied or rng.random() < 0.1
+        found = output(n, onset=5 if failing else None)
+        sample.add(replace(found, identity=heavy) if copied else found, truncated=False)
+    lo, hi = clustered_interval(6500, 20_000, sample.effective_share())
+    assert lo < 0.1 < hi
+
+
+def test_without_copies_a_thinned_sample_keeps_its_size() -> None:
+    """Independent outputs are as many as there are, up to what random groups can tell."""
+    sample = RecordedSample(most=1000)
+    for n in range(50_000):
+        sample.add(output(n, onset=5 if n % 3 == 0 else None), truncated=False)
+    assert sample.effective_share() > 0.85
+    healthy = RecordedSample(most=1000)
+    for n in range(50_000):
+        healthy.add(output(n), truncated=False)
+    assert healthy.effective_share() > 0.85
+
+
+def test_exact_copies_of_a_record_are_one_prompt() -> None:
+    """The same line a hundred times in a log is no evidence from a hundred requests."""
+    sample = RecordedSample()
+    for n in range(100):
+        sample.add(replace(output(n), identity=1), truncated=False)
+        sample.add(output(n + 1000), truncated=False)
+    assert sample.effective_share() == pytest.approx(101 / 200)
+    assert (sample.copies, sample.clustered, sample.prompts) == (99, False, None)
 
 
 def test_length_effect_takes_the_outermost_classes() -> None:

@@ -7,7 +7,7 @@ import gzip
 import json
 import logging
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +19,10 @@ from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read
 from stresstest.features.guard.assembled import AnswerAssembly
 from stresstest.features.guard.command import _caps
 from stresstest.features.guard.ending import WholeEvents
+from stresstest.features.guard.settings import GuardLimits
 from stresstest.features.guard.watch import AnswerWatch
 from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
-from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse
+from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, raw, words
 
 UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
@@ -94,6 +95,75 @@ async def test_a_body_of_many_fields_is_refused() -> None:
         read_request(Route.CHAT, json.dumps(body).encode())
     async with guarded(page({})) as here:
         assert (await here.ask(body=body)).status == 413
+
+
+@pytest.mark.parametrize(
+    ("route", "asked", "sent"),
+    [
+        (Route.CHAT, {"max_completion_tokens": "8000"}, {"max_completion_tokens": 100}),
+        (Route.CHAT, {"max_completion_tokens": 8e3}, {"max_completion_tokens": 100}),
+        (Route.CHAT, {"max_completion_tokens": " 8_000 "}, {"max_completion_tokens": 100}),
+        (Route.CHAT, {"max_completion_tokens": 9, "max_tokens": "8000"}, {"max_tokens": 100}),
+        (Route.CHAT, {"max_completion_tokens": -1}, {"max_completion_tokens": 100}),
+        (Route.CHAT, {"max_completion_tokens": "lots"}, {"max_tokens": 100}),
+        (Route.CHAT, {"max_tokens": [8000]}, {"max_tokens": 100}),
+        (Route.CHAT, {"max_tokens": True}, {"max_tokens": 100}),
+        (Route.CHAT, {"max_tokens": "50"}, {}),
+        (Route.CHAT, {"max_tokens": None}, {"max_tokens": 100}),
+        (Route.COMPLETIONS, {"max_tokens": -1}, {"max_tokens": 100}),
+        (Route.COMPLETIONS, {"max_tokens": "8000.0"}, {"max_tokens": 100}),
+        (Route.RESPONSES, {"max_output_tokens": "8000"}, {"max_output_tokens": 100}),
+    ],
+)
+def test_a_cap_is_not_evaded_by_the_type_of_a_number(
+    route: Route, asked: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    """vLLM reads "8000" as 8000, some servers take -1 for no cap, and others read the field beside."""
+    found = read_request(route, json.dumps(asked).encode())
+    assert found is not None
+    assert found.capped(100) == sent
+
+
+@pytest.mark.parametrize(("stream", "streamed"), [(1, True), ("true", True), (0, False), ([1], False)])
+def test_a_stream_is_asked_for_in_lax_types(stream: Any, streamed: bool) -> None:
+    """A client that gets a stream from the server gets one from the guard."""
+    found = read_request(Route.CHAT, json.dumps({"stream": stream, "n": "3"}).encode())
+    assert found is not None
+    assert (found.stream, found.choices) == (streamed, 3)
+
+
+async def test_a_content_encoding_that_is_not_true_evades_nothing() -> None:
+    """Servers parse the body as JSON whatever that header says, so the guard does too."""
+    script = Events([*chat_events(HEALTHY + LOOP), DONE], pause=0.0005)
+    headers = {"Content-Encoding": "Identity"}
+    async with (
+        guarded(script, {"policy": "abort"}) as here,
+        here.session.post(here.url + CHAT, json=ASK, headers=headers) as response,
+    ):
+        body = await response.read()
+    assert b"stresstest_guard:loop" in body
+
+
+async def test_all_bodies_together_have_a_limit() -> None:
+    """A few requests of 64 MB at once would take all memory; one that is alone always has room."""
+    large = {**UNSTREAMED, "messages": [{"role": "user", "content": "x" * 300_000}]}
+    limits = GuardLimits(bodies=400_000, drain=1)
+    async with guarded(Hang(), limits=limits) as here:
+        first = asyncio.create_task(here.ask(body=large))
+        while not here.upstream.asked:
+            await asyncio.sleep(0.01)
+        refused = await here.ask(body=large)
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert "no room" in refused.json["error"]["message"]
+        first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
+        here.upstream.script = page({"choices": []})
+        async with asyncio.timeout(10):
+            while (await here.ask(body=large)).status != 200:
+                await asyncio.sleep(0.01)
+        larger = {**UNSTREAMED, "messages": [{"role": "user", "content": "x" * 500_000}]}
+        assert (await here.ask(body=larger)).status == 200
 
 
 @pytest.mark.parametrize("form", ["chat", "responses"])

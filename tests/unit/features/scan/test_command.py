@@ -146,11 +146,30 @@ def test_empty_answers_and_answers_in_another_language_are_told(
         for word in ("calmo", "freddo", "grigio", "mosso", "vuoto")
     )
     texts = [*(story(5, seed=n) for n in range(12)), italian, "", ""]
-    path = write(tmp_path / "a.jsonl", [{"text": text, "finish_reason": "stop"} for text in texts])
+    records = [{"id": str(n), "text": text, "finish_reason": "stop"} for n, text in enumerate(texts)]
+    path = write(tmp_path / "a.jsonl", records)
     (group,) = json.loads(called("scan", path, "--json").stdout)["groups"]
     assert (group["empty"], group["degenerate"]) == (2, 0)
     assert group["language_sources"]["other language than the group's"] == 1
     snapshot(called("scan", path).stdout)
+
+
+def test_copies_of_a_record_are_counted_and_widen_the_interval(tmp_path: Path, called: Called) -> None:
+    """The same line many times in a log is no evidence from many requests: with ids of its own it is."""
+    looping = "and then it was all the same again, " * 40
+    copies = [{"text": looping, "finish_reason": "length"}] * 60
+    others = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(60)]
+    shown = called("scan", write(tmp_path / "a.jsonl", copies + others)).stdout
+    assert "59 without a prompt repeat another record exactly" in " ".join(shown.split())
+    numbered = [{"id": str(n), **record} for n, record in enumerate(copies + others)]
+    groups = []
+    for records in (copies + others, numbered):
+        path = write(tmp_path / "a.jsonl", records)
+        groups += json.loads(called("scan", path, "--json").stdout)["groups"]
+    copied, apart = groups
+    assert (copied["copies"], apart["copies"]) == (59, 0)
+    assert copied["rate"] == apart["rate"] == 0.5
+    assert copied["rate_ci"][0] < 0.1 < 0.4 < apart["rate_ci"][0]
 
 
 def test_what_was_asked_for_and_cannot_be_told_is_said(
