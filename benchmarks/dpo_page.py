@@ -37,7 +37,8 @@ NAMES = {
     "base": "base",
     "sft": "SFT",
     "dpo": "DPO",
-    "base-300": "base",
+    "stories-sft": "SFT",
+    "stories-dpo": "DPO",
     "penalty-1.15": "base, repetition_penalty 1.15",
     "stories-base": "base",
     "stories-penalty-1.1": "base, repetition_penalty 1.1",
@@ -45,8 +46,8 @@ NAMES = {
     "stories-temperature-0.7": "base, temperature 0.7",
     "stories-repetition-detection": "base, vLLM's repetition_detection",
 }
-TRAINED = ("base", "sft", "dpo")
-RATED = {"base": "base", "stories-base": "base, 64 other prompts", "sft": "SFT", "dpo": "DPO"}
+TRAINED = ("stories-base", "stories-sft", "stories-dpo")
+"""Base, SFT and DPO on the held-out prompts of `examples/dpo/prompts.py`."""
 _STORIES, _TRAINED_ON = "held out", "of the pairs"
 ALTERNATIVES = {
     "stories-base": (_STORIES, None),
@@ -142,16 +143,17 @@ def _profile(x: int, n: int, y: int, m: int, ratio: float) -> float:
 
 def rates(groups: dict[str, Answers], thresholds: dict[str, str]) -> str:
     """Degeneration within the cap, reductions, thresholds."""
+    base, sft, dpo = TRAINED
     rows = [
         [
-            said,
+            NAMES[name],
             share(sum(a.degenerate for a in groups[name]), len(groups[name])),
-            reduction(groups["base"], groups[name]) if name in TRAINED[1:] else "–",
-            reduction(groups["sft"], groups[name]) if name == "dpo" else "–",
+            reduction(groups[base], groups[name]) if name != base else "–",
+            reduction(groups[sft], groups[name]) if name == dpo else "–",
             thresholds[name],
             share(sum(a.ended for a in groups[name]), len(groups[name])),
         ]
-        for name, said in RATED.items()
+        for name in TRAINED
     ]
     return table(
         ["model", "degenerate", "less than base", "less than SFT", "certified T", "ended by itself, healthy"],
@@ -233,7 +235,7 @@ def loss() -> str:
 def other_task(groups: dict[str, Answers]) -> str:
     """The same on technical explanations."""
     rows = []
-    for name in TRAINED:
+    for name in ("base", "sft", "dpo"):
         at = groups.get(OTHER_TASK + name)
         if at:
             rows.append(
@@ -281,8 +283,8 @@ def alternatives(groups: dict[str, Answers], thresholds: dict[str, str]) -> str:
 
 def side_by_side(groups: dict[str, Answers]) -> str:
     """The ends of answers to the first held-out prompts, before and after."""
-    after = {a.prompt_id: a for a in groups.get("dpo", ())}
-    rows = [[_shown(a), _shown(after[a.prompt_id])] for a in groups["base-300"] if a.prompt_id in after][
+    after = {a.prompt_id: a for a in groups["stories-dpo"]}
+    rows = [[_shown(a), _shown(after[a.prompt_id])] for a in groups["stories-base"] if a.prompt_id in after][
         :SHOWN
     ]
     return table(["base", "DPO"], rows)
