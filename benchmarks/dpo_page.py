@@ -35,12 +35,13 @@ PAGE = "results/dpo.md"
 MEASURED = Path(__file__).resolve().parents[1] / "examples" / "dpo" / "measured"
 NAMES = {
     "base": "base",
-    "sft": "SFT",
-    "dpo": "DPO",
-    "stories-sft": "SFT",
-    "stories-dpo": "DPO",
     "penalty-1.15": "base, repetition_penalty 1.15",
     "stories-base": "base",
+    "stories-sft": "SFT",
+    "stories-dpo": "DPO",
+    "earlier-base": "base, the prompts of the pairs",
+    "earlier-sft": "SFT, 38 others",
+    "earlier-dpo": "DPO, the same 38",
     "stories-penalty-1.1": "base, repetition_penalty 1.1",
     "stories-penalty-1.2": "base, repetition_penalty 1.2",
     "stories-temperature-0.7": "base, temperature 0.7",
@@ -48,6 +49,8 @@ NAMES = {
 }
 TRAINED = ("stories-base", "stories-sft", "stories-dpo")
 """Base, SFT and DPO on the held-out prompts of `examples/dpo/prompts.py`."""
+EARLIER = ("earlier-base", "earlier-sft", "earlier-dpo")
+"""An earlier training, with other pairs; its prompts were not kept."""
 _STORIES, _TRAINED_ON = "held out", "of the pairs"
 ALTERNATIVES = {
     "stories-base": (_STORIES, None),
@@ -55,6 +58,8 @@ ALTERNATIVES = {
     "stories-penalty-1.2": (_STORIES, "stories-base"),
     "stories-temperature-0.7": (_STORIES, "stories-base"),
     "stories-repetition-detection": (_STORIES, "stories-base"),
+    "stories-sft": (_STORIES, "stories-base"),
+    "stories-dpo": (_STORIES, "stories-base"),
     "base": (_TRAINED_ON, None),
     "penalty-1.15": (_TRAINED_ON, "base"),
 }
@@ -67,7 +72,10 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Measured:
-    """One answer. of: configuration. tokens: written; onset: first degenerate one, of as many."""
+    """One answer. of: configuration. tokens: written; onset: first degenerate one, of as many.
+
+    prompt: None where it was not kept. seconds: from sending the request to the end.
+    """
 
     of: str
     prompt_id: str
@@ -77,6 +85,7 @@ class Measured:
     onset: int | None
     symptom: str | None
     seconds: float | None = None
+    prompt: str | None = None
 
     @property
     def degenerate(self) -> bool:
@@ -141,9 +150,9 @@ def _profile(x: int, n: int, y: int, m: int, ratio: float) -> float:
     return -float(minimize_scalar(negative, bounds=(0.0, most), method="bounded").fun)
 
 
-def rates(groups: dict[str, Answers], thresholds: dict[str, str]) -> str:
+def rates(groups: dict[str, Answers], thresholds: dict[str, str], of: tuple[str, ...] = TRAINED) -> str:
     """Degeneration within the cap, reductions, thresholds."""
-    base, sft, dpo = TRAINED
+    base, sft, dpo = of
     rows = [
         [
             NAMES[name],
@@ -153,7 +162,7 @@ def rates(groups: dict[str, Answers], thresholds: dict[str, str]) -> str:
             thresholds[name],
             share(sum(a.ended for a in groups[name]), len(groups[name])),
         ]
-        for name in TRAINED
+        for name in of
     ]
     return table(
         ["model", "degenerate", "less than base", "less than SFT", "certified T", "ended by itself, healthy"],
@@ -162,21 +171,31 @@ def rates(groups: dict[str, Answers], thresholds: dict[str, str]) -> str:
 
 
 def price(groups: dict[str, Answers]) -> str:
-    """Tokens of a batch, and those that nobody wants, as far as `run` let it go on."""
+    """Tokens and wall clock of a batch whose requests are all sent at once, and what of it nobody wants."""
     rows = []
     for name in TRAINED:
-        if name in groups:
-            at = groups[name]
-            spent, wasted = sum(a.tokens for a in at), sum(a.wasted for a in at)
-            rows.append(
-                [
-                    NAMES[name],
-                    f"{spent:,}",
-                    f"{wasted:,}, {100 * wasted / spent:.0f} %",
-                    for_one_healthy(at),
-                ]
-            )
-    return table(["model", "tokens of the batch", "after the onset", "tokens for one healthy answer"], rows)
+        at = groups[name]
+        spent, wasted = sum(a.tokens for a in at), sum(a.wasted for a in at)
+        clock = max(a.seconds or 0 for a in at)
+        rows.append(
+            [
+                NAMES[name],
+                f"{clock:.0f} s",
+                f"{spent:,}",
+                f"{wasted:,}, {100 * wasted / spent:.0f} %",
+                for_one_healthy(at),
+                f"{clock / max(1, sum(not a.degenerate for a in at)):.1f} s",
+            ]
+        )
+    head = [
+        "model",
+        "wall clock",
+        "tokens",
+        "after the onset",
+        "tokens for one healthy answer",
+        "seconds for one",
+    ]
+    return table(head, rows)
 
 
 def for_one_healthy(answers: Answers) -> str:
@@ -188,20 +207,19 @@ def kept(groups: dict[str, Answers]) -> str:
     """Lengths, variety and language."""
     rows = []
     for name in TRAINED:
-        if name in groups:
-            at = groups[name]
-            healthy = [a.tokens for a in at if a.onset is None]
-            pairs = [d for a in at if (d := distinct_pairs(a.text)) is not None]
-            english = sum(infer_language(a.text) in ("en", None) for a in at)
-            rows.append(
-                [
-                    NAMES[name],
-                    f"{fmean(a.tokens for a in at):.0f}",
-                    f"{median(healthy):.0f} (n = {len(healthy)})" if healthy else "–",
-                    f"{fmean(pairs):.2f} (n = {len(pairs)})" if pairs else "–",
-                    share(english, len(at)),
-                ]
-            )
+        at = groups[name]
+        healthy = [a.tokens for a in at if a.onset is None]
+        pairs = [d for a in at if (d := distinct_pairs(a.text)) is not None]
+        english = sum(infer_language(a.text) in ("en", None) for a in at)
+        rows.append(
+            [
+                NAMES[name],
+                f"{fmean(a.tokens for a in at):.0f}",
+                f"{median(healthy):.0f} (n = {len(healthy)})" if healthy else "–",
+                f"{fmean(pairs):.2f} (n = {len(pairs)})" if pairs else "–",
+                share(english, len(at)),
+            ]
+        )
     head = [
         "model",
         "tokens, mean",
@@ -222,12 +240,12 @@ def distinct_pairs(text: str) -> float | None:
 
 def loss() -> str:
     """Loss a token on answers that no model was trained on."""
-    path = MEASURED / "loss.json"
-    if not path.exists():
-        return "–"
-    found = json.loads(path.read_text("utf-8"))
+    found = json.loads((MEASURED / "loss.json").read_text("utf-8"))
     groups = list(found["base"])
-    rows = [[NAMES[name], *(f"{of[group]['loss']:.3f}" for group in groups)] for name, of in found.items()]
+    rows = [
+        [NAMES[f"stories-{name}"], *(f"{of[group]['loss']:.3f}" for group in groups)]
+        for name, of in found.items()
+    ]
     head = ["model", *(f"{group} ({found['base'][group]['tokens']:,} tokens)" for group in groups)]
     return table(head, rows)
 
@@ -236,17 +254,16 @@ def other_task(groups: dict[str, Answers]) -> str:
     """The same on technical explanations."""
     rows = []
     for name in ("base", "sft", "dpo"):
-        at = groups.get(OTHER_TASK + name)
-        if at:
-            rows.append(
-                [
-                    NAMES[name],
-                    share(sum(a.degenerate for a in at), len(at)),
-                    "–" if name == "base" else reduction(groups[OTHER_TASK + "base"], at),
-                    share(sum(a.ended for a in at), len(at)),
-                    f"{fmean(a.tokens for a in at):.0f}",
-                ]
-            )
+        at = groups[OTHER_TASK + name]
+        rows.append(
+            [
+                NAMES[f"stories-{name}"],
+                share(sum(a.degenerate for a in at), len(at)),
+                "–" if name == "base" else reduction(groups[OTHER_TASK + "base"], at),
+                share(sum(a.ended for a in at), len(at)),
+                f"{fmean(a.tokens for a in at):.0f}",
+            ]
+        )
     return table(["model", "degenerate", "less than base", "ended by itself, healthy", "tokens, mean"], rows)
 
 
@@ -346,6 +363,7 @@ def stored(name: str, store: Store, reference: str) -> Iterator[Measured]:
                 g.verdict.onset,
                 None if symptom is None else str(symptom),
                 round(g.ended - g.started, 1),
+                g.prompt_text,
             )
 
 
@@ -368,7 +386,15 @@ def logged(name: str, path: Path) -> Iterator[Measured]:
         symptom = None if verdict.symptom is None else str(verdict.symptom)
         seconds = round(row["end"] - row["start"], 1)
         yield Measured(
-            name, row["id"], row["response"], row["finish_reason"], tokens, onset, symptom, seconds
+            name,
+            row["id"],
+            row["response"],
+            row["finish_reason"],
+            tokens,
+            onset,
+            symptom,
+            seconds,
+            row["prompt"],
         )
 
 
@@ -394,6 +420,7 @@ def main() -> None:
         "loss": loss(),
         "other": other_task(groups),
         "alternatives": alternatives(groups, thresholds),
+        "earlier": rates(groups, thresholds, EARLIER),
         "answers": side_by_side(groups),
     }
     for name, text in sections.items():

@@ -1,6 +1,7 @@
-"""Prints story prompts as a --prompts file: `python prompts.py held-out`, or `train`.
+"""Prints story prompts as a --prompts file: `python prompts.py held-out`, or `train`, or `technical`.
 
-64 each, or more with --count. The two parts have neither a character nor an event in common.
+64 stories each, or more with --count. The two parts have neither a character nor an event in common.
+`technical` is another task: 24 explanations.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import json
 import sys
 
+TECHNICAL = "technical"
 WHO = {
     "held-out": (
         "a lighthouse keeper, a night nurse, a clockmaker, a young postman, a violin maker, a "
@@ -43,10 +45,26 @@ WHAT = {
         "away a secret"
     ),
 }
+EXPLAINED = (
+    "how a bicycle stays upright; how a refrigerator cools; how a lock on a canal works; why the "
+    "sky is blue; how a vaccine works; how a compass finds north; how bread dough rises; what a "
+    "transistor does; how sonar measures depth; why metals conduct electricity; how a search engine "
+    "ranks pages; how a microwave oven heats food; what causes the tides; how a jet engine produces "
+    "thrust; how soap removes grease; what a database index is for; how a battery stores energy; "
+    "why ships of steel float; how a lens forms an image; how noise-cancelling headphones work; how "
+    "a suspension bridge carries its load; what a compiler does; how a touch screen feels a finger; "
+    "how photosynthesis works"
+)
 
 
 def prompts(part: str, count: int = 64) -> list[dict[str, object]]:
-    """Every character four times, with another event each time."""
+    """Every character four times, with another event each time; or what is to be explained."""
+    if part == TECHNICAL:
+        asked = [f"Explain in about 150 words {topic}." for topic in EXPLAINED.split("; ")]
+        return [
+            {"id": f"{part}-{number}", "messages": [{"role": "user", "content": text}]}
+            for number, text in enumerate(asked[:count])
+        ]
     who, what = WHO[part].split(", "), WHAT[part].split("; ")
     topics = [f"{who[i % 16]} {what[(i + 5 * (i // 16)) % 16]}" for i in range(count)]
     return [
@@ -60,7 +78,7 @@ def prompts(part: str, count: int = 64) -> list[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=list(WHO))
+    parser.add_argument("part", choices=[*WHO, TECHNICAL])
     parser.add_argument("--count", type=int, default=64)
     asked = parser.parse_args()
     for row in prompts(asked.part, asked.count):
