@@ -228,31 +228,32 @@ def table(cells: dict[str, Cell]) -> str:
 
 
 HEAD = """
-From `python -m benchmarks.planted --corpus PATH --write docs/detectors.md`: healthy texts in 15 languages (in
-English the corpus's unlabelled outputs; else answers of its `language` folder labelled good, joined) with a
-failure planted 120 to 500 words into them (1,300 where it is longer than that), every language in turn where
-the kind can stand. The whole suite judges, told the language. *Found* is a confirmed symptom of any kind that
-begins in the failure or at most 64 words before it (so far the suite dates an onset back); *false before it*,
-one that begins earlier. Words are the pieces of `text_tokens`: characters in Chinese, Japanese and Korean.
-Edited passages are repeated for 800 words; in each copy a share of the words is changed, left out or followed
-by another.
+From `python -m benchmarks.planted --corpus PATH --write docs/detectors.md`: a failure is planted 120 to 500
+words into a healthy text (1,300 where the failure is longer than that), in each of 15 languages in turn
+where that kind of failure is possible. The English texts are the corpus's unlabelled outputs; the others
+are answers of its `language` folder labelled good, joined. The whole suite judges, and knows the language.
+*Found*: a confirmed symptom of any kind begins in the failure or at most 64 words before it, which is as
+far back as the suite dates an onset. *False before it*: one begins earlier. Words are the pieces of
+`text_tokens`: characters in Chinese, Japanese and Korean. Edited passages are repeated for 800 words; in
+each copy a share of the words is changed, omitted or followed by another word.
 """
 TAIL = """
 ### Missed, and why
 
-- *10 % of words edited*, *one word in 15 changed*: near the border to lists of alike items, which have a word
-  of their own in every six. Most of it is found later: a model that goes on to its cap writes more than the
-  800 words that are planted here.
-- *Two templates in turn*: a slot that is filled anew each time is what contracts, recipes and counting songs
-  have too, so templates need 1,024 words.
-- *Words as often as used*: every word is a word and as frequent as it should be; only their order is wrong,
-  which takes a language model to see. *Invented among function words*: in English, French and Italian lists
-  of word forms tell; elsewhere only a lack of function words does, which says little where a language has
-  few of them (Arabic, Russian, Turkish, Vietnamese).
-- *Fragments of words* in Russian and Arabic: to letter statistics, rare words of healthy prose look the same.
-- *Signs and letters*: nothing here tells them from code, formulas and keys.
-- *Truncation* is called only where the text closes its other sentences with a full stop; many hosts are
-  lists, letters and verse. A miss is better than a wrong accusation there.
+- *10 % of words edited*, *one word in 15 changed*: close to lists of similar items, in which one word in
+  six differs. Most of these failures are found later: a model that continues to its cap writes more than
+  the 800 words planted here.
+- *Two templates in turn*: contracts, recipes and counting songs also fill a slot with new words each time,
+  so templates need 1,024 words.
+- *Words as often as used*: every word exists and is as frequent as it should be; only the order is wrong,
+  and it takes a language model to see that. *Invented among function words*: in English, French and
+  Italian, lists of word forms reveal them; elsewhere only a lack of function words does, which says little
+  where a language has few of them (Arabic, Russian, Turkish, Vietnamese).
+- *Fragments of words* in Russian and Arabic: letter statistics cannot distinguish them from rare words of
+  healthy prose.
+- *Signs and letters*: nothing here distinguishes them from code, formulas and keys.
+- *Truncation* is reported only where the text ends its other sentences with a full stop; many of these
+  texts are lists, letters and verse. There, a miss is better than a false alarm.
 """
 TITLE = "## Planted failures"
 

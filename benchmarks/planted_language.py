@@ -216,7 +216,8 @@ def report(options: argparse.Namespace) -> str:
     return "\n\n".join(
         [
             table(["shape", *HEAD], rows),
-            f"Of the {len(by_pair)} ordered pairs, in prose, below 98 %: {', '.join(below) or 'none'}.",
+            f"Ordered pairs of languages, of {len(by_pair)}, in which less than 98 % of the prose is found: "
+            f"{', '.join(below) or 'none'}.",
             table(["foreign matter in a right answer", "texts", "called drift"], [*shares, total]),
             table(["language", f"answers cut at {START}", "right", "wrong", "undecided"], told_rows),
         ]
@@ -234,21 +235,21 @@ def write(page: Path, text: str) -> None:
 
 
 _INTRODUCTION = """From `python -m benchmarks.planted_language --corpus PATH --outputs PATH --seed 2
---write docs/detectors.md`, on sentences of the corpus's good answers that the rules were *not* worked out
-on (one half of the answers, by their digest). The answer goes on in another language to its end, or for
-at least three sentences. Found: a confirmed drift begins at most two sentences from the planted one."""
+--write docs/detectors.md`, on sentences from the half of the corpus's good answers (chosen by digest) on
+which the rules were *not* developed. The answer continues in another language to its end, or for at least
+three sentences. Found: a confirmed drift begins at most two sentences from the planted one."""
 
 
-_NOTES = """What is dated early stands behind a short sentence of the wanted language that was judged
-together with the foreign one after it; much of the rest are answers that mix languages although they are
-labelled good. In text without full stops a change is seen only to a piece of some 90 characters. False
-alarms that are left: lists of short titles in several languages, and translations line by line of which
-some line is far longer than the other.
+_NOTES = """Drifts that are dated too early follow a short sentence in the requested language that was
+judged together with the foreign one after it. Many of the others are in answers that mix languages
+although they are labelled good. In text without full stops, a change is located only to within a piece of
+about 90 characters. The remaining false alarms are lists of short titles in several languages, and
+line-by-line translations in which one line is far longer than its counterpart.
 
-Beyond reach, for reasons of principle: a letter or a poem in another language that the prompt asks for and
-no mark sets apart (where the prompt is known, its own sentences are excused); two languages in turn by
-stanza instead of by line; Malay for Indonesian and the other pairs named above; one or two foreign
-sentences of less than an eighth of the answer, which are a warning."""
+Some cases cannot be detected in principle: a letter or a poem in another language that the prompt asks
+for and that no mark sets apart (where the prompt is known, its own sentences are exempt); two languages
+that alternate by stanza instead of by line; Malay for Indonesian and the other pairs named above; and one
+or two foreign sentences that make up less than an eighth of the answer, which are only a warning."""
 
 
 def main() -> None:

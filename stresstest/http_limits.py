@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""Limit on a reply that is no stream of tokens, after decompression. A list of 100,000 models has 15 MB."""
+"""Limit on a reply that is not a stream of tokens, after decompression. 100,000 models are 15 MB."""
 ACCEPTED_ENCODING = "identity"
 """Compression is not requested, because it delays a stream's events. Compressed bodies are still read."""
 _PIECE_BYTES = 1024 * 1024

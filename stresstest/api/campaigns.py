@@ -62,7 +62,7 @@ def measure(
     ``STRESSTEST_*``, from stresstest.toml and from the defaults, as there.
 
     model: as served; by default the only one that is. language: of the answers; needed unless `prompts` is
-    given. resume: go on with this stored run, with nothing else given but `base_url`, `store`, `api_key`,
+    given. resume: continue this stored run, with nothing else given but `base_url`, `store`, `api_key`,
     `display` and budgets. display: "plain" or "rich" shows progress on stderr; by default nothing does.
 
     Works in a notebook too. What finished is stored at once: after an interruption or an error, `resume` goes
@@ -78,7 +78,7 @@ def measure(
     refuse_options(
         values["given"] if resume else set(),
         allowed={"base_url", "budget_tokens", "budget_time", "stall_timeout"},
-        why="changed when a run is resumed: it goes on as it began.",
+        why="changed when a run is resumed: it continues as it began.",
         hint="Remove it, or start a new run.",
     )
 

@@ -54,7 +54,7 @@ def detect_many(
 
     texts: strings; records in any layout that `scan` reads, as mappings; or a table of pandas, polars or
     pyarrow, a row a record. language: wanted where the records do not say; None: inferred from the first
-    answers. fields: where something lies in your records, as ``--field`` takes it: {"response":
+    answers. fields: where a value is in your records, as ``--field`` takes it: {"response":
     "answer.text"}. workers: processes; one judges here. Raises UsageError for a record without an answer, and
     for a language or a field that is not known.
     """

@@ -47,7 +47,7 @@ def scan(
 ) -> ScanResult:
     """Degeneration rates and limits of outputs that you already have, as the command `scan` finds them.
 
-    files: in any format that the command reads. group_by: keys of the records. fields: where something lies
+    files: in any format that the command reads. group_by: keys of the records. fields: where a value is
     in your records, {"response": "path.to.text"}. tokenizer: the model's tokenizer.json. rigor: "quick",
     "standard" or "strict". margin: taken off the threshold, a share. out: a file for every verdict. show: so
     many of the worst are kept in `ScanResult.worst`. strict: a damaged line is an error. workers: processes,

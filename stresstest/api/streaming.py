@@ -63,7 +63,7 @@ class StreamDetector:
             self._rest = ""
         (self._thought if reasoning else self._answer).append(text)
         pieces = split_pieces(self._rest + text)
-        self._rest = pieces.pop() if pieces else ""  # it may go on in the next chunk
+        self._rest = pieces.pop() if pieces else ""  # it may continue in the next chunk
         self._pass_on(pieces, reasoning=reasoning)
         if self._unchecked >= _CHECK_EVERY:
             self._unchecked = 0

@@ -118,7 +118,7 @@ def find_diagnosis(store: Store, run: Run) -> Diagnosis | None:
 
 
 def update_conclusion(store: Store, run_id: str) -> RunResult:
-    """Judge a stored run anew and, where its result is saved, save that too."""
+    """Judge a stored run again and, if its result is saved, update that too."""
     result = conclude(store, run_id)
     if result.run.status is RunStatus.DONE:
         save_result(store, result)
@@ -140,7 +140,7 @@ def _origin_notes(run: Run, found: Diagnosis | None) -> list[str]:
     if found is None or found.run_id == run.id:
         return []
     return [
-        f"This run was started by the diagnosis of run {found.run_id}, to see what its first failure hides."
+        f"This run was started by the diagnosis of run {found.run_id}, to find what its first failure hides."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whether a limit has room for one unit of the task: below that it is no advice, and the model is unfit."""
+"""Whether a limit has room for one unit of the task: below that it is useless, and the model is unfit."""
 
 from __future__ import annotations
 

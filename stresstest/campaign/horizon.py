@@ -45,7 +45,7 @@ async def horizon_for(
 async def _prompt_lengths(
     endpoint: Endpoint, found: EndpointProfile, prompts: PromptSource
 ) -> dict[str, int]:
-    """Tokens of every own prompt, by id; of a task's prompts a dozen, which are alike in length."""
+    """Tokens of every own prompt, by id; of a task's prompts only a dozen, as their lengths are similar."""
     many = prompts.distinct if prompts.task is None else min(prompts.distinct, 12)
     sample = [prompts.prompt_at(index, 999) for index in range(many)]
     return {p.id: await prompt_length(endpoint, found, p, prompts.settings.decoding) for p in sample}

@@ -5,7 +5,7 @@ Progress goes to stderr; results go to stdout. The live view is in :mod:`stresst
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stresstest.campaign.execution.events import GenerationEvent
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, PlanSummary
@@ -40,8 +40,11 @@ class Progress:
     def stage(self, step: ClimbStep | CertifyStep) -> None:
         pass
 
-    def measuring(self, what: str, total: int) -> None:
-        pass
+    def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+        """A stage that is not a rung begins.
+
+        cuts: by key, where a generation continues an answer, the tokens of the answer that were kept.
+        """
 
     def event(self, event: GenerationEvent) -> None:
         pass

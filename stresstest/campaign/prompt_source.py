@@ -13,7 +13,7 @@ from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, loa
 class PromptSource:
     """Where a campaign's prompts come from: a task in one language, or the user's own file.
 
-    common_fields: what all requests of the file bring alike, as JSON; it is part of the decoding.
+    common_fields: what all requests of the file have in common, as JSON; it is part of the decoding.
     """
 
     settings: RunSettings

@@ -49,7 +49,7 @@ def canonical(fields: Mapping[str, Any]) -> str:
 def parse_extra_body(value: object) -> str:
     """``--extra-body``, as JSON text or as a table of a settings file → canonical JSON.
 
-    Raises UsageError for what is no JSON object, for fields that are ours or that have an option of their
+    Raises UsageError for what is not a JSON object, for fields that are ours or that have an option of their
     own, and for credentials.
     """
     fields = value

@@ -1,4 +1,4 @@
-"""Settings: the value in force of every option.
+"""Settings: the effective value of every option.
 
 Precedence: command line > environment (``STRESSTEST_*``) > TOML file > default. The TOML file is
 ``--config FILE`` (or ``STRESSTEST_CONFIG``), else ``stresstest.toml`` in the current folder, else
@@ -138,7 +138,7 @@ def option_fields() -> dict[str, Any]:
 
 
 def section(name: str, config_file: Path | None = None) -> tuple[Path, Any] | None:
-    """(settings file in force, its table `name`); None without a file or without that table.
+    """(settings file in use, its table `name`); None without a file or without that table.
 
     name: one of `SECTIONS`.
     """
@@ -150,7 +150,7 @@ def section(name: str, config_file: Path | None = None) -> tuple[Path, Any] | No
 
 
 def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dict[str, Any]:
-    """The value in force of every option.
+    """The effective value of every option.
 
     given: values from the command line; None means "not given".
     Raises UsageError for an unknown key or an invalid value; the message names its source.

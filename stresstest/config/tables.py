@@ -169,11 +169,11 @@ class GuardDefaults(ConfigTable):
     policy: GuardPolicy = Field(GuardPolicy.COUNT, description="What is done to a request.")
     language: str | None = Field(None, description="Language of the answers.")
     task: str | None = Field(
-        None, description="Task whose certified limit caps. Default: the smallest of all."
+        None, description="Task whose safe max_tokens is the cap. Default: the smallest of all."
     )
     symptoms: list[str] = Field([], description="Symptoms that act. Default: those of repetition.")
     max_tokens: int | None = Field(
-        None, ge=1, strict=True, description="The cap in place of the certified limit."
+        None, ge=1, strict=True, description="The cap, in place of the safe max_tokens."
     )
     change: dict[str, Any] = Field({}, description="Request fields of the second attempt.")
 

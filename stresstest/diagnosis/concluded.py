@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stresstest.diagnosis.intervention.wording import describe_decoding, split_sentence
+from stresstest.diagnosis.intervention.wording import (
+    condition_words,
+    describe_decoding,
+    failure_name,
+    rounded_tokens,
+    split_sentence,
+)
 from stresstest.model import (
     NEXT_FAILURE_RIGOR,
     RIGORS,
@@ -25,6 +31,7 @@ from stresstest.model import (
 )
 
 _SOURCE = "diagnosis"
+_NO_LIMIT = "Its safe max_tokens is not measured yet."
 
 
 def covers_run(found: Diagnosis, run_id: str) -> bool:
@@ -78,24 +85,32 @@ def remedy_sentences(found: Diagnosis, run: Run) -> tuple[str, ...]:
     """Recommendations from the diagnosis for this run's failure and later ones, one sentence each."""
     settings = run.settings
     lines = []
-    then = " No max_tokens is certified for that yet."
+    own = next((i for i, link in enumerate(found.chain) if link.run_id == run.id), len(found.chain))
+    cleared = f"the {failure_name(found.chain[own])}" if own < len(found.chain) else "this failure"
+    then = f" {_NO_LIMIT}"
     if found.safe_max_tokens is not None:
-        limit = f"max_tokens {found.safe_max_tokens:,} is certified{_rigor(run)}"
-        then = f" With it, {limit} (run {found.safe_run})."
+        limit = f"the safe max_tokens is {found.safe_max_tokens:,}{_rigor(run)}"
+        then = f" With it, {limit} (run {found.safe_run}){_next_failure(found.chain[own + 1 :])}."
     if found.recommended is not None and found.recommended != settings.decoding:
         words = describe_decoding(found.recommended)
-        which = "the first" if run.id == found.run_id else "this"
-        lines.append(f"Better: use {words}, which clears {which} failure.{then}")
+        lines.append(f"Better: use {words}, which clears {cleared}.{then}")
         then = ""
     if found.concurrency is not None and found.concurrency != settings.concurrency:
         requests = "one request" if found.concurrency == 1 else f"{found.concurrency} requests"
         lines.append(
-            f"Better: keep at most {requests} in flight, which clears the failure (more may "
-            f"be possible).{then}"
+            f"Better: keep at most {requests} in flight, which clears {cleared} (more may be possible).{then}"
         )
-    own = next((i for i, link in enumerate(found.chain) if link.run_id == run.id), len(found.chain))
     tried = [link.remedy for link in found.chain[own:] if link.remedy is not None]
     return (*lines, *(f"For longer outputs: {split_sentence(remedy)}." for remedy in tried))
+
+
+def _next_failure(rest: Sequence[CauseLink]) -> str:
+    """The end of the sentence about the limit under the remedy: what fails next, and where."""
+    following = next((link for link in rest if link.median_onset is not None), None)
+    if following is None or following.median_onset is None:
+        return ""
+    onset = rounded_tokens(following.median_onset)
+    return f"; the next failure is {failure_name(following)}, at about token {onset:,}"
 
 
 def _rigor(run: Run) -> str:
@@ -121,7 +136,7 @@ def _plain_advice(link: CauseLink) -> tuple[str, ...]:
     if link.plane is Plane.DECODING and link.cleared_by:
         return (
             f"Better: use {link.cleared_by}, with which the same prompts stay healthy past their onsets. "
-            "No max_tokens is certified for that yet.",
+            f"{_NO_LIMIT}",
         )
     if link.plane is Plane.SYSTEM:
         return (
@@ -137,7 +152,10 @@ def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     if arm is None:
         return f"{words} (diagnosis of {whose})."
     counts = f"{arm.failed} of {arm.n} answers fail; unchanged, {arm.unchanged_failed} of {arm.n} do"
-    return f"{words}. With {arm.changed}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    condition = condition_words(arm)
+    return (
+        f"{words}. {condition[:1].upper()}{condition[1:]}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    )
 
 
 def _clearing(link: CauseLink) -> ArmResult | None:

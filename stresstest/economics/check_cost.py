@@ -1,7 +1,7 @@
 """What vLLM's `repetition_detection` costs its scheduler, from a measured table.
 
 vLLM's check is Python code in the scheduler, run once a token of every request that asks for it; it tries one
-pattern size after the other, so that the number of sizes decides the cost and the number of copies hardly
+pattern size after the other, so that the number of sizes decides the cost and the number of copies little
 does. Measured with `benchmarks/repetition_check.py` on vLLM 0.32.0 (CPU time, AMD EPYC, Python 3.11): no more
 than 3 % between 2 and 8 copies. A faster core scales all of it.
 """

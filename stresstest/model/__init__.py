@@ -43,6 +43,7 @@ from stresstest.model.result import Rigor as Rigor
 from stresstest.model.result import Run as Run
 from stresstest.model.result import RunResult as RunResult
 from stresstest.model.result import Threshold as Threshold
+from stresstest.model.server import GPU_READINGS as GPU_READINGS
 from stresstest.model.server import EndpointProfile as EndpointProfile
 from stresstest.model.server import GpuDevice as GpuDevice
 from stresstest.model.server import GpuSample as GpuSample

@@ -77,7 +77,7 @@ class GenerationVerdict:
 
     @property
     def copy_length(self) -> int:
-        """Tokens of one copy of what repeats; 0 where the first confirmed symptom is no repetition."""
+        """Tokens of one copy of what repeats; 0 where the first confirmed symptom is not a repetition."""
         first = next((s for s in self.symptoms if s.confirmed and s.kind is self.symptom), None)
         return 0 if first is None or first.start is None else first.onset - first.start
 

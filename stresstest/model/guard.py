@@ -47,7 +47,7 @@ class GuardConfig:
     series: tuple[str, ...] = ()
 
     def rule(self, model: str, route: str) -> GuardRule:
-        """The rule in force for a request."""
+        """The rule that applies to a request."""
         return next(
             rule
             for rule in reversed(self.rules)

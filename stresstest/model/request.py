@@ -70,7 +70,7 @@ class Message:
     wire: str | None = None
 
     def as_sent(self) -> dict[str, Any]:
-        """The message as it stands in a request body."""
+        """The message as it is in a request body."""
         return {"role": self.role, "content": self.content} if self.wire is None else json.loads(self.wire)
 
 
@@ -121,7 +121,7 @@ class RunSettings:
     """The options of a run: everything needed to resume it, without secrets.
 
     send_seed: whether each request brings its own seed; without one nothing is reproducible. stall_timeout:
-    seconds that a stream may stand still; None: as long as the server's own pauses suggest.
+    seconds that a stream may pause; None: as long as the server's own pauses suggest.
     parent: the run whose diagnosis or sweep started this one.
     """
 

@@ -66,10 +66,16 @@ class ServerSummary:
 
 @dataclass(frozen=True, slots=True)
 class MissingCapability:
-    """A capability that the endpoint lacks, and the consequence, as sentences for the user."""
+    """A capability that the endpoint lacks, the consequence, and what to do about it if that is known, as
+    sentences for the user."""
 
     what: str
     cost: str
+    remedy: str | None = None
+
+
+GPU_READINGS = "GPU readings"
+"""`MissingCapability.what` of an endpoint whose GPUs cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +116,13 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One check. found: the finding. cost: consequence of what is missing. mend: how to fix it."""
+    """One check. found: the finding. cost: consequence of what is missing. remedy: how to fix it."""
 
     name: str
     state: CheckState
     found: str
     cost: str | None = None
-    mend: str | None = None
+    remedy: str | None = None
 
 
 def clock_events(mask: int) -> tuple[str, ...]:

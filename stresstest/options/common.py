@@ -37,7 +37,7 @@ class GlobalOptions:
     config: str | None = None
 
     def resolve(self, given: Mapping[str, Any], *, base_url: str | None = None) -> dict[str, Any]:
-        """The values in force of all options, by precedence; `given` holds those of the command line.
+        """The effective values of all options, by precedence; `given` holds those of the command line.
 
         base_url: the address on the command line of a command that has an option of its own for it.
         Three keys are added: "config_file" (path or None), "given" (names of the options on the command line)
@@ -56,12 +56,12 @@ class GlobalOptions:
             merged["base_url"] = base_url
         values["api_key"] = self._api_key(values, merged, config_file)
         values["given"] = explicit.keys() - {"config"}
-        values["program"] = _program(merged["store"])
+        values["program"] = program_on(merged["store"])
         return values
 
     @staticmethod
     def _api_key(values: Mapping[str, Any], given: Mapping[str, Any], config_file: Path | None) -> str | None:
-        """The key in force. One from the environment goes only to servers that the user has chosen."""
+        """The key in use. One from the environment goes only to servers that the user has chosen."""
         from stresstest.endpoint.environment_key import EnvironmentKey
 
         variable = os.environ.get(config.ENV_PREFIX + "API_KEY")
@@ -75,7 +75,7 @@ class GlobalOptions:
         return EnvironmentKey(key, chosen=() if foreign else (address,))
 
 
-def _program(store: str | None) -> str:
+def program_on(store: str | None) -> str:
     """The beginning of a command on this store; … for one that may hold a password, or steers a terminal."""
     if not store:
         return "stresstest"
@@ -173,7 +173,7 @@ _GLOBAL_OPTIONS = tuple(
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command(options, **own)` all options of `run`; `options` holds the values in force."""
+    """Give `command(options, **own)` all options of `run`; `options` holds the effective values."""
     return with_run_options_but()(command)
 
 

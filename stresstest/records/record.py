@@ -188,7 +188,7 @@ def parse_path(path: str) -> FieldPath:
 
 
 def value_at(value: Any, path: FieldPath) -> Any:
-    """What lies at the path; None when a step leads nowhere. A key may itself hold dots."""
+    """The value at the path; None when a step leads nowhere. A key may itself hold dots."""
     for n, step in enumerate(path):
         if isinstance(value, dict):
             if step not in value and str(step) not in value:

@@ -27,7 +27,7 @@ from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, Unrea
 CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
 MAX_LINE = 64 << 20
-"""Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. What is longer is no record."""
+"""Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. A longer line is not a record."""
 
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
@@ -190,7 +190,7 @@ def _documents(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader
 def _text_log(
     packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader], log: TextLog
 ) -> Iterator[RecordChunk]:
-    """A text log: lines that complete no answer are no records and no damage."""
+    """A text log: lines that complete no answer are neither records nor damaged."""
     reader = log.reader()
     answered = 0
     for line in _whole_lines(packing, stream):

@@ -71,7 +71,7 @@ def optimum_lines(best: CapOptimum, glyphs: Glyphs = BLOCK_GLYPHS) -> list[str]:
         f"{best.lo:,} to {best.hi:,} in 95 % of resamples. Based on {best.n} answers: {best.useful} "
         f"useful, {best.endless} without an end.",
         "A lower cap cuts healthy answers, which are then requested again; a higher one lets loops run "
-        "on. This is not a certified limit.",
+        "on. This cap is modelled, not certified.",
     ]
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from stresstest.model import Decoding
 from stresstest.model.percent import percent
 from stresstest.render.run_summary import format_time
-from stresstest.render.text import format_count, language_name, risk_words, single_line, subject_name
+from stresstest.render.text import (
+    certified_reach,
+    format_count,
+    language_name,
+    margin_words,
+    risk_words,
+    single_line,
+    subject_name,
+)
 from stresstest.store import StoredThreshold
 
 if TYPE_CHECKING:
@@ -93,15 +101,12 @@ def smallest_line(limits: ModelLimits) -> str:
 def limit_provenance(row: LimitRow) -> tuple[str, ...]:
     """The basis of a limit in lines: subject and limit, risk and n, time and versions of the measurement."""
     threshold = row.threshold
-    at_least = "at least " if is_floor(row) else ""
     return tuple(
         single_line(line)
         for line in (
-            f"{subject_name(row.subject)}: {safe_limit(row)} tokens (certified up to "
-            f"{at_least}{format_count(threshold.tokens)}, less "
-            f"{percent(row.margin)})",
-            f"{percent(threshold.confidence)} confidence that {risk_words(threshold)}: "
-            f"{threshold.onsets or 'none'} of the {threshold.n} at risk did, "
+            f"{subject_name(row.subject)}: safe max_tokens {safe_limit(row)}, {margin_words(row.margin)}",
+            f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
+            f"{risk_words(threshold)}; {threshold.onsets or 'none'} of the {threshold.n} at risk did, "
             f"distinct prompts {format_count(row.distinct_prompts)}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "

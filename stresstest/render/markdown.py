@@ -20,7 +20,16 @@ from stresstest.render.sentences import (
     unit_words,
     what_to_do,
 )
-from stresstest.render.text import NOT_MEASURED, duration, excerpt, format_count, sanitize, subject_name
+from stresstest.render.text import (
+    NOT_MEASURED,
+    answer_name,
+    capital,
+    duration,
+    excerpt,
+    format_count,
+    sanitize,
+    subject_name,
+)
 
 SIMULATED_NOTE = "> **Simulated.** These numbers come from the simulator; they do not measure a real model."
 
@@ -181,7 +190,8 @@ def _excerpt_section(result: RunResult) -> str:
     if generation is None:
         return ""
     before, after = excerpt(generation)
-    where = f"`{generation.key}`, onset at token {format_count(generation.verdict.onset)} (marked ▶)"
+    name, onset = capital(answer_name(generation.job)), format_count(generation.verdict.onset)
+    where = f"{name}, onset at token {onset} (marked ▶)"
     return f"{where}:\n\n<pre>{html.escape(before)}<b>▶{html.escape(after)}</b></pre>"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 from stresstest.store import StoredThreshold
 
 METRICS: Mapping[str, str] = {
-    "stresstest_safe_max_tokens": "Certified safe max_tokens, after the margin.",
+    "stresstest_safe_max_tokens": "Safe max_tokens: the certified T less the margin.",
     "stresstest_threshold_tokens": "Certified threshold in output tokens, before the margin.",
     "stresstest_certified": "1 when the newest measurement certified a limit, 0 when it did not.",
     "stresstest_risk_ratio": "Largest degeneration risk that the limit allows.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from stresstest.campaign.execution.events import (
@@ -16,7 +16,14 @@ from stresstest.campaign.ladder import CertifyStep, ClimbStep, PlanSummary
 from stresstest.campaign.progress import Progress
 from stresstest.model import EndpointProfile, GenerationLoader, GenerationRecord, RunSettings, ServerSample
 from stresstest.model.percent import percent
-from stresstest.render.text import duration, format_count, generation_line, single_line, subject_name
+from stresstest.render.text import (
+    answer_name,
+    duration,
+    format_count,
+    generation_line,
+    single_line,
+    subject_name,
+)
 
 
 class PlainProgress(Progress):
@@ -31,6 +38,7 @@ class PlainProgress(Progress):
         self._degenerate = 0
         self._stage_began = self._started
         self._kv: float | None = None
+        self._cuts: Mapping[str, int] = {}
 
     def _status_text(self) -> str:
         """The state of the stage: KV cache usage, degenerate answers so far, throughput, time left."""
@@ -58,8 +66,9 @@ class PlainProgress(Progress):
     def stage(self, step: ClimbStep | CertifyStep) -> None:
         self.measuring(stage_line(step), len(step.jobs))
 
-    def measuring(self, what: str, total: int) -> None:
+    def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
         """Begin a stage of `total` generations."""
+        self._cuts = cuts or {}
         self._done, self._tokens = 0, 0
         self._stage_began = time.monotonic()
         self._stage_size = total
@@ -70,9 +79,8 @@ class PlainProgress(Progress):
             self._done += 1
             self._tokens += event.generation.output_tokens
             self._degenerate += event.generation.verdict.degenerate
-            self._print_line(
-                f"{self._done}/{self._stage_size} {generation_line(event.generation)}{self._status_text()}"
-            )
+            line = generation_line(event.generation, self._cuts.get(event.generation.key, 0))
+            self._print_line(f"{self._done}/{self._stage_size} {line}{self._status_text()}")
         elif isinstance(event, AttemptRetried):
             self._print_line(retry_line(event))
 
@@ -106,8 +114,9 @@ def plan_line(plan: PlanSummary) -> str:
 
 def retry_line(event: AttemptRetried) -> str:
     """A failed attempt and the time until its retry."""
+    failure = event.failure.message.rstrip(".")
     return (
-        f"{event.key}: attempt {event.attempt} failed ({event.failure.message}); retry in {event.wait:.1f} s"
+        f"{answer_name(event.job)}: attempt {event.attempt} failed ({failure}); retry in {event.wait:.1f} s"
     )
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stresstest.model import RunResult
+from stresstest.model import Basis, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
@@ -25,6 +25,7 @@ from stresstest.render.sentences import (
 from stresstest.render.text import (
     NOT_MEASURED,
     SIMULATED_WARNING,
+    answer_name,
     duration,
     excerpt,
     format_count,
@@ -69,12 +70,15 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     _print_answer(console, result)
     _say(
         console,
-        Text(f"{format_count(result.tokens_spent)} tokens in {duration(result.seconds)}", style="dim"),
+        Text(
+            f"The run took {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}.",
+            style="dim",
+        ),
     )
     if program is not None:
         print_next(
             console,
-            *([] if result.verdict.plane is None else [f"{program} diagnose {result.run.id}"]),
+            *([f"{program} diagnose {result.run.id}"] if result.verdict.basis is Basis.OBSERVED else []),
             f"{program} report {result.run.id} -o report.html",
             f"{program} recommend --like {result.run.id}",
         )
@@ -169,8 +173,8 @@ def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
     if generation is None:
         return
     before, after = excerpt(generation, before=40, after=60)
-    onset = f"{single_line(generation.key)} (token {format_count(generation.verdict.onset)})"
-    _say(console, Text(f"\naround the onset of {onset}:", style="bold"))
+    where = f"{answer_name(generation.job)}, at token {format_count(generation.verdict.onset)}"
+    _say(console, Text(f"\naround the onset in {where}:", style="bold"))
     text = Text(f"{glyphs.more} {single_line(before)[-_SHOWN:]}", style="")
     text.append(f" {glyphs.here} ", style="bold red")
     text.append(single_line(after)[:_SHOWN], style="red")

@@ -10,7 +10,14 @@ from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import Diagnosis, GenerationRecord, RunResult, RunStatus
 from stresstest.model.percent import percent
-from stresstest.render.text import capital, format_count, format_threshold, risk_words, subject_name
+from stresstest.render.text import (
+    capital,
+    certified_reach,
+    format_count,
+    margin_words,
+    risk_words,
+    subject_name,
+)
 
 
 def prompt_limit(distinct_prompts: int | None) -> str:
@@ -35,18 +42,15 @@ def headline(result: RunResult) -> str:
         f"with {percent(threshold.confidence)} confidence, {risk_words(threshold)} "
         f"({threshold.onsets or 'none'} of the {threshold.n} at risk in the certifying sample)"
     )
-    reach = format_threshold(threshold)
+    certified = f"{capital(certified_reach(threshold))}: {risk}."
     if threshold.withheld:
-        certified = f"T = {reach} tokens is certified: {risk}"
         if threshold.unfit:
-            return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}."
-        return f"No cap is recommended for {subject}: {threshold.withheld}. {certified}."
+            return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}"
+        return f"No cap is recommended for {subject}: {threshold.withheld}. {certified}"
     safe = format_count(result.safe_max_tokens)
     only = prompt_limit(result.distinct_prompts)
-    return (
-        f"Safe max_tokens {safe} for {subject}{only and ','}{only}: certified up to {reach} tokens. "
-        f"Tolerated risk: {risk}."
-    )
+    margin = margin_words(result.run.settings.margin)
+    return f"Safe max_tokens {safe} for {subject}{only and ','}{only}: {margin}. {certified}"
 
 
 def what_to_do(result: RunResult) -> list[str]:
@@ -56,7 +60,7 @@ def what_to_do(result: RunResult) -> list[str]:
     only = prompt_limit(result.distinct_prompts)
     if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.certifying):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
-        safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is certified{only}"
+        safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"
         return [f"{found}: {safe}. To certify more, raise --horizon.", *result.verdict.advice]
     cap = f"Now: set max_tokens to {format_count(result.safe_max_tokens)}{only and ','}{only}."
     return [f"{cap} {_cap_effect(result, result.safe_max_tokens)}", *result.verdict.advice]
@@ -71,11 +75,11 @@ def _cap_effect(result: RunResult, cap: int) -> str:
     cuts = f"cuts {cut} of the {healthy} healthy answers short" if healthy else ""
     if not onsets:
         return f"Applied to the certifying sample{requested or ','} it {cuts}." if cuts else ""
-    stops = " and ".join(filter(None, (f"stops {stopped} of these before their onset", cuts)))
-    return (
-        f"In the certifying sample{requested} {len(onsets)} of {len(result.certifying)} answers degenerate "
-        f"sooner or later; this cap {stops}."
-    )
+    total = len(result.certifying)
+    failing = f"all {total} answers" if total == len(onsets) > 1 else f"{len(onsets)} of {total} answers"
+    which = f"{stopped} of these" if stopped < len(onsets) else "each of these"
+    stops = " and ".join(filter(None, (f"stops {which} before its onset", cuts)))
+    return f"In the certifying sample{requested} {failing} degenerate sooner or later; this cap {stops}."
 
 
 def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:

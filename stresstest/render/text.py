@@ -7,7 +7,7 @@ import unicodedata
 
 from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import Generation, GenerationRecord, Subject, Threshold
+from stresstest.model import Generation, GenerationRecord, Job, Phase, Subject, Threshold
 from stresstest.model.percent import NOT_MEASURED as NOT_MEASURED
 from stresstest.model.percent import percent
 
@@ -67,6 +67,17 @@ def format_threshold(threshold: Threshold) -> str:
     return ("≥ " if threshold.censored_at else "") + format_count(threshold.tokens)
 
 
+def certified_reach(threshold: Threshold) -> str:
+    """What is certified: ``certified up to T = 473 tokens``, ``certified up to T ≥ 4,096 tokens``."""
+    relation = "≥" if threshold.censored_at else "="
+    return f"certified up to T {relation} {format_count(threshold.tokens)} tokens"
+
+
+def margin_words(margin: float) -> str:
+    """What lies between T and the safe max_tokens: ``T less the margin of 10 %``."""
+    return f"T less the margin of {percent(margin)}" if margin else "T, without a margin"
+
+
 def risk_words(threshold: Threshold) -> str:
     """What a threshold bounds, to stand behind its confidence: "at most 10 % of the requests …"."""
     return f"at most {percent(threshold.alpha)} of the requests that get that far degenerate by then"
@@ -84,15 +95,30 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def generation_line(generation: GenerationRecord) -> str:
-    """One generation on one line: tokens, symptom or units, and how it ended."""
+def answer_name(job: Job) -> str:
+    """A generation as people call it, counted from 1; documents keep its key."""
+    number = f"answer {job.index + 1}"
+    if job.phase is Phase.CERTIFY:
+        return f"certifying {number}"
+    if job.phase is Phase.COST:
+        return f"{job.arm}, pair {job.rung + 1}, {number}"
+    return ", ".join(filter(None, (job.arm, f"rung {job.rung}", number)))
+
+
+def generation_line(generation: GenerationRecord, cut: int = 0) -> str:
+    """One generation on one line: tokens, symptom or units, and how it ended.
+
+    cut: tokens of the answer that it continues; an onset counts from that answer's first token.
+    """
     verdict = generation.verdict
-    tokens = f"{generation.key}: {format_count(generation.output_tokens)} tokens"
+    tokens = f"{answer_name(generation.job)}: {format_count(generation.output_tokens)} tokens"
+    if cut:
+        tokens += f" after the cut at {format_count(cut)}"
     if generation.failure is not None:
         return f"{tokens}, lost: {generation.failure.message}"
     if verdict.onset is not None and verdict.symptom is not None:
         ending = "stopped by stresstest" if generation.aborted else f"finish {generation.finish_reason}"
-        what = f"{symptom_info(verdict.symptom).label} from token {format_count(verdict.onset)}"
+        what = f"{symptom_info(verdict.symptom).label} from token {format_count(cut + verdict.onset)}"
         return f"{tokens}, {what} ({ending})"
     asked = generation.job.units
     units = ""

@@ -30,7 +30,7 @@ _FIELDS = (
     *("add_generation_prompt", "continue_final_message", "add_special_tokens", "service_tier", "store"),
     *("cache_salt", "vllm_xargs", "verbosity", "prediction", "modalities"),
 )
-"""Fields of chat completions (OpenAI, vLLM) that are sent as they are; others stand under ``extra_body``."""
+"""Fields of chat completions (OpenAI, vLLM) that are sent as they are; others go under ``extra_body``."""
 _PLACEHOLDER_KEYS = ("id", "messages", "prompt", "extra_body")
 
 
@@ -43,7 +43,7 @@ def parse_fields(record: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     if not isinstance(nested, dict):
         raise MalformedFileError(f'"extra_body" must be an object, not {format_short(nested)}')
     known = (*_PLACEHOLDER_KEYS, *PARAMETERS, *_FIELDS, *OWN_FIELDS)
-    _refuse_extra(record, known, 'a field of your server\'s own stands under "extra_body"')
+    _refuse_extra(record, known, 'put a field of your own server into "extra_body"')
     found = {k: v for k, v in record.items() if k not in _PLACEHOLDER_KEYS and v is not None}
     for name, value in nested.items():
         if name in found and found[name] != value:

@@ -151,7 +151,7 @@ def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptsFile:
-    """The user's prompts. common: request fields that all of them bring alike, as canonical JSON; they belong
+    """The user's prompts. common: request fields of all of them, as canonical JSON; they belong
     to the decoding. differing: names of the fields that each prompt brings itself. not_sent: names of the
     fields that a measurement sets in their place.
     """

@@ -279,7 +279,7 @@ def test_doctor_names_what_is_missing_and_what_mends_it(poor: Server, tmp_path: 
     checks: dict[str, dict[str, Any]] = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
     assert "128 tokens of context" in checks["model"]["found"]
     assert checks["logprobs"]["state"] == "missing"
-    assert "--max-logprobs 20" in checks["logprobs"]["mend"]
+    assert "--max-logprobs 20" in checks["logprobs"]["remedy"]
     assert f"max_new_tokens {CAP}" in checks["sampling defaults"]["found"]
     assert "--generation-config" in checks["sampling defaults"]["cost"]
     assert checks["token ids"]["state"] == checks["token counts"]["state"] == "ok"

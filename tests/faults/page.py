@@ -26,17 +26,17 @@ ADDRESSES = {
 }
 _INTRO = """# Faults on the wire
 
-What `stresstest run` makes of each fault that a server, a proxy or the network between can have. Written by
-`make faults`, which plays every one of them against a scripted server; a test plays them again and fails when
-this page says something else. Waits were shortened for it: without that a first token is waited for 300 s,
-the next one 60 s, and a request that failed is asked again after 0.5, 1 and 2 s (or when its Retry-After
-says), four tries in all.
+How `stresstest run` handles each fault of a server, a proxy or the network between them. `make faults`
+writes this page: it plays every fault against a scripted server. A test plays them again and fails if the
+page differs. Waits were shortened for this. Normally, `run` waits 300 s for a first token and 60 s for
+each later one, and repeats a failed request after 0.5, 1 and 2 s (or as its Retry-After demands), four
+tries in all.
 
-These rules stand behind the tables. A request that fails before its first token is asked again, visibly, at
-most three times. A stream that breaks after its first token is a measurement that was lost: it is kept with
-all that arrived, marked, counted for the system plane, and not asked again. A key, a model or an address that
-is wrong does not get better: the campaign ends at once, with what it has. Where every answer was lost nothing
-was measured: that is exit 3 too, and a resume asks for all of them again.
+The tables follow from these rules. A request that fails before its first token is repeated, visibly, at
+most three times. A stream that breaks after its first token is a lost measurement: what arrived is kept
+and marked, it counts for the system plane, and the request is not repeated. A wrong key, model or address
+does not become right: the campaign ends at once and keeps what it has. If every answer was lost, nothing
+was measured: that is exit 3 too, and a resume requests all of them again.
 """
 
 
@@ -100,7 +100,7 @@ def _untrusted(folder: Path) -> ssl.SSLContext:
 
 def page(plays: Plays) -> str:
     """The page as Markdown."""
-    parts = [_INTRO, "## From the first question on", ""]
+    parts = [_INTRO, "## From the first request on", ""]
     parts += ["Nothing was measured, and nothing is stored.", ""]
     rows = [(name, played) for name, played in (plays.addresses | plays.start).items()]
     parts += _table(("fault", "exit", "sentence"), [(n, str(p.code), _tls(p.error)) for n, p in rows])

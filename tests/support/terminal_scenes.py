@@ -220,12 +220,14 @@ def diagnosing() -> tuple[LiveState, ProvisionalThreshold]:
     board = LiveState(clock)
     rung = Rung(4, 25, 1371, 1800)
     for arm, onset in (
-        ("unchanged: nothing, 16 forks", 120),
-        ("penalty-1.15: repetition_penalty 1.15", None),
+        ("unchanged: 16 forks, nothing changed", 120),
+        ("penalty-1.15: 16 forks, with repetition_penalty 1.15", None),
     ):
-        board.measuring(arm, 16)
-        for n in range(12):
-            at = Job(Phase.DIAGNOSE, rung.number, n, None, n, n, 600, arm.partition(":")[0])
+        jobs = [
+            Job(Phase.DIAGNOSE, rung.number, n, None, n, n, 600, arm.partition(":")[0]) for n in range(12)
+        ]
+        board.measuring(arm, 16, {job.key: 830 for job in jobs})
+        for at in jobs:
             _answer(board, clock, generation(at, 400, onset))
     return board, ProvisionalThreshold(SETTINGS)
 

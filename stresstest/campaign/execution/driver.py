@@ -203,7 +203,7 @@ class _WorkerPool:
             if refused or number >= self._retry.attempts:
                 return attempt.generation(outcome, attempts=number, loop_lag=self._lag.worst(window))
             wait = self._retry.wait(number, failure)
-            self._on_event(AttemptRetried(task.job.key, number, failure, wait))
+            self._on_event(AttemptRetried(task.job, number, failure, wait))
             await asyncio.sleep(wait)
             if self._should_stop():
                 return None

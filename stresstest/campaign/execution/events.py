@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stresstest.model import Generation, ServiceFailure
+from stresstest.model import Generation, Job, ServiceFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class AttemptRetried:
     attempt: the one that failed, from 1.
     """
 
-    key: str
+    job: Job
     attempt: int
     failure: ServiceFailure
     wait: float

@@ -4,7 +4,7 @@ A server that counts nothing while it streams gives a total at best. Its chunks 
 (a T made of them would exceed every cap) or coarser, and sharing the total out evenly would put an onset
 too late wherever a loop's tokens are shorter than the prose before it. What can be relied on is a bound
 from below: words are at least a token each, and what follows is at most a token a byte. The suite reads
-the chunks as they came, since cutting the text anew would hide repetition from it; only its positions are
+the chunks as they came, since cutting the text again would hide repetition from it; only its positions are
 translated.
 """
 

@@ -51,7 +51,7 @@ _SLIP_TEMPLATES = {
     "empty": "unit {number} is a heading without a body",
     "empties": "headings without a body follow each other from unit {number} on",
     "counting": "a passage of figures without a word",
-    "renamed": "unit number {number} stands under another word than the units before it",
+    "renamed": "unit number {number} has another word in front of it than the units before",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stresstest.detectors.registry import symptom_info
 from stresstest.diagnosis.intervention.arms import ALONE
 from stresstest.diagnosis.intervention.exact import MAX_REMAINING_RATE
-from stresstest.model import ArmResult, Basis, CauseLink, Decoding, Plane, SplitRemedy
+from stresstest.model import Arm, ArmResult, Basis, CauseLink, Decoding, Plane, SplitRemedy
 from stresstest.model.percent import percent
 
 _ROUNDED = 10
@@ -14,7 +14,7 @@ _ROUNDED = 10
 def link_sentence(link: CauseLink) -> str:
     """The link in words, e.g. "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15"."""
     what = "service failures" if link.symptom is None else symptom_info(link.symptom).short_label
-    where = f" at ~{_rounded_tokens(link.median_onset):,}" if link.median_onset is not None else ""
+    where = f" at ~{rounded_tokens(link.median_onset):,}" if link.median_onset is not None else ""
     if link.plane is None:
         return f"{what}{where}: inconclusive, {link.lacking}"
     words = f"{what}{where}: {link.plane}, {link.basis}"
@@ -24,6 +24,18 @@ def link_sentence(link: CauseLink) -> str:
         words += f"; goes away with {link.cleared_by}"
     changed = _constraint_changes(link)
     return f"{words}; {changed}" if changed else words
+
+
+def failure_name(link: CauseLink) -> str:
+    """What a link is about, for the middle of a sentence: "loop", "service failures"."""
+    return "service failures" if link.symptom is None else symptom_info(link.symptom).label
+
+
+def condition_words(arm: Arm | ArmResult) -> str:
+    """Under which condition an arm continues its forks, e.g. "with repetition_penalty 1.15"."""
+    if arm.plane is None:
+        return "nothing changed"
+    return arm.changed if arm.name == ALONE else f"with {arm.changed}"
 
 
 def _constraint_changes(link: CauseLink) -> str | None:
@@ -45,7 +57,8 @@ def _commonest(arm: ArmResult) -> str | None:
     return max(arm.symptoms, key=lambda kind: arm.symptoms[kind], default=None)
 
 
-def _rounded_tokens(tokens: float) -> int:
+def rounded_tokens(tokens: float) -> int:
+    """To tens, from 1,000 on to hundreds: for "at about token …"."""
     step = _ROUNDED if tokens < 1000 else 10 * _ROUNDED
     return round(tokens / step) * step
 

@@ -29,7 +29,7 @@ MEASUREMENT = frozenset(
         "tighten",
     }
 )
-"""Settings that make a measurement another one, beside subject and decoding."""
+"""Settings that make a measurement a different one, besides subject and decoding."""
 _HORIZON_SLACK = 64
 """Tokens by which a horizon may fall short of the context's room: prompts were counted with a longer number
 of units than they were then sent with, and the longest one may not have been sent yet."""

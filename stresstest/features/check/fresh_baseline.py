@@ -1,4 +1,4 @@
-"""A baseline measured anew for pairs: is it the baseline, and does it still keep its own threshold?"""
+"""A baseline measured again for pairs: is it the baseline, and does it still keep its own threshold?"""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stresstest.statistics.assessment import CheckRule, baseline_objection
 from stresstest.store.repository import Store
 
 _MODEL_IDENTITY = ("model", "root", QUANTIZATION, "server's sampling defaults")
-"""With one of these changed it is no second run of the baseline."""
+"""With one of these changed it is not a second run of the baseline."""
 
 
 def load_fresh_baseline(
     store: Store, reference: str, baseline: CheckSample
 ) -> tuple[CheckSample, tuple[ChangedSetting, ...]]:
-    """The baseline measured anew, and what else was different then.
+    """The baseline measured again, and what else was different then.
 
     Raises UsageError when it is the run that chose T, is of something else, or decides nothing.
     """
@@ -55,7 +55,7 @@ def refuse_candidate_as_baseline(fresh: CheckSample | None, candidate_ids: tuple
 def withhold_pass_if_baseline_failed(found: Comparison, fresh: CheckSample | None) -> Comparison:
     """The comparison; never a pass where the fresh baseline itself breaks what T was certified for.
 
-    The evidence says so: a run that breaks it is no baseline for later checks.
+    The evidence says so: a run that breaks it cannot be the baseline of later checks.
     """
     if fresh is None or found.at_tokens is None:
         return found

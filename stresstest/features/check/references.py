@@ -31,7 +31,7 @@ class CandidateQuery:
     """What a candidate that is named by its model must be, beside its baseline's task and language.
 
     settings: the campaign that would measure it. named: settings that were given explicitly, of
-    `campaign_match.MEASUREMENT`. any_decoding: another one is no obstacle. measure: no stored run will do.
+    `campaign_match.MEASUREMENT`. any_decoding: another one does not matter. measure: no stored run counts.
     base_url: the address given, if one was.
     """
 
@@ -134,7 +134,7 @@ def find_candidate(
 ) -> Reference:
     """Files, a run, or a model that must be measured. UsageError for what can be none of these.
 
-    A model's name stands for its newest finished run of the baseline's task, language and decoding, measured
+    A model's name means its newest finished run of the baseline's task, language and decoding, measured
     at the address that was given, if one was, and with the settings that were given. Of the baseline's own
     model only a later run counts: the question is what has changed since.
     """

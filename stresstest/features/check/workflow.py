@@ -292,7 +292,7 @@ class _CheckSession:
         return read_recorded(files, self.settings.job, self.stop.is_set)
 
     def _fresh_baseline(self, baseline: CheckSample) -> CheckSample | None:
-        """The baseline measured anew, if one was named; UsageError when it chose T itself or is another."""
+        """The baseline measured again, if one was named; UsageError when it chose T itself or is another."""
         if self.settings.fresh is None:
             return None
         if self.settings.extend:

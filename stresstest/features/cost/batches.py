@@ -47,7 +47,7 @@ def check_workload(workload: Workload) -> None:
     if workload.rate is not None and not 0 < workload.rate < math.inf:
         raise UsageError("--rate must be above zero: requests a second.")
     if not 0.0 <= workload.plant <= 0.5:
-        raise UsageError("--plant must lie between 0 % and 50 %: the rest is what the loops cost.")
+        raise UsageError("--plant must be between 0 % and 50 %: the rest is what the loops cost.")
     if workload.abort and (workload.plant or workload.rate is not None):
         raise UsageError("--abort-loops needs natural loops and --concurrency: no --plant, no --rate.")
     if workload.units is not None and workload.units < 1:

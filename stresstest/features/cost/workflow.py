@@ -23,7 +23,7 @@ from stresstest.store.repository import Store
 ANSWER_SHARE_OF_CAP = 0.4
 """Length of the answers that a task's prompts request, as a share of the cap."""
 PLANTED_NOTE = (
-    "planted requests stand in for loops: they are forced to write on to their cap (ignore_eos), "
+    "planted requests stand in for loops: they are forced to write to their cap (ignore_eos), "
     "whatever they write"
 )
 UNSEEDED_NOTE = (

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from stresstest.errors import ExitCode, InterruptedEarlyError, StresstestError, UsageError
-from stresstest.options.common import stdout_console, with_global_options
+from stresstest.options.common import program_on, stdout_console, with_global_options
 from stresstest.options.output_folder import OutputDir, in_folder
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ Examples:
 """
 _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
 _START_TIMEOUT_S = 30.0
+_MODEL = "simulated"
 _HORIZON = 8_192
 """Output tokens, so that the demo ends within a minute even if nothing fails."""
 
@@ -45,14 +46,19 @@ def command(
         str, typer.Option(help="The scenario to simulate: a name from `stresstest sim --list`.")
     ] = "masked-chain",
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Report file; an .html and an .md file are written.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Report file; an .html, an .md and an .sqlite3 file (the runs) are written.",
+        ),
     ] = "stresstest-demo.html",
     output_dir: OutputDir = None,
 ) -> None:
     """Measure a simulated server whose true limit is known: no GPU, no model, under a minute.
 
     Starts the simulator on a free port, measures it, finds the cause of its failures by intervention,
-    explains the result and writes a report. Your store is not touched.
+    explains the result and writes a report. The runs are kept in a store beside it, not in yours.
     """
     from stresstest.features.demo.console import intro_text, summary_text
     from stresstest.features.diagnose.console import print_diagnosis
@@ -67,23 +73,23 @@ def command(
     reports = _report_paths(placed or output)
     known = load_scenario(scenario)
     console = stdout_console()
-    with tempfile.TemporaryDirectory(prefix="stresstest-demo-") as folder:
-        console.print(intro_text(known.name, known.summary), highlight=False, markup=False)
-        store_file = Path(folder) / "demo.sqlite3"
-        with simulator(scenario) as base_url:
-            ending, diagnosed = _measure(base_url, store_file, options["display"])
-        # The diagnosed result: its verdict and advice are those of the diagnosis.
-        result = ending.result if diagnosed is None else diagnosed.result
-        diagnosis = diagnosed.diagnosis if diagnosed is not None and diagnosed.diagnosis.chain else None
-        if diagnosis is not None:
-            print_diagnosis(console, diagnosis, result)
-        print_run(console, result, program=None)
-        with open_store(str(store_file)) as store:
-            run_id = result.run.id
-            data = ReportData(result, store.loader(run_id), diagnosis, store.gpu_samples(run_id))
-            for report in reports:
-                save(writer_for(str(report))([data]), str(report), quiet=True)
-    console.print(summary_text(result, reports), highlight=False, markup=False)
+    store_file = reports[0].with_suffix(".sqlite3")
+    console.print(intro_text(known.name, known.summary, store_file), highlight=False, markup=False)
+    with simulator(scenario) as base_url:
+        ending, diagnosed = _measure(base_url, store_file, options["display"])
+    # The diagnosed result: its verdict and advice are those of the diagnosis.
+    result = ending.result if diagnosed is None else diagnosed.result
+    diagnosis = diagnosed.diagnosis if diagnosed is not None and diagnosed.diagnosis.chain else None
+    if diagnosis is not None:
+        print_diagnosis(console, diagnosis, result)
+    print_run(console, result, program=None)
+    with open_store(str(store_file)) as store:
+        run_id = result.run.id
+        data = ReportData(result, store.loader(run_id), diagnosis, store.gpu_samples(run_id))
+        for report in reports:
+            save(writer_for(str(report))([data]), str(report), quiet=True)
+    program = program_on(str(store_file))
+    console.print(summary_text(result, diagnosis, reports, program), highlight=False, markup=False)
     error = ending.error or (diagnosed.error if diagnosed is not None else None)
     if error is not None:
         raise error
@@ -119,7 +125,7 @@ def _measure(
     from stresstest.options.measurement import run_measurement
 
     settings = RunSettings(
-        subject=Subject("simulated", "narrative", "it"),
+        subject=Subject(_MODEL, "narrative", "it"),
         base_url=base_url,
         task_source="narrative",
         rigor="quick",
@@ -153,6 +159,7 @@ def _end_if_cancelled() -> None:
 def simulator(scenario: str) -> Iterator[str]:
     """Run the simulator in a process of its own on a free port; yields its base URL."""
     arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", "max"]
+    arguments += ["--served-model-name", _MODEL]
     command = [sys.executable, "-m", "stresstest", *arguments]
     with tempfile.TemporaryFile() as output:
         # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.

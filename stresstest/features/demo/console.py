@@ -5,31 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stresstest.model import RunResult
+from stresstest.model import Diagnosis, RunResult
 from stresstest.model.percent import percent
+from stresstest.render.diagnosis import cost_line
 from stresstest.render.text import sanitize
 
 
-def intro_text(scenario: str, truth: str) -> str:
-    """The introduction. truth: the summary in the scenario's file, which names the true limit."""
+def intro_text(scenario: str, truth: str, store: Path) -> str:
+    """The introduction. truth: the summary in the scenario's file, which names the true limit. store: file
+    that keeps the runs."""
     return (
         "This demo starts a simulated vLLM server and measures it exactly like a real one: with prompts that "
-        "request longer and longer texts, checking every token. It needs no GPU and no model and leaves your "
-        f"store alone.\nScenario {sanitize(scenario)}. What is true of it: {sanitize(truth)}."
+        "request longer and longer texts, checking every token. It needs no GPU and no model, and keeps its "
+        f"runs in {sanitize(str(store))}.\n"
+        f"What it should find (scenario {sanitize(scenario)}): {sanitize(truth)}."
     )
 
 
-def summary_text(result: RunResult, reports: Sequence[Path]) -> str:
-    """The main observation, the report, and the next commands."""
+def summary_text(
+    result: RunResult, diagnosis: Diagnosis | None, reports: Sequence[Path], program: str
+) -> str:
+    """The main observation, the report, and the next commands. program: the beginning of a command on the
+    demo's store."""
     return "\n".join(
         [
+            *([f"{cost_line(diagnosis)}."] if diagnosis is not None else []),
             "",
             _observations(result),
-            f"Report: {' and '.join(sanitize(str(report)) for report in reports)}",
+            f"Report:  {' and '.join(sanitize(str(report)) for report in reports)}",
+            f"Its run: {program} runs show {result.run.id}",
             "",
-            "Check your own server:  stresstest doctor --base-url URL",
-            "Measure it:             stresstest run --base-url URL --lang it",
-            "Other scenarios:        stresstest sim --list",
+            "Now your own server:",
+            "  stresstest doctor --base-url URL            # what can be measured there",
+            "  stresstest plan --base-url URL --lang it    # what a run would send",
+            "  stresstest run --base-url URL --lang it     # the measurement",
+            "Other scenarios: stresstest sim --list",
         ]
     )
 

@@ -67,11 +67,20 @@ async def examine_cause(
         forks = [cut_fork(source, runner.prompts.unit_pattern, scratch=True) for source in sources]
     outcomes: dict[str, ArmOutcome] = {}
     if len(forks) >= needed:
+        runner.progress.note(_announcement(len(forks), scratch=runner.scratch))
         outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
     decision = decide_plane(outcomes, arms=declared, forks=len(forks))
     if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
         decision = replace(decision, lacking=f"{decision.lacking}; {more.ended}")
     return CauseStep(_build_link(runner, generations, forks, outcomes, decision, declared), forks)
+
+
+def _announcement(forks: int, *, scratch: bool) -> str:
+    """What the arms do, said once before they start."""
+    done = f"{forks} failing answers are cut before their onset and continued (forks)"
+    if scratch:
+        done = f"the prompts of {forks} failing answers are sent again (forks)"
+    return f"diagnosis: {done}, unchanged and with one change at a time"
 
 
 async def _can_continue(runner: InterventionRunner, forks: Sequence[Fork]) -> bool:

@@ -16,6 +16,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.chain import ArmOutcome, assess_continuation
 from stresstest.diagnosis.intervention.forks import Fork
+from stresstest.diagnosis.intervention.wording import condition_words
 from stresstest.endpoint.counting import prompt_ids
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
@@ -37,7 +38,7 @@ ALARM_HEADROOM = 256
 """Tokens after the window, so that a late onset can still raise its alarm."""
 KEEP_AFTER_TOKENS = 48
 _FROM_THE_START = ("response_format", "structured_outputs", "tools")
-"""Fields whose grammar would begin anew in the middle of an answer."""
+"""Fields whose grammar would begin again in the middle of an answer."""
 _MAX_TRIES = 3
 """Attempts at a fork whose answer is lost to service failures."""
 
@@ -123,8 +124,14 @@ class InterventionRunner:
         for i in range(max(0, load - len(tasks))):
             filler = replace(arm, name=f"load-{i // len(pending)}")
             tasks.append(await self.continuation_task(pending[i % len(pending)], filler))
-        replays = f" and {len(tasks) - len(pending)} replays as load" if len(tasks) > len(pending) else ""
-        self.progress.measuring(f"{arm.name}: {arm.changed}, {len(pending)} forks{replays}", len(tasks))
+        more = " more" if outcome.answers else ""
+        stage = (
+            f"{arm.name}: {len(pending)}{more} fork{'' if len(pending) == 1 else 's'}, {condition_words(arm)}"
+        )
+        if len(tasks) > len(pending):
+            stage += f" ({len(tasks) - len(pending)} replays keep up the load)"
+        cuts = {task.job.key: pending[i % len(pending)].cut for i, task in enumerate(tasks) if task.history}
+        self.progress.measuring(stage, len(tasks), cuts)
 
         def take(generation: GenerationRecord) -> bool:
             fork = by_key.get(generation.key)
@@ -281,7 +288,7 @@ class InterventionRunner:
     async def prompt_token_ids(self, prompt: Prompt) -> tuple[int, ...] | None:
         """Token ids of a prompt, requested once; None if the server does not return them.
 
-        None as well for what cannot be continued in the middle: a grammar would begin anew there, and ids
+        None as well for what cannot be continued in the middle: a grammar would begin again there, and ids
         hold no images.
         """
         fields = self.run.settings.decoding.extra() | request_fields(prompt.body)

@@ -254,8 +254,9 @@ class _DiagnosisSession:
             raise InconclusiveError("The token budget is spent; the results so far are kept.")
         earlier = _find_child_run(self.store, settings)
         self.progress.note(
-            f"next failure: climbing from the start with {_describe_conditions(settings)}"
-            + (f" (continues run {earlier.id})" if earlier is not None else "")
+            f"looking for the next failure: a new climb with {_describe_conditions(settings)}"
+            if earlier is None
+            else f"looking for the next failure: continuing run {earlier.id}"
         )
         if earlier is None:
             ending = await run_campaign(
@@ -307,4 +308,6 @@ def _describe_conditions(settings: RunSettings) -> str:
     words = [f"{k} {v:g}" for k, v in settings.decoding.sent().items()] + settings.decoding.extra_words()
     sent = ", ".join(words) or "the same decoding"
     system = ", a system prompt" if settings.decoding.system_prompt else ""
-    return f"{sent}{system}, {settings.concurrency} at once"
+    return (
+        f"{sent}{system}, {settings.concurrency} request{'' if settings.concurrency == 1 else 's'} in flight"
+    )

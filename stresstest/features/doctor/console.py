@@ -40,7 +40,7 @@ _MEANINGS: dict[tuple[str, str | None], str] = {
     ("eager mode", "on"): "no CUDA graphs: slower steps, the same text",
     ("sampling defaults", None): "applied to all that a request does not say",
 }
-"""Explanation of a row by its name and value; None stands for any value."""
+"""Explanation of a row by its name and value; None matches any value."""
 
 
 def print_checks(console: Console, checks: Sequence[HealthCheck]) -> None:
@@ -56,8 +56,8 @@ def print_checks(console: Console, checks: Sequence[HealthCheck]) -> None:
         result = Text(sanitize(check.found))
         if check.cost:
             result.append(f"\ncosts: {sanitize(check.cost)}", style="dim")
-        if check.mend and check.mend not in check.found:
-            result.append(f"\nfix:   {sanitize(check.mend)}", style="cyan")
+        if check.remedy and check.remedy not in check.found:
+            result.append(f"\nfix:   {sanitize(check.remedy)}", style="cyan")
         table.add_row(Text(str(check.state), style=_STYLE[check.state]), check.name, result)
     console.print(table)
     failed = sum(check.state is CheckState.FAILED for check in checks)

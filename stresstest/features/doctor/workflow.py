@@ -16,7 +16,7 @@ from stresstest.errors import EndpointError, StoreError, UsageError
 from stresstest.model import EndpointProfile
 from stresstest.model.server import CheckState, HealthCheck
 from stresstest.telemetry.gpu.nvml_sampler import probe_gpus
-from stresstest.telemetry.gpu.watch import MISSING_GPUS_COST, is_local
+from stresstest.telemetry.gpu.watch import ELSEWHERE, MISSING_GPUS_COST, is_local
 from stresstest.telemetry.prometheus import recognise_metrics
 
 _KNOWN_VERSIONS = ((0, 15), (0, 33))
@@ -150,7 +150,7 @@ def _capabilities(found: EndpointProfile) -> list[HealthCheck]:
 
 
 def _seeds(found: EndpointProfile) -> list[HealthCheck]:
-    """Nothing, but for vLLM on the CPU: its room for a step is in no API."""
+    """Nothing, except for vLLM on the CPU: its room for a step is in no API."""
     if not found.on_cpu:
         return []
     words = "the server computes on the CPU"
@@ -213,9 +213,7 @@ def _gpus(base_url: str) -> HealthCheck:
     names = ", ".join(f"GPU {d.gpu} {d.name or ''}".rstrip() for d in found.devices)
     if not is_local(base_url):
         why = f"driver {found.driver}, {names}; but the server is on another machine"
-        return HealthCheck(
-            "NVML", CheckState.MISSING, why, MISSING_GPUS_COST, "run with --gpu-exporter URL (dcgm-exporter)"
-        )
+        return HealthCheck("NVML", CheckState.MISSING, why, MISSING_GPUS_COST, ELSEWHERE[1])
     reasons: dict[str, dict[str, None]] = {}
     for device in found.devices:
         for what, why in device.missing.items():

@@ -26,7 +26,7 @@ class PreferencePair:
 
 
 def is_held_out(prompt: AskedPrompt, share: float) -> bool:
-    """Whether a prompt belongs to the held-out part: by its hash alone, so for every export and run alike."""
+    """Whether a prompt belongs to the held-out part: by its hash alone, so the same in every run."""
     digest = hashlib.sha256((prompt.topic or prompt.key).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 

@@ -126,7 +126,7 @@ class AnswerReader:
         return None if found is None else str(found)
 
     def add_event(self, payload: bytes) -> int:
-        """Take one event of a stream but for its long texts; returns its tokens.
+        """Take one event of a stream without its long texts; returns its tokens.
 
         Raises UnreadableAnswerError.
         """
@@ -139,7 +139,7 @@ class AnswerReader:
                 return self._add_delta(_deltas.decode(payload))
             return self._add_chunk(decode_chunk(payload))
         except (ValueError, ArithmeticError, RecursionError):  # msgspec's own errors are ValueErrors
-            raise UnreadableAnswerError("an event is no chunk of an answer") from None
+            raise UnreadableAnswerError("an event is not a chunk of an answer") from None
 
     def judge_long(self, piece: int) -> Iterator[None]:
         """Take the long texts of the last event, `piece` words at a time."""
@@ -205,7 +205,7 @@ class AnswerReader:
             self.head = found if isinstance(found, dict) else {}
             answers = list(_whole_answers(self._route, found))
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
-            raise UnreadableAnswerError("the body is no answer of this API") from None
+            raise UnreadableAnswerError("the body is not an answer of this API") from None
         if self._route is Route.RESPONSES:
             self._end_response(found)
         elif isinstance(usage := found.get("usage"), dict):

@@ -87,7 +87,7 @@ class Asked:
 
 
 def read_request(route: Route, body: bytes) -> Asked | None:
-    """The request in a body; None where it is no JSON object, which the upstream will refuse.
+    """The request in a body; None where it is not a JSON object, which the upstream will refuse.
 
     Raises TooManyItemsError for an object that would hold the guard up.
     """

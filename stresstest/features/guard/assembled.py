@@ -49,7 +49,7 @@ class AnswerAssembly:
                 found = msgspec.json.decode(payload)
                 self._take(found)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
-                raise UnreadableAnswerError("an event is no chunk of an answer") from None
+                raise UnreadableAnswerError("an event is not a chunk of an answer") from None
 
     @property
     def complete(self) -> bool:

@@ -72,7 +72,7 @@ def command(
         str, typer.Option(help="After SIGTERM or Ctrl-C, wait so long for answers to end (90s, 30m).")
     ] = "5m",
 ) -> None:
-    """Stand before a server, watch every answer that passes, and stop only what it is told to stop.
+    """Run in front of a server, watch every answer that passes, and stop only what its policy says.
 
     By default it counts and changes nothing. Its own pages are /guard/metrics and /guard/health; everything
     else is passed to the upstream.
@@ -107,7 +107,7 @@ def command(
 
 
 def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
-    """The [guard] table in force. Raises UsageError."""
+    """The effective [guard] table. Raises UsageError."""
     from stresstest.config.guard import SECTION, guard_config, with_policy
     from stresstest.config.settings import section
     from stresstest.model.guard import GuardPolicy
@@ -122,7 +122,7 @@ def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
 
 
 def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
-    """The certified limits in the store, if a rule needs them; simulated ones only for want of
+    """The limits in the store, if a rule needs them; simulated ones only if there are no
     others, and none from a single prompt."""
     from stresstest.model.guard import GuardPolicy
 
@@ -135,7 +135,7 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
         rows = [row for row in opened.thresholds() if row.latest and row.safe_max_tokens]
     if not rows:
         sys.stderr.write(
-            "warning: the store holds no certified limit, so that nothing is capped; measure one: "
+            "warning: the store holds no safe max_tokens, so nothing is capped; measure one: "
             "stresstest run --model M --lang it\n"
         )
     several = [row for row in rows if row.distinct_prompts != 1]

@@ -27,7 +27,7 @@ class Exchange:
     """One request while it is served.
 
     began: performance counter at its arrival. asked: None where its answer is not judged. body: to send.
-    may_end: its policy ends degenerate answers, and this is no dry run. action: what the policy did, or in a
+    may_end: its policy ends degenerate answers, not in a dry run. action: what the policy did, or in a
     dry run would have done. why: the same for the client, None where nothing was touched. ended: the finish
     reason that the guard gave the answer. response: once its headers were sent. held: bytes of the body.
     """

@@ -112,7 +112,7 @@ class Intervention:
         return None
 
     async def _relay_second(self, failing: Failing, response: web.StreamResponse) -> Failing | None:
-        """Where the reasoning was ended, go on with the answer to a request without reasoning."""
+        """Where the reasoning was ended, continue with the answer to a request without reasoning."""
         changes = self._note_second(failing)
         try:
             upstream = await self._relay.send(self._exchange, changes)
@@ -137,7 +137,7 @@ class Intervention:
                     try:
                         assembly.add(data)
                     except (UnreadableAnswerError, LineTooLongError):
-                        notice = "The upstream sent what is no answer of this API."
+                        notice = "The upstream sent what is not an answer of this API."
                         raise CutError("unreadable", notice) from None
                     if watch.tripped is not None:
                         return watch.tripped, assembly

@@ -1,4 +1,4 @@
-"""Passing on one request and its answer, byte for byte, with a watch beside."""
+"""Forwards one request and its answer, byte for byte, and watches them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RETRY = 0.005
 
 
 class CutError(Exception):
-    """The answer cannot go on although its headers were sent: the connection is closed without an end.
+    """The answer cannot continue although its headers were sent: the connection is closed without an end.
 
     notice: the guard's own sentence for the client; empty where the upstream has cut the answer, which is
     passed on as the same cut.
@@ -63,7 +63,7 @@ class Relay:
         return await self._upstream.send(request.method, request.raw_path, headers, body)
 
     async def pass_on(self, exchange: Exchange, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-        """Pass a response on as it is, and judge it beside."""
+        """Forward a response as it is, and judge it."""
         async with upstream:
             response = await self.begin(exchange, upstream)
             watch = None
@@ -155,7 +155,7 @@ class ClientPipe:
 class UpstreamBody:
     """The body of a response, piece by piece, with a limit on silence. A context manager.
 
-    aiohttp's own limit sets a timer anew for every piece; this one looks at the clock when its time is over.
+    aiohttp's own limit restarts its timer for every piece; this one looks at the clock when its time is over.
     """
 
     def __init__(self, response: aiohttp.ClientResponse, idle: float) -> None:

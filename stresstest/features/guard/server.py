@@ -181,7 +181,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
 
 
 def _without_requests() -> logging.Logger:
-    """The server's log. What is no HTTP is not quoted in it: its lines may hold keys."""
+    """The server's log. What is not HTTP is not quoted in it: its lines may hold keys."""
 
     def unquoted(record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):

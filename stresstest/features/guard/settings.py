@@ -1,4 +1,4 @@
-"""What one guard is told: its upstream, its rules and limits."""
+"""The configuration of one guard: its upstream, its rules and limits."""
 
 from __future__ import annotations
 

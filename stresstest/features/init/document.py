@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 
 _HEAD = """\
-# Settings of stresstest in this folder. The command line and STRESSTEST_* variables override them.
-# Any option of `stresstest run` can be added here, with _ instead of -: repetition_penalty = 1.1
+# Settings of stresstest in this folder. The command line and STRESSTEST_*
+# variables override them. Any option of `stresstest run` can be added here, with
+# _ instead of -, for example: repetition_penalty = 1.1
 """
 
 
@@ -17,5 +18,5 @@ def settings_text(values: Mapping[str, object]) -> str:
 
 
 def _literal(value: object) -> str:
-    """JSON's texts, numbers and booleans are TOML's, but for the character DEL."""
+    """JSON's texts, numbers and booleans are TOML's, except for the character DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -88,10 +88,10 @@ def _sentence(each: CheapestCap) -> str:
     if best.lacking is not None:
         return best.lacking
     words = (
-        f"cheapest max_tokens {best.cap:,} (modelled; {best.lo:,}–{best.hi:,} in 95 % of resamples): "
+        f"cheapest max_tokens {best.cap:,} ({best.lo:,}–{best.hi:,} in 95 % of resamples): "
         f"{best.best.tokens:,.0f} tokens per useful answer, {percent(best.saved, 1)} less than at "
-        f"{best.uncapped.cap:,}. This is not a certified limit."
+        f"{best.uncapped.cap:,}. It is modelled, not certified."
     )
     if each.above_safe and each.safe is not None:
-        words += f" It is above the certified safe max_tokens: {each.safe:,} stays the limit."
+        words += f" It is above the safe max_tokens, {each.safe:,}, which stays the limit."
     return words

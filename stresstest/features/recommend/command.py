@@ -232,7 +232,7 @@ def _refuse_several(output: str, found: Sequence[ModelLimits]) -> None:
         for limits in found
     )
     raise UsageError(
-        f"--format {output} needs one model with one decoding, but {len(found)} are certified: {listed}.",
+        f"--format {output} needs one model with one decoding, but the store holds {len(found)}: {listed}.",
         hint="Choose with --like RUN, which selects the model and decoding of that run."
         + (" --model alone is enough if a model has only one decoding." if len(set(models)) > 1 else ""),
     )

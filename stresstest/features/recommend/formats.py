@@ -32,6 +32,7 @@ OPENAI_PARAMETERS = ("temperature", "top_p", "presence_penalty", "frequency_pena
 """Sampling parameters of OpenAI's own API; those of vLLM alone go into `extra_body`."""
 _CI_COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)
 """What a CI server that reads the log would execute."""
+_COMMENT_WIDTH = 80
 _NO_FIELDS = "It was measured with further request fields, which this cannot set: send them with requests."
 _NO_SYSTEM = (
     "Measured with a system prompt, which this format cannot set; send the same one with the requests."
@@ -157,7 +158,20 @@ def _comments(limits: ModelLimits, notes: Sequence[str]) -> list[str]:
         for row in limits.uncovered
     ]
     lines.append(f"Decoding: {decoding_words(limits.decoding)}.")
-    return [f"# {'  ' if line.startswith('  ') else ''}{single_line(line)}" for line in (*lines, *notes)]
+    return [comment for line in (*lines, *notes) for comment in _comment_lines(line)]
+
+
+def _comment_lines(line: str) -> list[str]:
+    """The line as comments of at most 80 columns, indented as it is; a long name is not broken."""
+    indent = "# " + ("  " if line.startswith("  ") else "")
+    return textwrap.wrap(
+        single_line(line),
+        _COMMENT_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _why_uncovered(row: LimitRow) -> str:

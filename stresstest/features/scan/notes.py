@@ -188,9 +188,7 @@ def uncertified_note(result: ScanResult) -> str:
     if not lacking:
         return ""
     if lacking < len(result.groups):
-        return (
-            f"{lacking} of {len(result.groups)} groups have no certified limit; their rates are still valid."
-        )
+        return f"{lacking} of {len(result.groups)} groups have no certified T; their rates are still valid."
     return (
         "Nothing is certified: these answers are too few, too short or fail too early for a limit. The "
         "rates are still valid; `stresstest run` measures a limit."

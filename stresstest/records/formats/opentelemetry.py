@@ -72,7 +72,7 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
-    """One span as a plain row; None for a span that is no generation."""
+    """One span as a plain row; None for a span that is not a generation."""
     found = _attributes(span.get("attributes"))
     if not any(key.startswith(_MARKS) for key in found):
         return None

@@ -9,7 +9,7 @@ from stresstest.detectors.entry import INK
 from stresstest.detectors.registry import entries, symptom_info
 from stresstest.model import Generation, GenerationLoader, GenerationRecord, Phase, RunResult
 from stresstest.render.html.parts import PLAIN, excerpt_parts, fit_parts, onset_symptom
-from stresstest.render.text import sanitize
+from stresstest.render.text import answer_name, sanitize
 
 _PROMPT = 240
 _SAID = 300
@@ -76,6 +76,7 @@ def _row(generation: Generation, depths: Mapping[str, int], room: int) -> dict[s
     prompt = fit_parts([(PLAIN, _cut(generation.prompt_text, _PROMPT))], room // 6)
     return {
         "key": generation.key,
+        "name": answer_name(generation.job),
         "tokens": _length(generation),
         "zones": [[str(z.kind), z.start, z.end] for z in verdict.zones[:_ZONES]],
         "onset": verdict.onset,

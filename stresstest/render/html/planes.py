@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stresstest.diagnosis.evidence.server import KV_FULL
 from stresstest.diagnosis.measured import BeforeAfter, PlaneMeasurements
-from stresstest.model import Plane, RunResult
+from stresstest.model import GPU_READINGS, Plane, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.sentences import decoding_words, symptom_rows
 from stresstest.render.text import NOT_MEASURED, format_count, format_threshold
@@ -57,9 +57,9 @@ def _row(what: str, value: str | None, state: str = NEUTRAL, why: str = "") -> P
 
 
 def _gpu(result: RunResult) -> Iterable[PlaneRow]:
-    missing = "neither NVML nor an exporter answered; use --gpus or --gpu-exporter"
     if not result.gpus:
-        yield _row("GPU utilisation", None, why=missing)
+        gap = next((gap for gap in result.run.profile.missing if gap.what == GPU_READINGS), None)
+        yield _row("GPU utilisation", None, why="" if gap is None else gap.remedy or gap.cost)
         return
     for gpu in result.gpus:
         name = f"GPU {gpu.gpu}" + (f", {gpu.name}" if gpu.name else "")

@@ -31,7 +31,7 @@ from stresstest.render.sentences import (
     reproduce_command,
     unit_words,
 )
-from stresstest.render.text import duration, format_count, language_name
+from stresstest.render.text import answer_name, duration, format_count, language_name
 
 _IN_DEPTH = 8
 
@@ -99,6 +99,7 @@ def _data(dossier: ReportData, chosen: Sequence[GenerationRecord]) -> dict[str, 
         "depths": [
             {
                 "key": g.key,
+                "name": answer_name(g.job),
                 "onset": g.verdict.onset,
                 "zones": [[str(z.kind), z.start, z.end] for z in g.verdict.zones],
                 **asdict(depth_series(dossier.load(g), result.samples, gpus, language)),

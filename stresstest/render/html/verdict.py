@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from stresstest.model import Basis, Diagnosis, Plane, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.sentences import prompt_limit, rigor_words, unfinished_notes, what_to_do
-from stresstest.render.text import NOT_MEASURED, capital, format_count, format_threshold, risk_words
+from stresstest.render.text import (
+    NOT_MEASURED,
+    capital,
+    certified_reach,
+    format_count,
+    format_threshold,
+    margin_words,
+    risk_words,
+)
 
 PLANE_WORDS = {
     Plane.SYSTEM: "the system (GPU, memory, scheduler, network)",
@@ -70,22 +78,21 @@ def _certified_sentence(result: RunResult) -> str:
     if not threshold.certified or threshold.tokens is None:
         lacking = threshold.lacking or "too few data"
         return f"Nothing is certified: {lacking.rstrip('.')}."
-    reach = format_count(threshold.tokens)
-    risk, sure = percent(threshold.alpha), percent(threshold.confidence)
+    sure = percent(threshold.confidence)
     n, failed = threshold.n, threshold.onsets
+    margin = ""
+    if result.safe_max_tokens is not None:
+        margin = f" The safe max_tokens is {margin_words(result.run.settings.margin)}."
     if threshold.censored_at:
         return (
-            f"No failure was seen up to {reach} tokens. With {sure} confidence, {risk_words(threshold)}: "
-            f"{n} got there, and none did. "
-            "Nothing was measured beyond that."
+            f"{capital(certified_reach(threshold))}, the longest length measured: no failure was seen. "
+            f"With {sure} confidence, {risk_words(threshold)}; {n} got there, and none did.{margin}"
         )
     found = (
-        f"With {sure} confidence, at most {risk} of the requests that get as far as {reach} tokens "
-        f"degenerate by then: {failed or 'none'} of the {n} at risk did."
+        f"{capital(certified_reach(threshold))}: with {sure} confidence, {risk_words(threshold)}; "
+        f"{failed or 'none'} of the {n} at risk did."
     )
-    if result.safe_max_tokens is not None:
-        found += f" The safe max_tokens is {percent(result.run.settings.margin)} below {reach}."
-    return found + _later(result)
+    return found + margin + _later(result)
 
 
 def _later(result: RunResult) -> str:

@@ -134,7 +134,7 @@ def _onsets(onsets: Sequence[OnsetExcerpt], width: int, glyphs: Glyphs) -> list[
     for n, onset in enumerate(reversed(onsets)):
         line = Text(f"{'onset' if n == 0 else '':<{_LABEL}}")
         line.append(f"{onset.symptom} from token {format_count(onset.token)}", style="red")
-        line.append(f"  {single_line(onset.key)}", style="dim")
+        line.append(f"  {single_line(onset.name)}", style="dim")
         lines.append(_cut(line, width))
         if n == 0:
             lines.append(_quoted(onset, width, glyphs))
@@ -198,7 +198,7 @@ def _sample(picture: LiveSnapshot, sample: tuple[Rigor, Threshold] | None, width
     rigor, now = sample
     pieces = [f"{now.n} of {picture.planned_at_risk} planned at risk"]
     if now.certified and now.tokens is not None:
-        pieces.append(f"{now.onsets} degenerate by then")
+        pieces.append(f"{now.onsets} degenerate by T")
         verdict = [f"T {format_count(now.tokens)} so far, provisional", "may go up or down"]
     elif now.n < rigor.floor:
         verdict = [f"none so far (needs at least {rigor.floor} at risk)"]
@@ -220,14 +220,17 @@ def _time(picture: LiveSnapshot, width: int) -> list[Text]:
         left = "ends in a moment"
     stage = []
     if picture.rows:
-        what = "the sample" if picture.sample_size is not None else single_line(picture.rows[-1].name)
+        last = picture.rows[-1]
+        if last.done >= last.total and not picture.running:
+            left = "is complete"
+        what = "the sample" if picture.sample_size is not None else single_line(last.name)
         stage = [f"{what} {left}"]
     lines = _wrap_pieces("time", [elapsed, tokens, *stage], width)
     if picture.run_eta is not None:
         whole = (
             f"≈ {duration(picture.run_eta)} more and {format_count(picture.expected_tokens)} tokens in all"
         )
-        lines += _wrap_pieces("run", [f"{whole} if nothing fails, else less"], width)
+        lines += _wrap_pieces("run", [f"{whole} if nothing fails"], width)
     return lines
 
 

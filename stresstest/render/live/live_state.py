@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from stresstest.campaign.execution.events import (
@@ -32,7 +32,7 @@ from stresstest.model import (
     ServerSample,
 )
 from stresstest.render.live.snapshot import LiveSnapshot, OnsetExcerpt, RecentValues, RungProgress
-from stresstest.render.text import excerpt
+from stresstest.render.text import answer_name, excerpt
 from stresstest.statistics import observations
 
 RATE_WINDOW_S = 10.0
@@ -81,6 +81,7 @@ class LiveState:
         self._targets: dict[int, int] = {}
         self._expected_tokens: int | None = None
         self._running: dict[str, int] = {}
+        self._cuts: Mapping[str, int] = {}
         self._certain: set[str] = set()
         self._onsets: deque[OnsetExcerpt] = deque(maxlen=_LATEST)
         self._ticks: deque[tuple[float, int]] = deque()
@@ -132,6 +133,7 @@ class LiveState:
         with self._lock:
             climb = isinstance(step, ClimbStep)
             self._climbing = step.rung.number if climb else None
+            self._cuts = {}
             name = f"rung {step.rung.number}" if climb else "certify"
             if isinstance(step, CertifyStep):
                 self._planned_at_risk, self._sample_size = step.planned_at_risk, step.total
@@ -139,9 +141,10 @@ class LiveState:
             key = f"{Phase.CLIMB if climb else Phase.CERTIFY}/{step.rung.number}"
             self._select_row(key, name, step.total, step.rung.target_tokens)
 
-    def measuring(self, what: str, total: int) -> None:
-        """Begin a stage that is not a rung: an arm of a diagnosis."""
+    def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+        """Begin a stage that is not a rung: an arm of a diagnosis. cuts: see `Progress.measuring`."""
         with self._lock:
+            self._cuts = cuts or {}
             name = what.partition(":")[0]
             self._rows.append(RungProgress(f"{name}/{len(self._rows)}", name, total))
             self._climbing = self._planned_at_risk = self._sample_size = None
@@ -217,7 +220,7 @@ class LiveState:
 
     def _count(self, generation: GenerationRecord) -> None:
         if self._rows:
-            self._rows[-1] = self._rows[-1].with_generation(generation)
+            self._rows[-1] = self._rows[-1].with_generation(generation, self._cuts.get(generation.key, 0))
         if generation.job.phase is Phase.CERTIFY:
             self._certifying += observations([generation])
 
@@ -226,7 +229,8 @@ class LiveState:
         if verdict.onset is not None and verdict.symptom is not None:
             before, after = excerpt(generation, before=30, after=40)
             word = symptom_info(verdict.symptom).label
-            self._onsets.append(OnsetExcerpt(generation.key, word, verdict.onset, before, after))
+            onset = self._cuts.get(generation.key, 0) + verdict.onset
+            self._onsets.append(OnsetExcerpt(answer_name(generation.job), word, onset, before, after))
 
     def _count_tokens(self, tokens: int) -> None:
         if tokens <= 0:

@@ -12,8 +12,8 @@ class RungProgress:
     """Progress of one rung of the ladder or one arm of a diagnosis.
 
     key: identifies it. name: shown to the user. total, done, degenerate, lost: generations. target:
-    requested tokens, None for an arm. earliest: smallest onset. tokens: output tokens of finished
-    generations.
+    requested tokens, None for an arm. earliest: smallest onset, counted from the answer's first token.
+    tokens: output tokens of finished generations.
     """
 
     key: str
@@ -26,8 +26,10 @@ class RungProgress:
     earliest: int | None = None
     tokens: int = 0
 
-    def with_generation(self, generation: GenerationRecord) -> RungProgress:
+    def with_generation(self, generation: GenerationRecord, cut: int = 0) -> RungProgress:
+        """One more generation. cut: tokens of the answer that it continues."""
         onset = generation.verdict.onset
+        onset = None if onset is None else cut + onset
         known = [at for at in (self.earliest, onset) if at is not None]
         return replace(
             self,
@@ -42,9 +44,10 @@ class RungProgress:
 
 @dataclass(frozen=True, slots=True)
 class OnsetExcerpt:
-    """One onset for display. token: its position. before, after: the text on either side of it."""
+    """One onset for display. name: of the answer. token: its position in the whole answer. before, after: the
+    text on either side of it."""
 
-    key: str
+    name: str
     symptom: str
     token: int
     before: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.campaign.execution.events import AttemptRetried, GenerationEvent
@@ -118,8 +118,8 @@ class LiveProgress(Progress):
             # The view shows the climb's rungs, but not the reason for the sample's size.
             self._print(stage_line(step), "bold")
 
-    def measuring(self, what: str, total: int) -> None:
-        self._board.measuring(what, total)
+    def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+        self._board.measuring(what, total, cuts)
         self._print(what, "bold")
 
     def event(self, event: GenerationEvent) -> None:

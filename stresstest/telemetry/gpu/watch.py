@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from stresstest.errors import UsageError
-from stresstest.model import GpuSample, MissingCapability
+from stresstest.model import GPU_READINGS, GpuSample, MissingCapability
 from stresstest.telemetry.gpu.exporter import ExporterSampler
 from stresstest.telemetry.gpu.nvml_sampler import NvmlSampler
 
 MISSING_GPUS_COST = "throttling, GPU memory and hardware errors are not part of the evidence"
+ELSEWHERE = ("The server is on another machine.", "Read its GPUs with --gpu-exporter URL (dcgm-exporter).")
+"""Why the GPUs of this machine are not read, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,13 @@ class GpuWatch:
         """
         choice = self._choice
         if not choice.wanted:
-            return self._give_up("switched off by --gpus none")
+            return self._give_up("Switched off by --gpus none.", None)
         if self._exporter:
             self._sampler = ExporterSampler(self._exporter, choice.names)
         elif choice.forced or await asyncio.to_thread(is_local, self._base_url):
             self._sampler = NvmlSampler(choice.names)
         else:
-            return self._give_up("the server is on another machine; give --gpu-exporter URL")
+            return self._give_up(*ELSEWHERE)
         await self._sampler.start()
         self.samples = self._sampler.samples
         if self._sampler.trouble and choice.forced:
@@ -117,7 +119,7 @@ class GpuWatch:
                 hint=f"{self._sampler.remedy or ''} --gpus auto measures without them.".lstrip(),
             )
         if self._sampler.trouble:
-            return self._give_up(self._sampler.trouble)
+            return self._give_up(self._sampler.trouble, self._sampler.remedy)
         return None
 
     async def stop(self) -> None:
@@ -125,7 +127,7 @@ class GpuWatch:
         if self._sampler is not None:
             await self._sampler.stop()
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, remedy: str | None) -> None:
         if why[1:2].islower():  # no abbreviation
             why = why[:1].lower() + why[1:]
-        self.missing = (MissingCapability("GPU readings", f"{MISSING_GPUS_COST}: {why.rstrip('.')}"),)
+        self.missing = (MissingCapability(GPU_READINGS, f"{MISSING_GPUS_COST}: {why.rstrip('.')}", remedy),)

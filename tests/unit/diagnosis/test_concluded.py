@@ -119,7 +119,7 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
     for page in pages:
         assert "oop at ~900: decoding, confirmed" in page
         assert "0 of 16 fail; unchanged: 16 of 16 (p = 1.5e-05)" in page
-        assert "With it, max_tokens 4,554 is certified at quick rigor only, 10" in page
+        assert "With it, the safe max_tokens is 4,554 at quick rigor only, 10" in page
         for gone in ("To confirm", "not confirmed", "suspected", "verified"):
             assert gone not in page
 
@@ -235,10 +235,10 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     assert few.startswith("Better: keep at most one request in flight")
     limited = Diagnosis("r1", (link,), concurrency=1, safe_max_tokens=3602, safe_run="r2")
     [few] = apply_diagnosis(observed, limited, run).advice
-    assert few.endswith("With it, max_tokens 3,602 is certified at quick rigor only, 10 % at 90 % (run r2).")
+    assert few.endswith("With it, the safe max_tokens is 3,602 at quick rigor only, 10 % at 90 % (run r2).")
     quick = replace(run, settings=replace(run.settings, rigor="quick"))
     [alike] = apply_diagnosis(observed, limited, quick).advice
-    assert alike.endswith("With it, max_tokens 3,602 is certified (run r2).")
+    assert alike.endswith("With it, the safe max_tokens is 3,602 (run r2).")
 
 
 @pytest.mark.parametrize(

@@ -132,11 +132,11 @@ def test_headline_carries_number_confidence_and_n() -> None:
     """The sentence that is pasted into a design review holds everything the number stands on."""
     sentence = headline(result())
     assert "this 1 prompt" not in sentence
-    assert ", for this 1 prompt: certified up to" in headline(replace(result(), distinct_prompts=1))
+    assert ", for this 1 prompt: T less the margin of 10 %" in headline(replace(result(), distinct_prompts=1))
     for part in ("1,234", "1,110", "95 %", "5 %", "2 of the 130 at risk"):
         assert part in sentence
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
-    assert "certified up to ≥ 1,234 tokens" in headline(censored)
+    assert "Certified up to T ≥ 1,234 tokens" in headline(censored)
     assert "none of the 130 at risk" in headline(censored)
     lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
     none = replace(result(), threshold=lacking, safe_max_tokens=None)
@@ -174,7 +174,7 @@ def test_every_page_says_why_no_cap_is_recommended() -> None:
         representative=None,
     )
     assert headline(kept).startswith(
-        f"No cap is recommended for m · narrative · Italian: {why}. T = 1,234 tokens"
+        f"No cap is recommended for m · narrative · Italian: {why}. Certified up to T = 1,234 tokens"
     )
     assert (run_document(kept)["safe_max_tokens"], run_document(kept)["cap_withheld"]) == (None, True)
     assert run_document(kept)["threshold"]["withheld"] == why

@@ -140,7 +140,7 @@ def _events(text: str) -> list[GenerationEvent]:
     lost = replace(generation(at, 20), failure=failure)
     return [
         GenerationStarted(at.key, 0.0),
-        AttemptRetried(at.key, 1, failure, 0.5),
+        AttemptRetried(at, 1, failure, 0.5),
         AlarmRaised(at.key, 160),
         GenerationFinished(degenerate),
         GenerationFinished(lost),

@@ -83,7 +83,7 @@ def refuse_without_baseline(**values: object) -> None:
 def check_project_file(
     options: dict[str, Any], outputs: CheckOutputs, *, anew: bool, json_output: bool
 ) -> None:
-    """Check every cell of the settings file in force; leaves with the worst one's code.
+    """Check every cell of the settings file in use; leaves with the worst one's code.
 
     anew: measure everything now. Raises UsageError when there is no file, or it has no [check] table.
     """

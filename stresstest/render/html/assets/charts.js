@@ -187,7 +187,7 @@
     data.depths.forEach((found, i) => {
       const row = rows.get(found.key);
       const what = row && row.onset !== null ? row.words + " from token " + count(row.onset) : "healthy, " + count(row ? row.tokens : null) + " tokens";
-      which.append(make("option", { value: String(i), text: found.key + ": " + what }));
+      which.append(make("option", { value: String(i), text: found.name + ": " + what }));
     });
     which.addEventListener("change", () => page.showDepth(Number(which.value)));
   }

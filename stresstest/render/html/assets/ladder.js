@@ -52,7 +52,7 @@
   const buttons = [];
   const build = (row, place) => {
     const button = make("button", { type: "button", class: "row", tabindex: place ? "-1" : "0", "aria-haspopup": "dialog",
-      "aria-label": row.key + ", " + count(row.tokens) + " tokens, " + (row.onset === null && !row.lost ? "healthy" : said(row)), title: row.key + ": " + said(row) },
+      "aria-label": row.name + ", " + count(row.tokens) + " tokens, " + (row.onset === null && !row.lost ? "healthy" : said(row)), title: row.name + ": " + said(row) },
       track(row), make("span", { class: "tail", text: row.onset === null && !row.lost ? count(row.tokens) : said(row) }));
     button.addEventListener("click", () => open(place));
     buttons.push(button);
@@ -102,7 +102,7 @@
   const show = (to) => {
     current = to;
     const row = rows[to];
-    at("reader-title").textContent = row.key;
+    at("reader-title").textContent = row.name;
     const facts = [count(row.tokens) + " tokens", row.ending, row.seed === null ? "no seed sent" : "seed " + row.seed];
     if (row.onset !== null) facts.splice(1, 0, row.words + " from token " + count(row.onset) + ", known at " + count(row.alarm));
     if (row.plane) facts.push(row.plane + " plane");

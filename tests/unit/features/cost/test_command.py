@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -263,7 +263,7 @@ async def measured(url: str, prompts: Path, workload: Workload, stop_after: int 
     stop, begun = asyncio.Event(), 0
 
     class Watching(Progress):
-        def measuring(self, what: str, total: int) -> None:
+        def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
             nonlocal begun
             begun += 1
             if stop_after is not None and begun > stop_after:

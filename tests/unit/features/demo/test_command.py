@@ -86,15 +86,15 @@ def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) ->
     code, out, err = command("--display", "plain", "demo", "--scenario", "./short.toml", "-o", "seen.html")
     assert code == 0, err
     said = plain_text(out)
-    assert "What is true of it: Loops at about token 150." in said
+    assert "What it should find (scenario short): Loops at about token 150." in said
     assert "SIMULATED: these numbers do not measure a real model" in said
-    found = re.search(r"certified up to (\d+) tokens", said)
+    found = re.search(r"[Cc]ertified up to T = (\d+) tokens", said)
     assert found is not None
     assert 90 <= int(found[1]) <= 158
     assert "decoding, confirmed; goes away with repetition_penalty 1.15" in said
-    assert "Better: use repetition_penalty 1.15, which clears the first failure" in said
+    assert "Better: use repetition_penalty 1.15, which clears the loop" in said
     assert "To confirm" not in said
-    assert re.search(r"around the onset of certify/\S+ \(token \d+\): … .+ ▶ .+ …", said)
+    assert re.search(r"around the onset in certifying answer \d+, at token \d+: … .+ ▶ .+ …", said)
     assert re.search(r"\d+ of \d+ answers stopped making sense on a server that looked healthy", said)
     assert "max_tokens" in said
     report = (home / "seen.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -377,7 +377,7 @@ def test_no_stage_of_a_diagnosis_ends_more_answers_than_it_announced(tmp_path: P
     class Counter(Progress):
         left = 0
 
-        def measuring(self, what: str, total: int) -> None:
+        def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
             self.left = total
 
         def event(self, event: GenerationEvent) -> None:

@@ -103,8 +103,8 @@ def test_a_bare_server_is_told_gap_by_gap(tmp_path: Path, snapshot: Snapshot) ->
     for name in ("/tokenize", "logprobs", "token ids", "token counts", "/metrics"):
         assert checks[name]["state"] == "missing", name
         assert checks[name]["cost"], name
-        assert checks[name]["mend"], name
-    assert "--horizon" in checks["model"]["mend"]
+        assert checks[name]["remedy"], name
+    assert "--horizon" in checks["model"]["remedy"]
     assert json.loads(said.out)["usable"] is True
     gaps = ("model", "chat", "/tokenize", "logprobs", "token ids", "token counts", "/metrics")
     snapshot("\n".join(f"{name}: {checks[name]['found']} {checks[name]['cost']}" for name in gaps))
@@ -135,7 +135,7 @@ def test_a_server_that_seeds_may_kill_is_told_beforehand(tmp_path: Path) -> None
     assert found.code == ExitCode.DONE
     assert found.checks["seeds"]["state"] == "degraded"
     assert "CPU Generator does not use offset" in found.checks["seeds"]["cost"]
-    assert "--no-seed" in found.checks["seeds"]["mend"]
+    assert "--no-seed" in found.checks["seeds"]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_nobody_is_there(tmp_path: Path, snapshot: Snapshot) -> None:
     assert found.code == ExitCode.ENDPOINT
     check = found.checks["endpoint"]
     assert "http://127.0.0.1:9/v1" in check["found"]
-    assert "--base-url" in check["mend"]
-    snapshot(f"{check['found']}\n{check['mend']}")
+    assert "--base-url" in check["remedy"]
+    snapshot(f"{check['found']}\n{check['remedy']}")
     shown = " ".join(doctor(tmp_path, "--base-url", "http://127.0.0.1:9/v1").out.split())
     assert "Failed: endpoint. No measurement is possible until that is fixed." in shown
     assert "metrics and defaults were not checked; NVML, clock and store were." in shown

@@ -79,8 +79,8 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
     first = Skeleton(ordinary[: ordinary.index('id="curve"')]).words
     for part in (
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · Italian", "269 safe max_tokens",
-        "With 90 % confidence, at most 10 %",
-        "get as far as 299 tokens degenerate by then: none of the 24 at risk did",
+        "Certified up to T = 299 tokens: with 90 % confidence, at most 10 %",
+        "get that far degenerate by then; none of the 24 at risk did", "T less the margin of 10 %",
         "All 24 answers of the sample degenerate at some length", "onsets beyond 299 do not count",
         "Loop at ~380: decoding, confirmed", "set max_tokens to 269", "repetition_penalty 1.15",
         "by T, of those at risk 0 of 24", "degenerated at any length 24 of 24",

@@ -137,12 +137,13 @@ def test_a_new_campaign_wipes_the_board() -> None:
 def test_an_arm_of_a_diagnosis_is_a_row_without_a_length() -> None:
     """`diagnose` uses the same view; an arm is no rung and certifies nothing."""
     board, _ = live(26)
-    board.measuring("D1: repetition_penalty 1.15, 16 forks", 16)
-    board.event(GenerationFinished(generation(ladder_job(SETUP, Phase.DIAGNOSE, RUNG, 0), 300, 120)))
+    job = ladder_job(SETUP, Phase.DIAGNOSE, RUNG, 0)
+    board.measuring("D1: 16 forks, with repetition_penalty 1.15", 16, {job.key: 600})
+    board.event(GenerationFinished(generation(job, 300, 120)))
     lines = shown(board)
     row = next(line for line in lines if line.startswith("D1"))
     assert "tok" not in row
-    assert "1/16  1 degenerate from 120" in row
+    assert "1/16  1 degenerate from 720" in row, "an onset counts from the answer's start, as on a rung"
     assert not any("planned at risk" in line for line in lines)
 
 
@@ -203,7 +204,7 @@ def test_every_view_fits_its_terminal(
     """No line wraps and none scrolls: a view that does not fit leaves its remains behind on every refresh."""
     picture = drawn(answers)
     rows = tuple(replace(row, name=text or row.name, total=10**9, earliest=10**8) for row in picture.rows)
-    onsets = tuple(replace(onset, before=text * 9, after=text * 9, key=text) for onset in picture.onsets)
+    onsets = tuple(replace(onset, before=text * 9, after=text * 9, name=text) for onset in picture.onsets)
     server = ServerSample(0.0, running=1e6, waiting=1e6)
     picture = replace(picture, rows=rows, onsets=onsets, server=server, eta=1e6, budget_seconds=1e7)
     threshold = Threshold(0.1, 0.9, 123_456, 10**6, 10**6, 0.1, certified=True)
@@ -291,12 +292,12 @@ def test_trouble_and_decisions_scroll_above_the_view() -> None:
     progress = LiveProgress(console)
     progress.started("r1", SETTINGS, PROFILE)
     failure = ServiceFailure(FailureKind.HTTP_ERROR, "HTTP 503: overloaded", 503)
-    progress.event(AttemptRetried("climb/1/0", 1, failure, 0.5))
+    progress.event(AttemptRetried(ladder_job(SETUP, Phase.CLIMB, RUNG, 0), 1, failure, 0.5))
     rung = Rung(4, 25, 1371, 1800)
     jobs = tuple(ladder_job(SETUP, Phase.CERTIFY, rung, n) for n in range(38))
     progress.stage(CertifyStep(rung, jobs, 38, "the climb degenerated at about 954 tokens", 38))
     progress.close()
     text = out.getvalue()
-    assert "climb/1/0: attempt 1 failed (HTTP 503: overloaded); retry in 0.5 s" in text
+    assert f"rung {RUNG.number}, answer 1: attempt 1 failed (HTTP 503: overloaded); retry in 0.5 s" in text
     assert "38 generations — the climb degenerated at about 954 tokens" in text
     assert "\x1b[3" not in text

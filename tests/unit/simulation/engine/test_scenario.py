@@ -119,7 +119,7 @@ def test_every_key_but_the_name_has_a_default(tmp_path: Path) -> None:
 def test_complaints_name_file_key_and_what_is_allowed(
     tmp_path: Path, change: tuple[str, str], words: list[str]
 ) -> None:
-    """A user can mend the file from the sentence alone."""
+    """A user can fix the file from the sentence alone."""
     assert change[0] in EXAMPLE
     with pytest.raises(UsageError) as caught:
         load_scenario(_load(tmp_path, EXAMPLE.replace(change[0], change[1], 1)))

@@ -277,7 +277,8 @@ async def test_nvml_is_never_attributed_to_a_remote_server() -> None:
     await watch.stop()
     (missing,) = watch.missing
     assert watch.samples == []
-    assert "another machine; give --gpu-exporter URL" in missing.cost
+    assert missing.cost.endswith("the server is on another machine")
+    assert "--gpu-exporter URL" in (missing.remedy or "")
 
 
 async def test_an_exporter_stands_in_for_a_remote_server(exporter: _Server) -> None:
