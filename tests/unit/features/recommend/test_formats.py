@@ -201,9 +201,11 @@ def test_a_floor_is_called_a_floor() -> None:
     words = "a lower bound: no onset was seen within the sample"
     (limits,) = group_limits([seen, floor])
     for text in (formats.vllm_flags(limits), formats.litellm_yaml([limits]), formats.shell_variables(limits)):
-        said = [line for line in text.splitlines() if line.startswith("#")]
-        assert f"# m: the smallest of 2 limits is 810 (qa, Italian); it is {words}." in said
-        assert f"#   {words}; a sample with longer answers may certify more" in said
+        comments = [line for line in text.splitlines() if line.startswith("#")]
+        assert max(map(len, comments)) <= 80
+        said = " ".join(word for line in comments for word in line.removeprefix("#").split())
+        assert f"m: the smallest of 2 limits is 810 (qa, Italian); it is {words}." in said
+        assert f"{words}; a sample with longer answers may certify more" in said
     (alone,) = group_limits([seen])
     assert "floor" not in formats.vllm_flags(alone)
 
