@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages
 from stresstest.model import Symptom, SymptomKind, Token
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ class DetectorSpec:
     unit_pattern: regex whose group 1 is the unit's number, None for unstructured output.
     unit: how units are recognised: "numbered" (by the pattern), "json_record", "row" or "function".
     units: how many units were requested, if any. prompt_text: what was asked; its own template is
-    exempt from loop detection and its language samples are not the answer's.
+    exempt from loop detection and its language samples are not the answer's. named: languages that are as
+    welcome as `language`, because the prompt names them; none where `language` was stated by the user.
     """
 
     language: str | None = None
@@ -230,6 +232,7 @@ class DetectorSpec:
     units: int | None = None
     prompt_text: str = ""
     unit: str = "numbered"
+    named: NamedLanguages = NOT_NAMED
 
     @property
     def counts_units(self) -> bool:

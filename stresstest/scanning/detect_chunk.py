@@ -18,6 +18,7 @@ from stresstest.detectors.identification.identify import (
     infer_group_language,
     infer_language,
 )
+from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages, named_languages
 from stresstest.detectors.registry import symptom_info
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.screening.screen import OPEN_TAIL
@@ -53,6 +54,9 @@ _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
 _CHOSEN = (STOP, _ENDED_CLEANLY)
+_STATED = ("record", "given")
+"""Sources of a language that was stated. A prompt that names another one may be forbidding it; where the
+language is a guess from answers, the prompt knows better."""
 _TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
 
 GroupKey = tuple[str | None, ...]
@@ -183,10 +187,14 @@ def build_verdict(
     source, as `wanted_language` says."""
     language, source = wanted
     group = group_key(record, job.keys)
-    if source == "group" and verdict.symptom and symptom_info(verdict.symptom).by_language:
-        own, own_source = _infer_own_language(record)
+    if source not in _STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
+        own, own_source = _infer_own_language(record) if source == "group" else (None, "")
+        named = named_languages(record.prompt_text)
         if own and own != language:
-            language, source, verdict = own, own_source, _detect_all([record], [own])[0]
+            language, source = own, own_source
+            verdict = _detect_all([record], [own], named)[0]
+        elif named != NOT_NAMED:
+            verdict = _detect_all([record], [language], named)[0]
     capped, end = _was_capped(record), _finish_reason(record)
     cut = capped is True or (record.finish_reason is None and end is None)
     if cut and not verdict.degenerate:
@@ -234,10 +242,12 @@ def _copy_chars(scale: PositionScale, verdict: GenerationVerdict) -> int:
     return 0 if begins is None or ends is None else ends - begins
 
 
-def _detect_all(records: Sequence[Record], languages: Sequence[str | None]) -> list[GenerationVerdict]:
-    """In order; plain texts by the fast path, all together."""
+def _detect_all(
+    records: Sequence[Record], languages: Sequence[str | None], named: NamedLanguages = NOT_NAMED
+) -> list[GenerationVerdict]:
+    """In order; plain texts by the fast path, all together. named: by their prompts."""
     specs = [
-        DetectorSpec(language=language, prompt_text=record.prompt_text)
+        DetectorSpec(language=language, prompt_text=record.prompt_text, named=named)
         for record, language in zip(records, languages, strict=True)
     ]
     answers = [

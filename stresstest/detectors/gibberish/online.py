@@ -127,6 +127,7 @@ class GibberishDetector:
         self._language = normalize_language(spec.language) if spec.language else None
         self._own = frozenset({"LATIN", "", *scripts_of(self._language)})
         self._lexicon = word_scorer(self._language)
+        self._unknown_words = spec.named.unknown
         self._sums = tuple(map(_EvidenceSum, CUSUM_LIMITS.values()))
         self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
         if self._lexicon.knows_forms:
@@ -293,6 +294,8 @@ class GibberishDetector:
             unit for unit in UNIT_PATTERN.findall(self._feed.text[at : place.span()[1]]) if unit[0].isalpha()
         ]
         stretch = words[-RECHECK_WORDS:]
+        if self._unknown_words and name in ("letters", "grammar", "forms"):
+            return
         if name in ("letters", "grammar") and is_readable(stretch, self._language):
             return
         if name == "forms" and not self._is_invented(stretch):

@@ -61,6 +61,7 @@ class LanguageDetector:
         self._feed = feed
         self._wanted = normalize_language(spec.language) if spec.language else None
         self._prompt = _normalize_for_match(spec.prompt_text)
+        self._named = spec.named
         self._prose = ProseFilter()
         self._drift = DriftTracker(self._wanted, feed, self._alternating_lines)
         self._has_quick_check = self._wanted in covered_languages() and is_latin(self._wanted)
@@ -164,6 +165,8 @@ class LanguageDetector:
         if not own and sum(word.islower() for word in extract_words(text)) >= SENTENCE_WORDS:
             first, last = sentences[0].first, sentences[-1].last
             language, score = screening_identifier("en").classify(text)
+            if self._named.welcomes(language):
+                return
             self._drift.add_foreign(
                 ForeignPassage(first, last, 0, False, language, score, weighted_length(text), text[:80]),
                 whole=True,
@@ -193,7 +196,7 @@ class LanguageDetector:
             return
         drift = self._drift
         opinion = detect_foreign_text(text, wanted, sure=not drift.is_drifting)
-        if not opinion.foreign:
+        if not opinion.foreign or self._named.welcomes(opinion.language):
             self._on_native(chars)
             return
         if not opinion.script and not is_spelled_like(text, opinion.language):

@@ -117,8 +117,7 @@ class PromptEchoDetector:
         self._take_block(self._prompt)
         self._reader.update("\n", len(self._texts))  # the last word is whole
         if finish_reason in NATURAL_FINISH_REASONS:
-            edited = self._own - self._gap <= MAX_EDITED_SHARE * self._said
-            if self._copies and edited and self._gap < MAX_ANSWER_SHARE * self._said:
+            if self._copies and self._is_hardly_edited and self._gap < MAX_ANSWER_SHARE * self._said:
                 self._report()
             else:
                 self._forget()
@@ -169,8 +168,13 @@ class PromptEchoDetector:
         self._echoed.update(places)
         if not known and prompt.is_echoed(self._echoed):
             self._copies += 1
-            if self._copies == MAX_COPIES:
+            if self._copies >= MAX_COPIES and self._is_hardly_edited:
                 self._report()
+
+    @property
+    def _is_hardly_edited(self) -> bool:
+        """Whether the words in between are few: a title and a docstring that restate the task have more."""
+        return self._own - self._gap <= MAX_EDITED_SHARE * self._said
 
     def _on_own_word(self) -> None:
         self._own += 1

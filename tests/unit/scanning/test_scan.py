@@ -556,6 +556,41 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
     assert given.symptoms == {"language_drift": 2}
 
 
+def test_a_language_that_the_prompt_names_is_as_asked_for(tmp_path: Path) -> None:
+    """Where the wanted language is a guess from the group, German in an answer about German is no drift;
+    where it was stated, it is, for the prompt may be forbidding German."""
+    german = (
+        "Guten Morgen, wie geht es Ihnen heute? Ich hätte gern ein Zimmer mit Blick auf den Fluss, wenn noch "
+        "eines frei ist. Können Sie mir sagen, wo der Bahnhof ist und wann der nächste Zug nach Hause fährt? "
+    )
+    mixed = f"{story(3)} {german}"
+    rows = [{"text": story(5, seed=n), "prompt": "Tell a story.", "finish_reason": "stop"} for n in range(12)]
+    rows += [
+        {"text": mixed, "prompt": prompt, "finish_reason": "stop"}
+        for prompt in ("Tell a story.", "Speak German!")
+    ]
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == {"language_drift": 1}
+    (given,) = run(write(tmp_path / "b.jsonl", rows), job=ScanJob(language="en")).groups
+    assert given.symptoms == {"language_drift": 2}
+
+
+def test_words_of_a_language_without_a_model_are_not_invented(tmp_path: Path) -> None:
+    """Old English is no gibberish where the prompt asks for it."""
+    old = (
+        "Hwæt! We Gardena in geardagum, þeodcyninga, þrym gefrunon, hu ða æþelingas ellen fremedon. "
+        "Oft Scyld Scefing sceaþena þreatum, monegum mægþum, meodosetla ofteah, egsode eorlas. Syððan "
+        "ærest wearð feasceaft funden, he þæs frofre gebad, weox under wolcnum, weorðmyndum þah. "
+    )
+    rows = [{"text": story(5, seed=n), "prompt": "Tell a story.", "finish_reason": "stop"} for n in range(12)]
+    for prompt in ("Tell a story.", "Rewrite it in Old English."):
+        rows.append(
+            {"text": f"Here it is as you wanted it:\n\n{old}", "prompt": prompt, "finish_reason": "stop"}
+        )
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.degenerate == 1
+
+
 def test_a_requested_repetition_in_the_prompt_is_exempt() -> None:
     """The prompt, where the log has it, reaches the detectors."""
     text = "I will not run in the corridor.\n" * 30

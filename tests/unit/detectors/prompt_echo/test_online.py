@@ -28,6 +28,27 @@ TEXT = (
     "before the winter come, altough nobody knew who would pays for it."
 )
 
+CODING = (
+    "Implement a Python function to find the longest common subsequence of two strings "
+    "by dynamic programming."
+)
+CODED = f"""\
+**Longest common subsequence of two strings by dynamic programming**
+
+Here is a function that uses dynamic programming to find the longest common subsequence (LCS) of two strings.
+
+```python
+def common(one: str, other: str) -> str:
+    '''{CODING.removeprefix("Implement a Python function to ").capitalize()}
+
+    Args:
+        one: the first string.
+        other: the second string.
+    '''
+    return table(one, other)[-1]
+```
+"""
+
 
 def echo(text: str, prompt: str, reason: str | None = "stop") -> GenerationVerdict:
     """The verdict online; the recorded one must find the same."""
@@ -81,10 +102,12 @@ def test_an_echo_that_was_cut_off_is_open() -> None:
             "The capital of the country where the light stands?",
         ),
         ("", PROMPT),
+        (CODING, CODED),
     ],
 )
 def test_what_was_asked_for_is_no_echo(prompt: str, answer: str) -> None:
-    """A restated question before its answer, a topic, a text to correct, a short or an unknown prompt."""
+    """A restated question before its answer, a topic, a text to correct, a short or an unknown prompt,
+    a title and a docstring that say what was asked for."""
     assert not echo(answer, prompt).degenerate
 
 

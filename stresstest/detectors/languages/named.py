@@ -1,0 +1,93 @@
+"""Languages that a prompt names: an answer in one of them, or with sentences of it, has not drifted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
+
+MAX_PROMPT_CHARS = 4_000
+"""Characters at each end of a prompt that are searched: a request stands before or after its document."""
+MIN_STEM = 4
+"""Letters of a shortened name ("Ital*") that are enough to tell it from other words."""
+
+_UNKNOWN = """
+latin aramaic sanskrit pali akkadian sumerian coptic cornish manx breton welsh irish gaelic scots
+yiddish ladino esperanto interlingua volapük lojban klingon dothraki quenya sindarin elvish na'vi
+hawaiian maori samoan tongan fijian malagasy javanese sundanese cebuano ilocano hausa yoruba igbo zulu
+xhosa somali amharic tigrinya shona lingala wolof quechua nahuatl guarani aymara inuktitut cherokee
+navajo lakota icelandic faroese maltese luxembourgish frisian occitan corsican sardinian sicilian
+neapolitan asturian aragonese mongolian tibetan uyghur kazakh uzbek turkmen kyrgyz tatar azerbaijani
+kurdish pashto punjabi gujarati kannada malayalam sinhala burmese khmer lao patois creole gibberish
+leetspeak
+"""
+"""Languages, living or made up, whose words nothing here knows, in lower case."""
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|pas|jamais|sans|évit\w+|nicht|nie"
+    r"|kein\w*|ohne|statt|nunca|sin|não|sem)\W+(?:\w+\W+){0,3}$|n't\W+(?:\w+\W+){0,3}$",
+    re.IGNORECASE,
+)
+_NEGATION_REACH = 40
+"""Characters before a name in which it may be forbidden."""
+_ANY = re.compile(
+    r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
+    r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
+    r"|\bandere[nr]?\s+sprache\b|\botro\s+idioma\b|\boutro\s+idioma\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLanguages:
+    """What a prompt names. codes: ISO 639-1, of known languages. any: another language, no matter which.
+    unknown: one whose words nothing here knows, so that they cannot be told from invented ones."""
+
+    codes: frozenset[str] = frozenset()
+    any: bool = False
+    unknown: bool = False
+
+    def welcomes(self, code: str | None) -> bool:
+        """Whether a passage in this language is as asked for. An unknown one may be taken for any."""
+        return self.any or self.unknown or code in self.codes
+
+
+NOT_NAMED = NamedLanguages()
+
+
+def named_languages(prompt: str) -> NamedLanguages:
+    """The languages that a prompt names and does not forbid."""
+    if len(prompt) > 2 * MAX_PROMPT_CHARS:
+        prompt = f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
+    codes = frozenset(
+        code
+        for code, name in _names()
+        for match in name.finditer(prompt)
+        if not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
+    )
+    return NamedLanguages(codes, _ANY.search(prompt) is not None, _UNKNOWN_NAME.search(prompt) is not None)
+
+
+@per_catalog
+def _names(known: Catalog) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Every known language and a pattern of its names."""
+    return tuple(
+        (code, re.compile(alternatives(_names_of(known, code)), re.IGNORECASE)) for code in known.languages
+    )
+
+
+def _names_of(known: Catalog, code: str) -> list[str]:
+    language = known.languages[code]
+    labels = (name for name in language.label_names if len(name) > MIN_STEM or not name.endswith("*"))
+    return [language.name, language.native_name, *labels]
+
+
+_UNKNOWN_NAME = re.compile(
+    r"\b(?:in|into|to|speak|as)\s+(?:the\s+)?"
+    r"(?:(?:old|middle|early\s+modern|ancient|classical|pig)\s+(?:high\s+)?"
+    r"(?:english|norse|french|german|irish|greek|egyptian|hebrew|latin)"
+    rf"|{'|'.join(sorted(_UNKNOWN.split()))})"
+    r"(?=\s*(?:$|[^\w\s]|language|translation|words?\b|and\b|or\b|with\b|using\b|please\b|for\b|so\b))",
+    re.IGNORECASE,
+)
+"""After the name, something that no noun is: "in the Irish countryside" names no language."""

@@ -1,0 +1,52 @@
+"""Languages that a prompt names."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.detectors.languages.named import NOT_NAMED, named_languages
+
+
+@pytest.mark.parametrize(
+    ("prompt", "codes"),
+    [
+        ("Do you know how to speak German?", {"de"}),
+        ("Traduci in tedesco: casa", {"de"}),
+        ("¿Cómo se dice casa en francés?", {"fr"}),
+        ("Write in Italian. Do not switch to English.", {"it"}),
+        ("Rispondi in italiano, mai in inglese.", {"it"}),
+        ("Say what a lighthouse is for.", set()),
+    ],
+)
+def test_a_language_is_named_unless_it_is_forbidden(prompt: str, codes: set[str]) -> None:
+    """A prompt that forbids English must not make an answer that leaves for English healthy."""
+    assert named_languages(prompt).codes == codes
+
+
+@pytest.mark.parametrize("prompt", ["Translate this into a second language.", "Say it in another language."])
+def test_any_other_language_may_be_asked_for(prompt: str) -> None:
+    """Whichever language the answer chooses is then as asked for."""
+    assert named_languages(prompt).welcomes("fr")
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Rewrite this in Old English", "Put it into Latin, please.", "in Klingon:"]
+)
+def test_a_language_without_a_model_is_told_apart(prompt: str) -> None:
+    """Its words are not invented ones."""
+    assert named_languages(prompt).unknown
+
+
+@pytest.mark.parametrize(
+    "prompt", ["A walk in the Irish countryside.", "Trade in Latin America", "Life in ancient Greece", ""]
+)
+def test_a_place_is_no_language(prompt: str) -> None:
+    """Gibberish is judged as ever in answers about places."""
+    assert named_languages(prompt) == NOT_NAMED or not named_languages(prompt).unknown
+
+
+def test_only_the_ends_of_a_long_prompt_are_read() -> None:
+    """A document of megabytes in a prompt costs no more than a page."""
+    document = "It was a plain day at the harbour. " * 1000
+    assert named_languages(f"{document} He spoke German. {document}").codes == frozenset()
+    assert named_languages(f"Translate into German: {document}").codes == {"de"}
