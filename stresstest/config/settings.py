@@ -210,7 +210,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, which is no TOML error
         raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
 
 

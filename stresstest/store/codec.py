@@ -28,6 +28,8 @@ _MAGIC = b"ST"
 _FORMAT = 1
 _COLUMNS = 6
 _LEVEL = 6
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of an unpacked column. A million tokens take 8 MB: what is larger is no answer."""
 _MOST = (1 << 63) - 1
 _WRAP = 1 << 64
 _LITTLE = sys.byteorder == "little"
@@ -79,11 +81,19 @@ def _split(blob: bytes) -> list[bytes]:
     for _ in range(_COLUMNS):
         (length,) = _LENGTH.unpack_from(blob, at)
         at += _LENGTH.size
-        columns.append(zlib.decompress(blob[at : at + length]))
+        columns.append(_decompress(blob[at : at + length]))
         at += length
     if at != len(blob):
         raise ValueError("trailing bytes")
     return columns
+
+
+def _decompress(squeezed: bytes) -> bytes:
+    unpacking = zlib.decompressobj()
+    column = unpacking.decompress(squeezed, _LARGEST)
+    if not unpacking.eof:
+        raise ValueError("a column is cut, or too large")
+    return column
 
 
 def _id(number: int | None) -> int:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TUPLE = "!tuple"
+_LATEST = 1e11
+"""Clock seconds: a moment some three thousand years ahead."""
+_MOST = 1 << 53
 _USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
 
 
@@ -40,9 +43,31 @@ def load(document: str, kind: type[T], **extra: object) -> T:
     try:
         plain = json.loads(document, object_hook=_untag)
         result = msgspec.convert(plain | extra, kind)
-    except (ValueError, TypeError, msgspec.ValidationError) as exc:
+    except (ValueError, TypeError, RecursionError, msgspec.ValidationError) as exc:
         raise StoreError(f"A stored {kind.__name__} is damaged ({exc}).") from exc
     return result
+
+
+def require_columns(row: Any, what: str, texts: str = "", times: str = "", counts: str = "") -> None:
+    """StoreError where a column holds what stresstest never writes: SQLite takes any type in any column.
+
+    texts, times, counts: names of the columns, each of which may also be null.
+    """
+    for name in (*texts.split(), *times.split(), *counts.split()):
+        value = getattr(row, name)
+        if value is None:
+            continue
+        if name in texts.split():
+            usual = isinstance(value, str)
+        elif name in times.split():
+            usual = isinstance(value, int | float) and abs(value) < _LATEST
+        else:
+            usual = isinstance(value, int) and 0 <= value <= _MOST
+        if not usual:
+            raise StoreError(
+                f"A stored {what} is damaged: its {name} is {repr(value)[:40]}.",
+                hint="Restore the store from a backup, or choose another one with --store.",
+            )
 
 
 def clean_url(url: str) -> str:

@@ -222,6 +222,19 @@ def translate_errors(address: Address, doing: str) -> Iterator[None]:
         raise _sentence(address, doing, sqlite3.DatabaseError("malformed database schema")) from None
 
 
+@contextmanager
+def translate_values(address: Address, doing: str) -> Iterator[None]:
+    """Turn what reading fails on into a StoreError: a store may have been edited, or be a stranger's."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as exc:
+        raise StoreError(
+            f"The store {address.shown} holds values that stresstest never writes "
+            f"({doing}: {str(exc)[:80]}).",
+            hint="Restore it from a backup, or choose another store with --store.",
+        ) from exc
+
+
 def _sentence(address: Address, doing: str, cause: BaseException) -> StoreError:
     # PostgreSQL quotes the statement after its reason; the statement is ours, and no news to a user.
     said = address.scrub(" ".join(str(cause).partition("\nLINE ")[0].split()))

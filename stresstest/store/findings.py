@@ -12,6 +12,7 @@ from sqlalchemy import delete, insert, select
 from stresstest.errors import StoreError, UsageError
 from stresstest.model import DocumentKind
 from stresstest.store import tables
+from stresstest.store.documents import require_columns
 from stresstest.store.records import StoredDocument
 from stresstest.store.runs import require
 
@@ -74,8 +75,9 @@ def _runs(connection: Connection, ids: Sequence[str]) -> Mapping[str, list[str]]
 
 
 def _read(row: Any, runs: Sequence[str]) -> StoredDocument:
+    require_columns(row, "document", texts="id", times="saved")
     try:
         body, kind = dict(json.loads(row.body)), DocumentKind(row.kind)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"The stored document {row.id} is damaged ({error}).") from error
     return StoredDocument(row.id, kind, row.saved, row.complete, row.simulated, tuple(runs), body)

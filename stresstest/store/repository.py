@@ -26,7 +26,7 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.store import findings, generations, results, runs
-from stresstest.store.engine import reading, translate_errors, writing
+from stresstest.store.engine import reading, translate_errors, translate_values, writing
 from stresstest.store.location import Address
 from stresstest.store.records import (
     RunChanges,
@@ -146,7 +146,11 @@ class Store:
 
         They are read one at a time, in one transaction that ends with the iterator.
         """
-        with translate_errors(self._address, "reading generations"), reading(self._engine) as connection:
+        with (
+            translate_errors(self._address, "reading generations"),
+            translate_values(self._address, "reading generations"),
+            reading(self._engine) as connection,
+        ):
             yield from generations.read(connection, run_id)
 
     def records(self, run_id: str) -> list[GenerationRecord]:
@@ -273,7 +277,11 @@ class Store:
         return self._read("reading a document", lambda c: findings.find(c, reference))
 
     def _read(self, doing: str, query: Callable[[Connection], T]) -> T:
-        with translate_errors(self._address, doing), reading(self._engine) as connection:
+        with (
+            translate_errors(self._address, doing),
+            translate_values(self._address, doing),
+            reading(self._engine) as connection,
+        ):
             return query(connection)
 
     @contextmanager

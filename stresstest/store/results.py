@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
 
-from stresstest.model import Diagnosis, EndpointProfile, PlaneVerdict, RunSettings, Threshold
+from stresstest.errors import StoreError
+from stresstest.model import Diagnosis, EndpointProfile, PlaneVerdict, RunSettings, Subject, Threshold
 from stresstest.store import tables
-from stresstest.store.documents import clean_text, dump, load
+from stresstest.store.documents import clean_text, dump, load, require_columns
 from stresstest.store.records import StoredThreshold
 from stresstest.store.runs import require
 
@@ -60,6 +61,9 @@ def read(
             run.created,
             run.tool_version,
             run.prompts_digest,
+            run.model,
+            run.task,
+            run.language,
         )
         .join(tables.run, run.id == result.run_id)
         .order_by(run.created.desc(), run.id.desc())
@@ -83,15 +87,24 @@ def read(
 
 
 def _stored(row: Any) -> StoredThreshold:
+    require_columns(
+        row,
+        "result",
+        texts="run_id tool_version",
+        times="created saved",
+        counts="tokens safe_max_tokens distinct_prompts",
+    )
     settings = load(row.settings, RunSettings)
     profile = load(row.profile, EndpointProfile)
+    threshold = load(row.body, Threshold)
+    _require_agreement(row, settings.subject, threshold)
     return StoredThreshold(
         run_id=row.run_id,
         subject=settings.subject,
         decoding=settings.decoding,
         rigor=settings.rigor,
         margin=settings.margin,
-        threshold=load(row.body, Threshold),
+        threshold=threshold,
         safe_max_tokens=row.safe_max_tokens,
         verdict=load(row.verdict, PlaneVerdict),
         created=row.created,
@@ -103,6 +116,23 @@ def _stored(row: Any) -> StoredThreshold:
         distinct_prompts=row.distinct_prompts,
         latest=True,
     )
+
+
+def _require_agreement(row: Any, subject: Subject, threshold: Threshold) -> None:
+    """StoreError for a result whose parts contradict each other: a limit must not be larger than its T."""
+    safe = row.safe_max_tokens
+    named = tuple(map(clean_text, (subject.model, subject.task, subject.language)))
+    agreed = (
+        (row.tokens, bool(row.certified)) == (threshold.tokens, threshold.certified)
+        and (safe is None or safe <= (threshold.tokens or 0))
+        and (row.model, row.task, row.language) == (*named[:2], named[2][:35])
+    )
+    if not agreed:
+        raise StoreError(
+            f"The stored result of run {row.run_id} contradicts itself: it was changed or is damaged.",
+            hint="Restore the store from a backup, or delete the run: "
+            f"stresstest runs delete {row.run_id} --yes",
+        )
 
 
 def save_diagnosis(connection: Connection, found: Diagnosis, saved: float) -> None:

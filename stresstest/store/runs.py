@@ -20,7 +20,14 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.store import tables
-from stresstest.store.documents import clean_profile, clean_settings, clean_text, dump, load
+from stresstest.store.documents import (
+    clean_profile,
+    clean_settings,
+    clean_text,
+    dump,
+    load,
+    require_columns,
+)
 from stresstest.store.records import RunChanges, RunSummary, Session
 
 if TYPE_CHECKING:
@@ -162,6 +169,8 @@ def sessions(connection: Connection, run_id: str) -> list[Session]:
         .where(table.run_id == run_id)
         .order_by(table.started, table.id)
     ).all()
+    for row in rows:
+        require_columns(row, "session", times="started ended")
     found = []
     for position, row in enumerate(rows):
         seen = row.ended
@@ -184,6 +193,7 @@ def _of(subject: Subject) -> ColumnElement[bool]:
 
 
 def _read(row: Any) -> Run:
+    require_columns(row, "run", texts="id status tool_version prompts_digest note", times="created ended")
     return Run(
         id=row.id,
         settings=load(row.settings, RunSettings),
@@ -210,6 +220,9 @@ def _cells(connection: Connection) -> dict[str, str]:
 
 
 def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
+    require_columns(
+        row, "run", texts="id status note", times="created ended output_tokens", counts="safe_max_tokens"
+    )
     settings = load(row.settings, RunSettings)
     return RunSummary(
         id=row.id,

@@ -1,0 +1,104 @@
+"""Stores that somebody has edited: a sentence for any value, and no limit that contradicts itself."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.config.settings import _toml
+from stresstest.errors import StoreError, UsageError
+from stresstest.model import PlaneVerdict, Threshold
+from stresstest.store import open_store
+from stresstest.store.codec import unpack_tokens
+from stresstest.store.repository import Store
+from tests.support.stored_data import make_generation, make_run
+
+READS: tuple[Callable[[Store], Any], ...] = (
+    lambda store: store.runs(),
+    lambda store: store.run("r1"),
+    lambda store: store.thresholds(),
+    lambda store: list(store.generations("r1")),
+    lambda store: store.requests("r1"),
+    lambda store: store.wall_seconds("r1"),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    name = str(tmp_path / "s.db")
+    with open_store(name) as store:
+        store.create_run(make_run())
+        store.add_session("r1", 1000.0)
+        store.add_generation("r1", make_generation())
+        certified = Threshold(0.05, 0.95, tokens=900, n=60, onsets=0, upper=0.0487, certified=True)
+        store.save_threshold("r1", certified, 810, PlaneVerdict(None, None, ""), distinct_prompts=60)
+    return name
+
+
+def _edit(path: str, change: str, *values: object) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(change, values)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("run.status", "run.created", "run.settings", "run.profile", "session.started", "generation.rung"),
+        *("generation.body", "generation.tokens", "threshold.body", "threshold.saved"),
+        "threshold.safe_max_tokens",
+    ],
+)
+@pytest.mark.parametrize(
+    "value",
+    ["7", b"\xff", 1e308, -5, "[1]", "[" * 100_000 + "]" * 100_000, '{"a":' + "1" * 5000 + "}"],
+    ids=["text", "bytes", "huge", "negative", "list", "deep", "long number"],
+)
+def test_any_value_in_any_column_is_read_or_a_sentence(path: str, column: str, value: object) -> None:
+    """SQLite takes every type in every column; none may end a command with a traceback."""
+    table, name = column.split(".")
+    _edit(path, f"UPDATE {table} SET {name} = ?", value)
+    for read in READS:
+        with open_store(path) as store:
+            try:
+                read(store)
+            except StoreError as error:
+                assert len(str(error)) < 1000  # noqa: PT017  (what else it raises fails the test)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE threshold SET safe_max_tokens = 99999",
+        "UPDATE threshold SET tokens = 99999",
+        "UPDATE threshold SET body = replace(body, '900', '99999')",
+        "UPDATE threshold SET certified = 0",
+        "UPDATE run SET model = 'another'",
+    ],
+)
+def test_a_limit_that_was_raised_by_hand_is_refused(path: str, change: str) -> None:
+    """Columns and documents say the same thing twice: where they differ, neither is believed."""
+    _edit(path, change)
+    with open_store(path) as store, pytest.raises(StoreError, match="contradicts itself"):
+        store.thresholds()
+
+
+def test_tokens_that_unpack_without_end_are_damage() -> None:
+    """Half a megabyte of zeros became half a gigabyte."""
+    squeezed = zlib.compress(bytes(400 * 1024 * 1024), 1)
+    column = struct.pack("<I", len(squeezed)) + squeezed
+    with pytest.raises(StoreError, match="too large"):
+        unpack_tokens(struct.pack("<2sBI", b"ST", 1, 1) + column * 6)
+
+
+def test_a_number_too_long_for_python_in_the_settings_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "stresstest.toml"
+    file.write_text("concurrency = " + "1" * 5000)
+    with pytest.raises(UsageError, match="not valid TOML"):
+        _toml(file)
