@@ -67,9 +67,10 @@ class SymptomInfo:
     precedence: of symptoms with the same onset and alarm, the lowest names the verdict.
     needs_logprobs, needs_units, needs_prompt: without them nothing is confirmed.
     by_language: it is judged against the wanted language. loop: counts for `recovered` and `loops_to_end`.
-    exact_onset: no warning of another detector moves its onset. endless: it has no sentence ends of its own,
-    so a truncation inside it is its own doing. caused_by_loop: an exact loop causes it, and is then reported
-    alone. ends_answer: it is how the answer ends, not a length at which it fails.
+    exact_onset: no warning of another detector moves its onset. gradual: text may lose its sense before
+    this shows, and the onset is dated back to where it did (`dating`). endless: it has no sentence ends of
+    its own, so a truncation inside it is its own doing. caused_by_loop: an exact loop causes it, and is then
+    reported alone. ends_answer: it is how the answer ends, not a length at which it fails.
     """
 
     kind: SymptomKind
@@ -89,6 +90,7 @@ class SymptomInfo:
     by_language: bool = False
     loop: bool = False
     exact_onset: bool = False
+    gradual: bool = False
     endless: bool = False
     caused_by_loop: bool = False
     ends_answer: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from stresstest.detectors.dating import OnsetDating
 from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, DetectorSpec, SuiteContext
 from stresstest.detectors.registry import entries
 from stresstest.detectors.text.segments import TextSegmenter
@@ -26,6 +27,7 @@ class DetectorSuite:
     def __init__(self, spec: DetectorSpec) -> None:
         self._feed = TextSegmenter()
         self._context = SuiteContext(spec, self._feed)
+        self._dating = OnsetDating(spec.language, self._feed)
         made = [(entry, *found) for entry in entries() if (found := self._form(entry, self._context))]
         self._detectors: tuple[Detector, ...] = tuple(detector for _, detector, _ in made)
         by_cadence = {cadence: [d for _, d, own in made if own is cadence] for cadence in Cadence}
@@ -61,6 +63,7 @@ class DetectorSuite:
         held = self._held
         if not held:
             return
+        self._dating.add(held)
         for update in self._on_tokens:
             for token in held:
                 update(token)
@@ -125,6 +128,7 @@ class DetectorSuite:
                 units=self._context.units(),
                 headings=self._context.headings(),
                 sentence_from=self._sentence_from,
+                sense_lost=self._dating.sense_lost,
             ),
         )
 

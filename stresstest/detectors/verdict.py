@@ -28,7 +28,8 @@ class Observed:
 
     tokens: output tokens. open_from: first tokens of what was still open at the end, by detector. numbered:
     whether the output has units. units: complete ones. headings: begun ones. sentence_from: first token of
-    the first sentence that begins at a position or later.
+    the first sentence that begins at a position or later. sense_lost: where a loss of sense that is known
+    from a position on began (`dating`).
     """
 
     tokens: int
@@ -37,6 +38,7 @@ class Observed:
     units: int | None = None
     headings: int | None = None
     sentence_from: Callable[[int], int] | None = None
+    sense_lost: Callable[[int], int] | None = None
 
 
 def conclude(found: Iterable[Symptom], seen: Observed) -> GenerationVerdict:
@@ -182,9 +184,12 @@ def _date_onset(first: Symptom, symptoms: Iterable[Symptom], seen: Observed) -> 
             return onset  # what led into it was drifting: the second copy is the first without new content
         led = [s.onset for s in symptoms if s.kind is SymptomKind.NEAR_LOOP and _leads_into(s, first)]
         return min([onset, *led])
-    if symptom_info(first.kind).exact_onset:
-        return onset
+    info = symptom_info(first.kind)
     dates = [onset]
+    if info.gradual and seen.sense_lost is not None:
+        dates.append(seen.sense_lost(onset))
+    if info.exact_onset:
+        return min(dates)
     for warning in symptoms:
         if warning.confirmed or not onset - WARNING_LOOKBACK <= warning.onset < onset:
             continue

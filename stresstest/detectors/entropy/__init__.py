@@ -24,6 +24,7 @@ ENTROPY_SHIFT = DetectorEntry(
         mark='<path d="M6 1 11 6 6 11 1 6Z"></path>',
         precedence=10,
         needs_logprobs=True,
+        gradual=True,
         endless=True,
     ),
     online=_online,

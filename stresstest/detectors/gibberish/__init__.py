@@ -12,6 +12,7 @@ GIBBERISH = DetectorEntry(
         precedence=30,
         by_language=True,
         exact_onset=True,
+        gradual=True,
         endless=True,
     ),
     online=lazy("gibberish.online.GibberishDetector", "spec", "feed"),

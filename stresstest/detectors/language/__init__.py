@@ -13,6 +13,7 @@ LANGUAGE_DRIFT = DetectorEntry(
         mark='<path d="M6 1.5 11 10.5H1Z"></path>',
         precedence=40,
         by_language=True,
+        gradual=True,
     ),
     online=lazy("language.online.LanguageDetector", "spec", "feed"),
     cadence=Cadence.SPANS,
