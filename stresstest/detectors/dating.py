@@ -1,15 +1,16 @@
 """Where a failure began that a detector has proven: the onset, looked back for.
 
 A detector needs strong evidence and dates the failure to where that begins: at the words that are surely
-none. Once it has fired, weaker evidence before that place
-says since when the text was no longer sound. It never accuses: it is asked only of an answer that a detector
-has confirmed to be degenerate, and reads nothing but the text before the onset that is known.
+none. Once it has fired, weaker evidence before that place says since when the text was no longer sound. It
+never accuses: it is asked only of an answer that a detector has confirmed to be degenerate, and reads nothing
+but the text before the onset that is known.
 
 Method: Page's CUSUM over the words up to that onset (Biometrika 41, 1954). The failure began where the sum
 last left zero, its maximum-likelihood estimate, if the sum is still above zero at the known onset.
 
-*Sense*: a word counts for the failure when the language does not have it, or when the model itself found it
-unlikely, and against it when it is an ordinary word. The sum has a head start (Lucas and Crosier, "Fast
+*Sense*: a word counts for the failure when the model itself found it unlikely, or when the language does not
+have it, and against it when the model was sure of it. Without log probabilities nothing is looked back for:
+ordinary words say too little of sense. The sum has a head start (Lucas and Crosier, "Fast
 initial response for CUSUM quality-control schemes", Technometrics 24, 1982): an answer that shows no sound
 passage before it fails did not begin with one.
 """
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from stresstest.detectors.gibberish.word_evidence import WordScorer
 
 HEAD_START = 30.0
-"""Of the sum: 15 words that the model was sure of use it up, or 60 that the language has."""
+"""Of the sum: 15 words that the model was sure of use it up."""
 
 MIN_SUM = 8.0
 """What must stand of the sum at the onset that is known: two invented words, or four that surprise."""
@@ -37,9 +38,9 @@ MIN_SUM = 8.0
 MIN_WORDS = 8
 """Words before the onset that say something: fewer are no passage."""
 
-UNKNOWN_WORD, KNOWN_WORD = 4.0, -0.5
-"""Evidence of a word that the language does not have, and of one that it has, in some 0.8 nats: one word in
-a hundred of healthy French and Italian is unlisted, and one in six where a model fails at them."""
+UNKNOWN_WORD = 4.0
+"""Evidence of a word that the language does not have, in some 0.8 nats: one word in a hundred of healthy
+French and Italian is unlisted, and one in six where a model fails at them."""
 
 REFERENCE_NATS = 5.0
 """Surprisal of a word, the sum over its tokens, that counts neither way. Sound words of a small instruct
@@ -97,21 +98,18 @@ class OnsetDating:
 
     def _evidence(self, word: str, scorer: WordScorer, first: int, last: int) -> float | None:
         """For the failure, or against it; None where nothing is known of the word."""
-        form = self._form_evidence(word, scorer) if scorer.knows_forms else None
         surprisal = -sum(self._logprobs[first - 1 : last])
         if isnan(surprisal):
-            return form
+            return None
         excess = min(max(surprisal - REFERENCE_NATS, MIN_EXCESS_NATS), MAX_EXCESS_NATS)
         if excess > 0.0 and any(map(str.isdigit, word)):
             excess = 0.0  # digits are a free choice
-        return excess if form is None else excess + max(form, 0.0)
+        return excess + UNKNOWN_WORD if scorer.knows_forms and _has_unknown(word, scorer) else excess
 
-    def _form_evidence(self, word: str, scorer: WordScorer) -> float:
-        """Whether the language has the words of a piece of text between two blanks."""
-        from stresstest.detectors.gibberish.word_evidence import UNIT_PATTERN
 
-        units = [unit for unit in UNIT_PATTERN.findall(word) if unit[0].isalpha()]
-        scores = [scorer.known.get(unit) or scorer.score(unit) for unit in units]
-        if any(score.forms > 0.0 for score in scores):
-            return UNKNOWN_WORD
-        return KNOWN_WORD if any(score.forms < 0.0 or score.grammar < 0.0 for score in scores) else 0.0
+def _has_unknown(word: str, scorer: WordScorer) -> bool:
+    """Whether a piece of text between two blanks has a word that the language does not have."""
+    from stresstest.detectors.gibberish.word_evidence import UNIT_PATTERN
+
+    units = [unit for unit in UNIT_PATTERN.findall(word) if unit[0].isalpha()]
+    return any((scorer.known.get(unit) or scorer.score(unit)).forms > 0.0 for unit in units)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stresstest.detectors.dating import OnsetDating
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.model import Token
 
 
-def dating(words: list[tuple[str, float | None]], language: str | None) -> OnsetDating:
+def dating(words: Sequence[tuple[str, float | None]], language: str | None) -> OnsetDating:
     """Of an answer of words with their log probabilities, a token each."""
     feed = TextSegmenter()
     made = OnsetDating(language, feed)
@@ -30,12 +32,23 @@ def test_sound_text_before_the_failure_is_not_part_of_it() -> None:
     assert dating(words, "en").sense_lost(61) == 61
 
 
-def test_without_logprobs_the_words_of_the_language_tell() -> None:
-    """Invented words lead up to certain gibberish; without a list of forms nothing is said."""
-    words = ["segreramento", "viaggiolamento", "accremperare", "persofoco"] * 10
-    invented = [(word, None) for word in words]
-    assert dating(invented, "it").sense_lost(30) == 1
-    assert dating(invented, "pl").sense_lost(30) == 30
+def test_invented_words_lead_up_to_a_failure() -> None:
+    """A word that the language does not have says more than the surprise that it was."""
+    words = [
+        ("segreramento", -4.0),
+        ("viaggiolamento", -4.0),
+        ("accremperare", -4.0),
+        ("persofoco", -4.0),
+    ] * 10
+    assert dating(words, "it").sense_lost(30) == 1
+    sound = [("la", -1.0), ("casa", -1.0), ("nella", -1.0), ("sera", -1.0)] * 10
+    assert dating([*sound, *words], "it").sense_lost(60) == 41
+
+
+def test_without_logprobs_nothing_is_dated_back() -> None:
+    """Ordinary words say too little of sense: a drift at the tenth word of an answer began there."""
+    words: list[tuple[str, float | None]] = [("segreramento", None), ("persofoco", None)] * 20
+    assert dating(words, "it").sense_lost(30) == 30
 
 
 def test_languages_without_blanks_are_not_dated_back() -> None:
