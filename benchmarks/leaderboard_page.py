@@ -10,8 +10,8 @@ from itertools import combinations
 
 from scipy.stats import fisher_exact, spearmanr
 
-from benchmarks.leaderboard import Judged, Model, read_models
-from benchmarks.leaderboard_reading import Precision, read_labels
+from benchmarks.leaderboard import Judged, Model
+from benchmarks.leaderboard_reading import Precision, kept_models, read_labels
 from benchmarks.pages import DOCS, table, write_section
 from stresstest.detectors.registry import symptom_info
 
@@ -84,23 +84,28 @@ def share(model: Model) -> str:
     return f"{100 * model.rate:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
 
-def precision_rows(judged: Sequence[Judged], ranked: Sequence[Model]) -> str:
+def precision_rows(judged: Sequence[Judged]) -> str:
     """Precision by reader: of all outputs that were flagged and read, by symptom, and of random models."""
-    worst, others = read_models(ranked)
-    chosen = {*worst, *others}
-    flagged = [each for each in judged if each.symptom is not None and each.model in chosen]
-    a, b = read_labels("a"), read_labels("b")
-    both = {key: a[key] and b[key] for key in a.keys() & b.keys()}
+    chosen = kept_models()
+    of_model = {name: group for group, names in chosen.items() for name in names}
+    found = [each for each in judged if each.symptom is not None and each.model in of_model]
+    flagged = [each for each in found if of_model[each.model] != "later"]
+    a, b, third = read_labels("a"), read_labels("b"), read_labels("c")
+    agreed = {key: a[key] for key in a.keys() & b.keys() if a[key] == b[key]}
+    settled = agreed | {key: third[key] for key in third if key not in agreed}
     parts = {
         "all": flagged,
-        "of the twenty worst models": [e for e in flagged if e.model in set(worst)],
-        "of twenty random others": [e for e in flagged if e.model in set(others)],
+        "of the twenty worst models": [e for e in flagged if of_model[e.model] == "worst"],
+        "of twenty random others": [e for e in flagged if of_model[e.model] == "random"],
     }
     symptoms = Counter(each.symptom for each in flagged)
     for symptom, _ in symptoms.most_common():
         if symptom is not None:
             parts[symptom_info(symptom).label] = [e for e in flagged if e.symptom == symptom]
-    readers = {"reader a": a, **({"reader b": b, "both": both} if b else {})}
+    parts["twenty other models, read after the last change"] = [
+        e for e in found if of_model[e.model] == "later"
+    ]
+    readers = {"reader a": a, **({"reader b": b, "settled": settled} if b else {})}
     rows = [
         [name, *(str(Precision.of([e.key for e in of], labels)) for labels in readers.values())]
         for name, of in parts.items()
@@ -109,8 +114,8 @@ def precision_rows(judged: Sequence[Judged], ranked: Sequence[Model]) -> str:
     healthy = {each.key for each in judged if each.symptom is None}
     missed = [key for key in a if key in healthy and a[key]]
     controls = sum(key in healthy for key in a)
-    found = f"Of the {controls} controls that nothing was found in, reader a calls {len(missed)} degenerate."
-    return f"{text}\n\n{found}"
+    said = f"Of the {controls} controls that nothing was found in, reader a calls {len(missed)} degenerate."
+    return f"{text}\n\n{said}"
 
 
 def correlation(ranked: Sequence[Model]) -> str:
@@ -235,7 +240,7 @@ def write_page(judged: Sequence[Judged], ranked: Sequence[Model]) -> None:
     """Draw the picture and write the sections of the page."""
     draw(ranked)
     sections = {
-        "precision": precision_rows(judged, ranked),
+        "precision": precision_rows(judged),
         "overview": correlation(ranked),
         "pairs": pair_rows(ranked),
         "families": family_rows(ranked),

@@ -1,6 +1,7 @@
 """Blind readers over the leaderboard: sheets of excerpts, and what the labels say of precision.
 
-Every degenerate output of the models that `leaderboard.read_models` names, shuffled with controls that
+Every degenerate output of the models that `leaderboard.read_models` names (kept in `models.json` as they
+were then, with others that were read later), shuffled with controls that
 nothing was found in. An excerpt surrounds the onset; a control's surrounds a random place of an output of the
 same models, so that nothing tells the two apart. The sheets hold texts that stay out of the repository; the
 labels in `leaderboard_labels/` name outputs by model and number.
@@ -108,6 +109,13 @@ def keep_labels(lines: Path, key: Path, reader: str) -> int:
     return len(kept)
 
 
+def kept_models() -> dict[str, list[str]]:
+    """The models whose outputs were read, by group: the worst then, random others, and others read later."""
+    return {
+        group: list(names) for group, names in json.loads((LABELS / "models.json").read_text("utf-8")).items()
+    }
+
+
 def read_labels(reader: str) -> dict[str, bool]:
     """Output → degenerate or not; empty where the reader has no file."""
     path = LABELS / f"{reader}.jsonl"
@@ -140,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("reader", choices=["a", "b"])
+    parser.add_argument("reader", choices=["a", "b", "c"])
     parser.add_argument("lines", type=Path)
     parser.add_argument("key", type=Path)
     args = parser.parse_args()
