@@ -118,7 +118,7 @@ async def test_calls_of_tools_and_logprobs_are_put_together() -> None:
         ({}, {"max_tokens": 100}),
         ({"max_tokens": 500}, {"max_tokens": 100}),
         ({"max_tokens": 50}, {"max_tokens": 50}),
-        ({"max_completion_tokens": 500, "max_tokens": 20}, {"max_completion_tokens": 100, "max_tokens": 100}),
+        ({"max_completion_tokens": 500, "max_tokens": 20}, {"max_completion_tokens": 100, "max_tokens": 20}),
     ],
 )
 async def test_cap_sets_what_is_missing_or_higher(asked: dict[str, int], sent: dict[str, int]) -> None:
