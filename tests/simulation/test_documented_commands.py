@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.features.demo.command import simulator
+from stresstest.features.demo.command import SIMULATED_MODEL, simulator
 from tests.support.stories import story
 
 pytestmark = pytest.mark.simulated
@@ -25,7 +25,7 @@ BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"exits? (\d+)")
 ADDRESS = re.compile(r"http://(gpu-box|staging):8000/v1")
 MODEL = re.compile(r"\bmistral-7b\b")
-"""The model that the README's reader serves; here the simulator does, under its scenario's name."""
+"""The model that the README's reader serves; here the simulator does, under `SIMULATED_MODEL`."""
 SCENARIOS = {"README.md": "masked-chain", "docs/tutorial.md": "qwen2.5-7b-awq-it"}
 """What the reader of each page has a server for."""
 
@@ -113,7 +113,7 @@ def test_every_command_of_a_page_does_what_it_says(reader: Reader) -> None:
         if line.text.startswith("stresstest sim "):
             assert SCENARIOS[page] in line.text, "the reader's server is another one"
             continue
-        text = MODEL.sub(SCENARIOS[page], ADDRESS.sub(base_url, line.text))
+        text = MODEL.sub(SIMULATED_MODEL, ADDRESS.sub(base_url, line.text))
         words = shlex.split(text, comments=True)
         words = [str(found) for word in words for found in expanded(word, folder)]
         done = subprocess.run(

@@ -34,7 +34,7 @@ Examples:
 """
 _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
 _START_TIMEOUT_S = 30.0
-_MODEL = "simulated"
+SIMULATED_MODEL = "simulated"
 _HORIZON = 8_192
 """Output tokens, so that the demo ends within a minute even if nothing fails."""
 
@@ -125,7 +125,7 @@ def _measure(
     from stresstest.options.measurement import run_measurement
 
     settings = RunSettings(
-        subject=Subject(_MODEL, "narrative", "it"),
+        subject=Subject(SIMULATED_MODEL, "narrative", "it"),
         base_url=base_url,
         task_source="narrative",
         rigor="quick",
@@ -159,7 +159,7 @@ def _end_if_cancelled() -> None:
 def simulator(scenario: str) -> Iterator[str]:
     """Run the simulator in a process of its own on a free port; yields its base URL."""
     arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", "max"]
-    arguments += ["--served-model-name", _MODEL]
+    arguments += ["--served-model-name", SIMULATED_MODEL]
     command = [sys.executable, "-m", "stresstest", *arguments]
     with tempfile.TemporaryFile() as output:
         # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
