@@ -74,7 +74,7 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
         )
     )
     (folder / "vllm.log").write_text("INFO 11-21 10:00:00 [api_server.py:1] vLLM API server version 0.32.0\n")
-    with simulator(SCENARIOS[page]) as base_url:
+    with simulator(SCENARIOS[page], SIMULATED_MODEL) as base_url:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("STRESSTEST_")}
         extra = {"STRESSTEST_STORE": str(folder / "store.sqlite3"), "STRESSTEST_BASE_URL": base_url}
         yield page, folder, kept | extra, base_url

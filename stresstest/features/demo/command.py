@@ -75,7 +75,7 @@ def command(
     console = stdout_console()
     store_file = reports[0].with_suffix(".sqlite3")
     console.print(intro_text(known.name, known.summary, store_file), highlight=False, markup=False)
-    with simulator(scenario) as base_url:
+    with simulator(scenario, SIMULATED_MODEL) as base_url:
         ending, diagnosed = _measure(base_url, store_file, options["display"])
     # The diagnosed result: its verdict and advice are those of the diagnosis.
     result = ending.result if diagnosed is None else diagnosed.result
@@ -156,10 +156,14 @@ def _end_if_cancelled() -> None:
 
 
 @contextmanager
-def simulator(scenario: str) -> Iterator[str]:
-    """Run the simulator in a process of its own on a free port; yields its base URL."""
+def simulator(scenario: str, model: str | None = None) -> Iterator[str]:
+    """Run the simulator in a process of its own on a free port; yields its base URL.
+
+    model: the name that it serves; by default the scenario's.
+    """
     arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", "max"]
-    arguments += ["--served-model-name", SIMULATED_MODEL]
+    if model is not None:
+        arguments += ["--served-model-name", model]
     command = [sys.executable, "-m", "stresstest", *arguments]
     with tempfile.TemporaryFile() as output:
         # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
