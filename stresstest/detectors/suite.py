@@ -9,7 +9,7 @@ from stresstest.detectors.dating import OnsetDating
 from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, DetectorSpec, SuiteContext
 from stresstest.detectors.registry import entries
 from stresstest.detectors.text.segments import TextSegmenter
-from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.text.thinking import ThinkingMarker, recorded_tokens
 from stresstest.detectors.verdict import Observed, conclude
 from stresstest.model import GenerationVerdict, Token
 
@@ -38,6 +38,7 @@ class DetectorSuite:
         every_token = (Cadence.TOKENS, Cadence.TEXT)
         self._quick = tuple(d for entry, d, own in made if own in every_token)
         self._held: list[Token] = []
+        self._thinking = ThinkingMarker()
         self._spans = self._spans_looked = 0
         self._tokens = 0
         self._checked_until = 0
@@ -50,7 +51,8 @@ class DetectorSuite:
         return entry.online(context), entry.cadence
 
     def update(self, token: Token) -> None:
-        """Take the next output token. Reasoning is watched for loops and flooding only."""
+        """Take the next output token. Reasoning is watched for loops and flooding only, also where the server
+        leaves it in the text, between `<think>` and `</think>`."""
         self._tokens += 1
         self._held.append(token)
         if len(self._held) >= MAX_HELD_TOKENS:
@@ -60,7 +62,12 @@ class DetectorSuite:
         """Pass on the tokens that are held back: all of them to one detector after the other, which costs
         half as much as token by token to all detectors. Detectors that read the shared text receive them one
         by one, in step with it."""
-        held = self._held
+        held, self._held = self._held, []
+        if not self._thinking.done:
+            held = self._thinking.mark(held)
+        self._take(held)
+
+    def _take(self, held: list[Token]) -> None:
         if not held:
             return
         self._dating.add(held)
@@ -82,7 +89,6 @@ class DetectorSuite:
                 self._announced = True
                 for corroborate in context.on_rise:
                     corroborate(context.rise)
-        held.clear()
 
     @property
     def alarm(self) -> int | None:
@@ -111,6 +117,7 @@ class DetectorSuite:
             self._finished = True
             self._checked_until = -1
             self._flush_held()
+            self._take(self._thinking.release())
             self._feed.close()
             for detector in self._detectors:
                 detector.finish(finish_reason)
@@ -129,6 +136,7 @@ class DetectorSuite:
                 headings=self._context.headings(),
                 sentence_from=self._sentence_from,
                 sense_lost=self._dating.sense_lost,
+                reasoning=self._thinking.end,
             ),
         )
 
@@ -151,4 +159,4 @@ def detect_tokens(
 
 def detect_text(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> GenerationVerdict:
     """The suite's verdict over plain text. Positions count the tokens of `text_tokens`."""
-    return detect_tokens(text_tokens(text), spec, finish_reason)
+    return detect_tokens(recorded_tokens(text), spec, finish_reason)

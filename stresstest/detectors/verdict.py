@@ -29,7 +29,7 @@ class Observed:
     tokens: output tokens. open_from: first tokens of what was still open at the end, by detector. numbered:
     whether the output has units. units: complete ones. headings: begun ones. sentence_from: first token of
     the first sentence that begins at a position or later. sense_lost: where a loss of sense that is known
-    from a position on began (`dating`).
+    from a position on began (`dating`). reasoning: tokens up to the end of the reasoning before the answer.
     """
 
     tokens: int
@@ -39,6 +39,7 @@ class Observed:
     headings: int | None = None
     sentence_from: Callable[[int], int] | None = None
     sense_lost: Callable[[int], int] | None = None
+    reasoning: int = 0
 
 
 def conclude(found: Iterable[Symptom], seen: Observed) -> GenerationVerdict:
@@ -60,6 +61,7 @@ def conclude(found: Iterable[Symptom], seen: Observed) -> GenerationVerdict:
         recovered=recovered,
         loops_to_end=to_end,
         score=score_of(symptoms),
+        reasoning=seen.reasoning,
     )
 
 
@@ -244,4 +246,5 @@ class PositionMap:
             alarm=None if verdict.alarm is None else max(onset or 1, self.last(verdict.alarm)),
             symptoms=tuple(map(self.symptom, verdict.symptoms)),
             zones=self.zones(verdict.zones),
+            reasoning=self.last(verdict.reasoning),
         )

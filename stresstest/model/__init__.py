@@ -56,6 +56,7 @@ from stresstest.model.tokens import Token as Token
 from stresstest.model.tokens import TokenColumns as TokenColumns
 from stresstest.model.tokens import TokenSummary as TokenSummary
 from stresstest.model.tokens import entropies as entropies
+from stresstest.model.words import AnswerPart as AnswerPart
 from stresstest.model.words import Basis as Basis
 from stresstest.model.words import DocumentKind as DocumentKind
 from stresstest.model.words import FailureKind as FailureKind

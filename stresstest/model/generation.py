@@ -8,7 +8,7 @@ from typing import Any
 
 from stresstest.model.request import Job
 from stresstest.model.tokens import Token, TokenSummary
-from stresstest.model.words import FailureKind, Plane, SymptomKind, ZoneKind
+from stresstest.model.words import AnswerPart, FailureKind, Plane, SymptomKind, ZoneKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,15 @@ class Zone:
 class GenerationVerdict:
     """The detector suite's verdict on one generation.
 
-    tokens: output tokens seen. onset/alarm/symptom: of the first confirmed degeneration, or None.
+    tokens: output tokens seen, reasoning included. onset/alarm/symptom: of the first confirmed degeneration,
+    or None.
     observed: tokens known healthy. Without an onset, up to the start of the oldest open candidate (a run
     that might have become a loop, a unit or sentence that could not be judged yet); with one, onset - 1.
     units: complete units seen (None where the task has no pattern). headings: units begun, likewise; None
     also in a verdict of an earlier version.
     recovered: a loop that passed the bound and then ended by itself.
-    loops_to_end: a loop (exact or near) is still open at the last token.
+    loops_to_end: a loop (exact or near) is still open at the last token. reasoning: output tokens up to the
+    end of the reasoning before the answer; 0 without any, and in a verdict of an earlier version.
     """
 
     tokens: int
@@ -70,10 +72,18 @@ class GenerationVerdict:
     recovered: bool = False
     loops_to_end: bool = False
     score: float = 0.0
+    reasoning: int = 0
 
     @property
     def degenerate(self) -> bool:
         return self.onset is not None
+
+    @property
+    def onset_in(self) -> AnswerPart | None:
+        """Whether the onset lies in the reasoning or in the answer; None without an onset."""
+        if self.onset is None:
+            return None
+        return AnswerPart.REASONING if self.onset <= self.reasoning else AnswerPart.ANSWER
 
     @property
     def copy_length(self) -> int:

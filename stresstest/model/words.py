@@ -58,6 +58,13 @@ class ZoneKind(StrEnum):
     COLLAPSED = "collapsed"
 
 
+class AnswerPart(StrEnum):
+    """The part of an output that a position lies in. Reasoning stands before the answer."""
+
+    REASONING = "reasoning"
+    ANSWER = "answer"
+
+
 class Phase(StrEnum):
     """The part of a campaign that a generation belongs to; only `certify` generations enter the threshold.
 

@@ -27,6 +27,7 @@ from stresstest.render.text import (
     duration,
     excerpt,
     format_count,
+    onset_place,
     sanitize,
     subject_name,
 )
@@ -190,7 +191,7 @@ def _excerpt_section(result: RunResult) -> str:
     if generation is None:
         return ""
     before, after = excerpt(generation)
-    name, onset = capital(answer_name(generation.job)), format_count(generation.verdict.onset)
+    name, onset = capital(answer_name(generation.job)), onset_place(generation.verdict)
     where = f"{name}, onset at token {onset} (marked ▶)"
     return f"{where}:\n\n<pre>{html.escape(before)}<b>▶{html.escape(after)}</b></pre>"
 

@@ -12,6 +12,7 @@ from stresstest.model import (
     Generation,
     GenerationLoader,
     GenerationRecord,
+    GenerationVerdict,
     GpuSummary,
     Plane,
     RunResult,
@@ -198,6 +199,7 @@ def _generation(generation: GenerationRecord, load: GenerationLoader) -> dict[st
         "onset": verdict.onset,
         "alarm": verdict.alarm,
         "symptom": verdict.symptom and str(verdict.symptom),
+        **_reasoning(verdict),
         "observed": verdict.observed,
         "recovered": verdict.recovered,
         "loops_to_end": verdict.loops_to_end,
@@ -207,6 +209,13 @@ def _generation(generation: GenerationRecord, load: GenerationLoader) -> dict[st
         "evidence": [_evidence(e) for e in generation.evidence],
         "excerpt": _excerpt(load(generation)) if verdict.degenerate else None,
     }
+
+
+def _reasoning(verdict: GenerationVerdict) -> dict[str, Any]:
+    """Only of an output that reasons: how long, and the part that the onset lies in."""
+    if not verdict.reasoning:
+        return {}
+    return {"reasoning_tokens": verdict.reasoning, "onset_in": verdict.onset_in and str(verdict.onset_in)}
 
 
 def _excerpt(generation: Generation) -> dict[str, str]:

@@ -29,6 +29,7 @@ from stresstest.render.text import (
     duration,
     excerpt,
     format_count,
+    onset_place,
     sanitize,
     single_line,
 )
@@ -173,7 +174,7 @@ def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
     if generation is None:
         return
     before, after = excerpt(generation, before=40, after=60)
-    where = f"{answer_name(generation.job)}, at token {format_count(generation.verdict.onset)}"
+    where = f"{answer_name(generation.job)}, at token {onset_place(generation.verdict)}"
     _say(console, Text(f"\naround the onset in {where}:", style="bold"))
     text = Text(f"{glyphs.more} {single_line(before)[-_SHOWN:]}", style="")
     text.append(f" {glyphs.here} ", style="bold red")

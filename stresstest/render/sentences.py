@@ -8,7 +8,7 @@ from statistics import median
 
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import Diagnosis, GenerationRecord, RunResult, RunStatus
+from stresstest.model import AnswerPart, Diagnosis, GenerationRecord, RunResult, RunStatus
 from stresstest.model.percent import percent
 from stresstest.render.text import (
     capital,
@@ -126,12 +126,14 @@ def sample_words(result: RunResult) -> str:
 
 
 def symptom_rows(generations: tuple[GenerationRecord, ...]) -> list[tuple[str, int, int, int, int]]:
-    """(symptom, generations, median onset, earliest, latest), most frequent first."""
+    """(symptom, generations, median onset, earliest, latest), most frequent first; those in the reasoning
+    apart."""
     onsets: dict[str, list[int]] = {}
     for generation in generations:
         verdict = generation.verdict
         if verdict.onset is not None and verdict.symptom is not None:
-            onsets.setdefault(symptom_info(verdict.symptom).label, []).append(verdict.onset)
+            where = " in the reasoning" if verdict.onset_in is AnswerPart.REASONING else ""
+            onsets.setdefault(symptom_info(verdict.symptom).label + where, []).append(verdict.onset)
     rows = [(s, len(o), int(median(o)), min(o), max(o)) for s, o in onsets.items()]
     return sorted(rows, key=lambda row: (-row[1], row[2]))
 

@@ -7,7 +7,16 @@ import unicodedata
 
 from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import Generation, GenerationRecord, Job, Phase, Subject, Threshold
+from stresstest.model import (
+    AnswerPart,
+    Generation,
+    GenerationRecord,
+    GenerationVerdict,
+    Job,
+    Phase,
+    Subject,
+    Threshold,
+)
 from stresstest.model.percent import NOT_MEASURED as NOT_MEASURED
 from stresstest.model.percent import percent
 
@@ -105,6 +114,15 @@ def answer_name(job: Job) -> str:
     return ", ".join(filter(None, (job.arm, f"rung {job.rung}", number)))
 
 
+def onset_place(verdict: GenerationVerdict, cut: int = 0) -> str:
+    """``1,234``, or ``1,234, in the reasoning``: the onset's output token, and the part of the output.
+
+    cut: tokens of the answer that is continued; the onset counts from that answer's first token.
+    """
+    at = format_count(None if verdict.onset is None else cut + verdict.onset)
+    return f"{at}, in the reasoning" if verdict.onset_in is AnswerPart.REASONING else at
+
+
 def generation_line(generation: GenerationRecord, cut: int = 0) -> str:
     """One generation on one line: tokens, symptom or units, and how it ended.
 
@@ -118,7 +136,7 @@ def generation_line(generation: GenerationRecord, cut: int = 0) -> str:
         return f"{tokens}, lost: {generation.failure.message}"
     if verdict.onset is not None and verdict.symptom is not None:
         ending = "stopped by stresstest" if generation.aborted else f"finish {generation.finish_reason}"
-        what = f"{symptom_info(verdict.symptom).label} from token {format_count(cut + verdict.onset)}"
+        what = f"{symptom_info(verdict.symptom).label} from token {onset_place(verdict, cut)}"
         return f"{tokens}, {what} ({ending})"
     asked = generation.job.units
     units = ""

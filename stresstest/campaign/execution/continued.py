@@ -54,4 +54,5 @@ def continuation_verdict(verdict: GenerationVerdict, before: int) -> GenerationV
         recovered=recovered,
         loops_to_end=to_end,
         score=score_of(symptoms),
+        reasoning=max(0, scale.last(verdict.reasoning)),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from stresstest.detectors.entry import INK
 from stresstest.detectors.registry import entries, symptom_info
-from stresstest.model import Generation, GenerationLoader, GenerationRecord, Phase, RunResult
+from stresstest.model import AnswerPart, Generation, GenerationLoader, GenerationRecord, Phase, RunResult
 from stresstest.render.html.parts import PLAIN, excerpt_parts, fit_parts, onset_symptom
 from stresstest.render.text import answer_name, sanitize
 
@@ -83,6 +83,7 @@ def _row(generation: Generation, depths: Mapping[str, int], room: int) -> dict[s
         "alarm": verdict.alarm,
         "symptom": verdict.symptom and str(verdict.symptom),
         "words": symptom_info(verdict.symptom).label if verdict.symptom is not None else None,
+        **({"where": " in the reasoning"} if verdict.onset_in is AnswerPart.REASONING else {}),
         "said": _cut(symptom.summary, min(_SAID, room // 12)) if symptom is not None else None,
         "ending": describe_ending(generation),
         "lost": failure is not None,

@@ -186,7 +186,7 @@
     const rows = new Map(data.ladder.groups.flatMap((g) => g.rows.map((r) => [r.key, r])));
     data.depths.forEach((found, i) => {
       const row = rows.get(found.key);
-      const what = row && row.onset !== null ? row.words + " from token " + count(row.onset) : "healthy, " + count(row ? row.tokens : null) + " tokens";
+      const what = row && row.onset !== null ? row.words + (row.where || "") + " from token " + count(row.onset) : "healthy, " + count(row ? row.tokens : null) + " tokens";
       which.append(make("option", { value: String(i), text: found.name + ": " + what }));
     });
     which.addEventListener("change", () => page.showDepth(Number(which.value)));

@@ -29,7 +29,7 @@
   };
   const said = (row) => {
     if (row.lost) return "lost";
-    return row.onset === null ? "healthy, " + count(row.tokens) : row.words + " · " + count(row.onset);
+    return row.onset === null ? "healthy, " + count(row.tokens) : row.words + (row.where || "") + " · " + count(row.onset);
   };
 
   const track = (row) => {
@@ -104,7 +104,7 @@
     const row = rows[to];
     at("reader-title").textContent = row.name;
     const facts = [count(row.tokens) + " tokens", row.ending, row.seed === null ? "no seed sent" : "seed " + row.seed];
-    if (row.onset !== null) facts.splice(1, 0, row.words + " from token " + count(row.onset) + ", known at " + count(row.alarm));
+    if (row.onset !== null) facts.splice(1, 0, row.words + (row.where || "") + " from token " + count(row.onset) + ", known at " + count(row.alarm));
     if (row.plane) facts.push(row.plane + " plane");
     at("reader-facts").textContent = facts.join(" · ");
     at("reader-said").textContent = row.said || "";
