@@ -6,6 +6,8 @@ standard library cannot be interrupted there, not even by Ctrl-C; the package `r
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -18,6 +20,13 @@ _SECONDS = 2.0
 _TRIAL_SECONDS = 0.2
 _TRIALS = tuple(unit * 60 + "!" for unit in ("a", "1", " ", "a ", "1.", "Ab1 ", "# "))
 """Texts on which nested repetitions explode, whatever they repeat."""
+_LONGEST = 4000
+"""Characters of a pattern. The shipped ones have 60."""
+_LARGEST = 1_000_000
+"""Characters of a pattern with its counted repetitions written out, as the compiler does it."""
+_COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
+_SKIPPED = re.compile(r"#.*|\s")
+"""What a verbose pattern may have inside a number."""
 
 
 class UnitPattern:
@@ -28,6 +37,13 @@ class UnitPattern:
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
+        if len(pattern) > _LONGEST:
+            raise UsageError(f"The unit pattern {pattern[:80]!r} is longer than {_LONGEST} characters.")
+        if max(map(_written_out, (pattern, _SKIPPED.sub("", pattern)))) > _LARGEST:
+            raise UsageError(
+                f"The unit pattern {pattern[:80]!r} repeats too much.",
+                hint="Its counted repetitions, like {1,9}, are multiplied: use smaller ones, or * and +.",
+            )
         try:
             self._compiled = _compile(pattern)
         except (regex.error, OverflowError, RecursionError) as error:
@@ -67,6 +83,12 @@ class UnitPattern:
             f"The unit pattern {self.pattern[:80]!r} takes too long on a text of {characters:,} characters.",
             hint="Repetitions inside repetitions, like (a|aa)+, take exponential time: leave them out.",
         )
+
+
+def _written_out(pattern: str) -> int:
+    """Characters of the pattern with what must be repeated written out, as if all of it were nested."""
+    counts = (int(least[:12] or 0) for least, _ in _COUNT.findall(pattern))
+    return len(pattern) * math.prod(max(count, 1) for count in counts)
 
 
 @lru_cache(maxsize=64)

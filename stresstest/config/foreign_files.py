@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError
+
+MAX_FILE = 4 * 1024 * 1024
+"""Bytes of a file in TOML, which takes seconds a megabyte to parse. The largest that is shipped has 40 kB."""
 
 
 class MalformedFileError(Exception):
@@ -26,20 +30,34 @@ def format_short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def read_file(given: str | Path, what: str) -> bytes:
+def read_file(given: str | Path, what: str, most: int = MAX_FILE) -> bytes:
     """The bytes of the file without a UTF-8 byte-order mark; ``~`` in the path is expanded.
 
-    what: the kind of file, for messages. Raises UsageError if it cannot be read.
+    what: the kind of file, for messages. most: bytes. Raises UsageError if it cannot be read or is larger.
     """
     path = Path(os.path.expanduser(given))  # noqa: PTH111  (Path.expanduser raises on "~nobody")
     try:
-        return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        if is_named_pipe(path):
+            raise UsageError(
+                f"{what} {path} is a named pipe: reading would wait until something writes to it"
+            )
+        with path.open("rb") as file:
+            found = file.read(most + 1)
+        if len(found) > most:
+            raise UsageError(f"{what} {path} is larger than {most >> 20} MiB")
+        return found.removeprefix(b"\xef\xbb\xbf")
     except FileNotFoundError:
         raise UsageError(f"{what} {path} does not exist") from None
     except IsADirectoryError:
         raise UsageError(f"{what} {path} is a folder") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
         raise UsageError(f"{what} {str(path)!r} cannot be read: {error}") from error
+
+
+def is_named_pipe(path: Path) -> bool:
+    """Whether opening the file would wait for a writer. The pipe of a process substitution has one."""
+    named = not (path.is_relative_to("/dev") or path.is_relative_to("/proc"))
+    return named and stat.S_ISFIFO(path.stat().st_mode)
 
 
 class TomlTable:

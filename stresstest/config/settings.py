@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from stresstest.config.foreign_files import MAX_FILE, is_named_pipe
 from stresstest.config.suggestions import closest_names, did_you_mean
 from stresstest.errors import UsageError
 
@@ -205,9 +206,19 @@ def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path |
     return path, {key: value for key, value in data.items() if key not in SECTIONS}
 
 
+def _text(path: Path) -> str:
+    if is_named_pipe(path):
+        raise UsageError(f"The settings file {path} is a named pipe: reading would wait for its writer.")
+    with path.open("rb") as file:
+        found = file.read(MAX_FILE + 1)
+    if len(found) > MAX_FILE:
+        raise UsageError(f"The settings file {path} is larger than {MAX_FILE >> 20} MiB.")
+    return found.decode("utf-8")
+
+
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_text(path))
     except OSError as error:
         raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, which is no TOML error

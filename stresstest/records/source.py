@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import importlib.util
 import io
 import json
 import re
@@ -22,6 +21,7 @@ from typing import Any, Protocol, cast
 from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS
+from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
 CHUNK_BYTES = 1 << 20
@@ -36,8 +36,6 @@ _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
 _READ = 1 << 20
 _BETWEEN = re.compile(r"[\s,]*")
-
-_ROWS = 256
 
 
 def check_files(files: list[str]) -> None:
@@ -210,10 +208,13 @@ def _parquet(source: str, path: Path) -> Iterator[RecordChunk]:
     total = path.stat().st_size
     packing = _ChunkBuilder(source, None)
     try:
-        for share, row in parquet_rows(path):
+        for share, weight, row in parquet_rows(path):
             packing.line += 1
             packing.done = int(share * total)
-            yield from packing.add(row, len(str(row.get("response") or row)))
+            if row is None:
+                packing.add_damaged(f"a row of more than {MAX_ROW >> 20} MiB")
+            else:
+                yield from packing.add(row, weight)
     except UnreadableError as error:
         packing.add_damaged(str(error))
     yield from packing.flush()
@@ -317,29 +318,3 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
 def _after_blanks(buffer: str, at: int) -> int:
     match = _BETWEEN.match(buffer, at)
     return match.end() if match else at
-
-
-def require_parquet(path: Path) -> None:
-    """Raises UsageError when Parquet cannot be read here."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError(
-            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed.",
-            hint="Install it with: pip install pyarrow",
-        )
-
-
-def parquet_rows(path: Path) -> Iterator[tuple[float, dict[str, Any]]]:
-    """(share of the file read, row) in order, a few hundred rows in memory. Raises UnreadableError."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            total = max(file.metadata.num_rows, 1)
-            seen = 0
-            for batch in file.iter_batches(batch_size=_ROWS):
-                for row in batch.to_pylist():
-                    seen += 1
-                    yield seen / total, row
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise UnreadableError(f"the Parquet file is damaged ({str(error).splitlines()[0][:80]})") from None

@@ -19,6 +19,8 @@ from stresstest.model.request import request_fields
 from stresstest.tasks.bodies import parse_fields, parse_messages, sendable
 
 DEFAULT_TOKENS_PER_UNIT = 60.0
+MAX_PROMPTS_FILE = 256 * 1024 * 1024
+"""Bytes: all prompts of a file are in memory at once."""
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -191,7 +193,7 @@ def load_prompts(path: str | Path) -> PromptsFile:
     not_sent: set[str] = set()
     line_of: dict[str, int] = {}
     # Split as bytes: str.splitlines would also cut at U+2028, which JSON allows inside a string.
-    for number, raw in enumerate(read_file(path, "prompts file").split(b"\n"), start=1):
+    for number, raw in enumerate(read_file(path, "prompts file", MAX_PROMPTS_FILE).split(b"\n"), start=1):
         if not raw.strip():
             continue
         try:

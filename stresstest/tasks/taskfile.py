@@ -38,6 +38,10 @@ _LANGUAGE_KEYS = (
 
 MAX_TOPICS = 100_000
 """Slots multiply quickly; beyond this a task file is a mistake, and would fill the memory."""
+MAX_TOPIC_CHARACTERS = 16 * 1024 * 1024
+"""Of all topics of a language. Those of the shipped tasks have 100,000."""
+MAX_PROMPT_CHARACTERS = 4 * 1024 * 1024
+"""Of an instruction with its topic put in."""
 
 
 def shipped_tasks() -> list[str]:
@@ -116,6 +120,13 @@ def _parse_task(raw: bytes, where: str) -> Task:
 def _parse_language(table: TomlTable, language: str) -> LanguageTask:
     table.refuse_unknown(_LANGUAGE_KEYS)
     instruction, open_instruction = table.required("instruction"), table.text("open_instruction")
+    topics = _parse_topics(table, instruction, open_instruction or "")
+    longest = max(map(len, topics), default=0)
+    for text in (instruction, open_instruction or ""):
+        if len(text) + text.count("{topic}") * longest > MAX_PROMPT_CHARACTERS:
+            raise MalformedFileError(
+                f"{table.path} makes prompts of more than {MAX_PROMPT_CHARACTERS:,} characters"
+            )
     return LanguageTask(
         language=language,
         instruction=instruction,
@@ -123,7 +134,7 @@ def _parse_language(table: TomlTable, language: str) -> LanguageTask:
         language_constraint=table.text("language_constraint"),
         unit=_checked_unit(table),
         unit_pattern=_checked_pattern(table),
-        topics=_parse_topics(table, instruction, open_instruction or ""),
+        topics=topics,
         tokens_per_unit=table.positive("tokens_per_unit", DEFAULT_TOKENS_PER_UNIT),
     )
 
@@ -195,6 +206,13 @@ def expand_topics(templates: list[str], slots: Mapping[str, list[str]], key: str
     total = sum(math.prod(each) for each in sizes)
     if total > MAX_TOPICS:
         raise MalformedFileError(f"{key} expands to {total} topics; at most {MAX_TOPICS} are allowed")
+    longest = {name: max(map(len, values)) for name, values in slots.items()}
+    each_size = (len(t) + sum(longest[name] for name in PLACEHOLDER.findall(t)) for t in templates)
+    characters = sum(math.prod(each) * size for each, size in zip(sizes, each_size, strict=True))
+    if characters > MAX_TOPIC_CHARACTERS:
+        raise MalformedFileError(
+            f"{key} expands to {characters:,} characters; at most {MAX_TOPIC_CHARACTERS:,} are allowed"
+        )
     turns = zip_longest(*(_expand(template, slots) for template in templates))
     return tuple(dict.fromkeys(topic for turn in turns for topic in turn if topic is not None))
 

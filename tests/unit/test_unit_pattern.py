@@ -44,6 +44,30 @@ def test_a_search_that_takes_too_long_is_a_sentence(monkeypatch: pytest.MonkeyPa
         list(pattern.finditer("1" + "è" * 60 + "!"))
 
 
+ENORMOUS = [
+    r"(\d+)a{100000000}",
+    r"(\d+)(?:(?:(?:abc){1000}){1000}){1000}",
+    r"(\d+)[ab]{2000000000,}",
+    r"(?x)(\d+)a{100 000 000}",
+    "(?x)(\\d+)a{1000#\n00000}",
+    r"(\d+)" + "a" * 5000,
+]
+
+
+@pytest.mark.parametrize("pattern", ENORMOUS)
+def test_a_pattern_that_is_enormous_when_compiled_is_refused(pattern: str) -> None:
+    """Compiling has no time limit: twenty characters took minutes, gigabytes, and no Ctrl-C."""
+    with pytest.raises(UsageError, match=r"repeats too much|longer than"):
+        UnitPattern(pattern)
+
+
+def test_usual_counts_are_allowed() -> None:
+    """A heading of one to six hashes and a number of one to four digits is what patterns are for."""
+    found = UnitPattern(r"^\s{0,3}#{1,6}\s{1,4}(\d{1,4})[.)]").search("## 12. The mill")
+    assert found is not None
+    assert found.group(1) == "12"
+
+
 @pytest.mark.parametrize("task", ["narrative", "technical", "qa"])
 @given(text=st.text(alphabet="Paragrafo Section 0123456789.:#*\nè", max_size=200))
 def test_it_finds_what_the_standard_library_finds(task: str, text: str) -> None:

@@ -321,9 +321,9 @@ def _profiles(language: str) -> list[tuple[dict[str, int], list[int]]]:
     folder = resources.files("langdetect").joinpath("profiles")
     found = []
     known = catalog().languages.get(language)
+    shipped = {path.name: path for path in folder.iterdir()}  # a language may be any text, and no path
     for name in (known and known.trigram_profiles) or (language,):
-        path = folder.joinpath(name)
-        if path.is_file():
-            data = json.loads(path.read_text(encoding="utf-8"))
+        if name in shipped and shipped[name].is_file():
+            data = json.loads(shipped[name].read_text(encoding="utf-8"))
             found.append((data["freq"], data["n_words"]))
     return found

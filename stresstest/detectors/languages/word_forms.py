@@ -77,8 +77,9 @@ def _first_and_step(form: str) -> tuple[int, int]:
 @lru_cache
 def word_forms(language: str) -> WordForms | None:
     """The forms of a language; None where they are not known."""
-    path = Path(__file__).with_name(f"{language}.forms")
-    return WordForms(path.read_bytes()) if path.is_file() else None
+    if language not in languages_with_forms():  # a language may be any text: it makes no path of itself
+        return None
+    return WordForms(Path(__file__).with_name(f"{language}.forms").read_bytes())
 
 
 @lru_cache

@@ -333,7 +333,7 @@ WITH_TOPICS = MINIMAL.replace("Absätze", "Absätze {topic}")
             MINIMAL + "unit_pattern = '('",
             ["languages.de.unit_pattern", "is not a valid regular expression"],
         ),
-        (MINIMAL + "unit_pattern = 'a{99999999999}'", ["not a valid regular expression"]),
+        (MINIMAL + "unit_pattern = 'a{99999999999}'", ["repeats too much"]),
         (MINIMAL + "unit_pattern = 'Absatz'", ["needs a group 1"]),
         (MINIMAL + "tokens_per_unit = 0", ["tokens_per_unit must be a number above 0", "not 0"]),
         (MINIMAL + "tokens_per_unit = true", ["not True"]),

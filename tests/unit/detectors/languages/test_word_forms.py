@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.gibberish.word_evidence import trigrams
 from stresstest.detectors.languages.word_forms import (
     MIN_LETTERS,
     WordForms,
@@ -16,6 +18,7 @@ from stresstest.detectors.languages.word_forms import (
     languages_with_forms,
     word_forms,
 )
+from stresstest.detectors.suite import detect_text
 
 
 @given(st.sets(st.text(st.characters(categories=["L"]), min_size=1, max_size=20), max_size=60))
@@ -54,3 +57,13 @@ def test_the_languages_are_those_that_have_a_file() -> None:
     """A language without one is judged by its letters and its grammar alone."""
     assert set(languages_with_forms()) >= {"en", "fr", "it"}
     assert word_forms("xx") is None
+
+
+@pytest.mark.parametrize("language", ["/etc/passwd", "../../it", "x" * 5000, "..", "", "a\0b", "\x1b[31m"])
+def test_a_language_is_no_path(language: str) -> None:
+    """A language may come from a store or a settings file that somebody else wrote: it opens no file, and
+    unknown ones are judged without what is known of a language."""
+    text = " ".join(f"The miller number {n} walks home and says nothing more." for n in range(30))
+    assert word_forms(language) is None
+    assert trigrams(language) == {}
+    detect_text(text, DetectorSpec(language=language))

@@ -1,0 +1,151 @@
+"""Rows of a Parquet file, within bounds: a file of ten kilobytes can describe terabytes.
+
+A dictionary holds a long text once and a row names it by number, and a page of nothing but nulls or repeats
+compresses to nothing. Texts are therefore read as dictionaries, rows are weighed before they become objects,
+and the library's own reading has a limit on memory where the system knows one (Linux).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stresstest.errors import UsageError
+from stresstest.records.record import UnreadableError
+
+MAX_ROW = 64 << 20
+"""Bytes of one row, about: as of one line of JSON."""
+_ROWS = 256
+_MEMORY = 1 << 30
+"""Bytes that reading the next rows may take. Writers close a page after a megabyte, a few columns apart."""
+_READ = 1 << 20
+_OBJECT = 16
+"""Bytes of a value beside its content, at least."""
+
+
+def require_parquet(path: Path) -> None:
+    """Raises UsageError when Parquet cannot be read here."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError(
+            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed.",
+            hint="Install it with: pip install pyarrow",
+        )
+
+
+def parquet_rows(path: Path) -> Iterator[tuple[float, int, dict[str, Any] | None]]:
+    """(share of the file read, about the row's bytes, row) in order, a few hundred rows in memory.
+
+    The row is None where it exceeds `MAX_ROW`. Raises UnreadableError.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    seen = 0
+    try:
+        with _open(path) as file:
+            total = max(file.metadata.num_rows, 1)
+            batches = file.iter_batches(batch_size=_ROWS, use_threads=False)
+            while True:
+                with _limited_memory():
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                for weight, row in _bounded(batch):
+                    seen += 1
+                    yield seen / total, weight, row
+                del batch
+    except (MemoryError, pyarrow.ArrowMemoryError):
+        raise UnreadableError(
+            f"after row {seen} the Parquet file needs more than {_MEMORY >> 30} GiB of memory: it is not read further"
+        ) from None
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        said = (str(error).splitlines() or [""])[0][:80]
+        raise UnreadableError(f"the Parquet file is damaged ({said})") from None
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """The file, whose texts are read as dictionaries: then each is in memory once."""
+    from pyarrow.parquet import ParquetFile
+
+    with _limited_memory(), ParquetFile(path) as file:
+        schema = file.metadata.schema
+        columns = [schema.column(n) for n in range(len(schema))]
+        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+        wide = [column.name for column in columns if column.length > _READ]
+        if wide:
+            raise UnreadableError(f"the Parquet file is damaged (a value of {wide[0][:40]} is too long)")
+    with ParquetFile(path, read_dictionary=texts, buffer_size=_READ) as file:
+        yield file
+
+
+def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """(about its bytes, row) for every row; None for one that is too large to become an object."""
+    rows = batch.num_rows
+    weight = sum(_weight(column) for column in batch.columns)
+    if weight <= MAX_ROW:
+        for row in batch.to_pylist():
+            yield weight // rows, row
+    elif rows == 1:
+        yield weight, None
+    else:
+        half = rows // 2
+        yield from _bounded(batch.slice(0, half))
+        yield from _bounded(batch.slice(half))
+
+
+def _weight(array: Any) -> int:
+    """About the bytes that the values of an Arrow array take as objects, without making any."""
+    import pyarrow.compute
+    from pyarrow import types
+
+    kind, own = array.type, _OBJECT * len(array)
+    if types.is_dictionary(kind):
+        value = kind.value_type
+        if not (types.is_string(value) or types.is_large_string(value)) and not _is_binary(value):
+            return own + len(array) * _weight(array.dictionary)
+        lengths = pyarrow.compute.binary_length(array.dictionary)
+        used = pyarrow.compute.take(lengths, array.indices)
+        return own + int(pyarrow.compute.sum(used.cast("int64")).as_py() or 0)
+    if types.is_map(kind):
+        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        return own + sum(_weight(part.slice(first, last - first)) for part in (array.keys, array.items))
+    if types.is_nested(kind):
+        parts = array.flatten()
+        return own + sum(map(_weight, parts if types.is_struct(kind) else [parts]))
+    return own + int(array.nbytes)
+
+
+def _is_binary(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+@contextmanager
+def _limited_memory() -> Iterator[None]:
+    """The block may take `_MEMORY` more; MemoryError or ArrowMemoryError else. No limit where none is known.
+
+    For reading alone: sizes in the file are not to be believed, and the library has no limit of its own.
+    """
+    import pyarrow
+
+    pyarrow.allocate_buffer(_READ)  # its allocator reserves a gigabyte at first
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+        before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    except (ImportError, OSError, ValueError, IndexError):
+        yield
+        return
+    most = pages * resource.getpagesize() + _MEMORY
+    bounds = [most, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

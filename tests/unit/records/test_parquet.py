@@ -1,0 +1,98 @@
+"""Parquet files that describe more than any machine holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.records import parquet
+from stresstest.records.parquet import parquet_rows
+from stresstest.records.record import UnreadableError
+from stresstest.records.source import read_chunks
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
+
+LIMIT = 1 << 20
+LONG = "the mill turns " * (LIMIT // 12)
+
+
+@pytest.fixture(autouse=True)
+def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MAX_ROW", LIMIT)
+
+
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd", **options)
+    return path
+
+
+def repeated(times: int, value: str = LONG) -> Any:
+    """A column that holds one text once and names it `times` times."""
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * times, pyarrow.int32()), [value])
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_a_text_that_a_dictionary_repeats_is_in_memory_once(tmp_path: Path, store_schema: bool) -> None:
+    """Ten kilobytes that name one text of 100 MB in 256 rows took 25 GB: a row above the limit is damaged,
+    and no object is made of it."""
+    ids = [str(n) for n in range(256)]
+    path = write(tmp_path / "x", {"id": ids, "response": repeated(256)}, store_schema=store_schema)
+    assert path.stat().st_size < 20_000
+    assert [row for _, _, row in parquet_rows(path)] == [None] * 256
+    (chunk,) = read_chunks(str(path))
+    assert not chunk.items
+    assert {damaged.reason for damaged in chunk.damaged} == {"a row of more than 64 MiB"}
+
+
+def test_many_values_in_one_row(tmp_path: Path) -> None:
+    """A list of repeated texts or of millions of nulls is no smaller for being written compactly."""
+    offsets = pyarrow.array([0, 100], pyarrow.int32())
+    texts = pyarrow.ListArray.from_arrays(offsets, repeated(100, LONG[: LIMIT // 64]))
+    many = pyarrow.array([0, 5_000_000], pyarrow.int32())
+    nulls = pyarrow.ListArray.from_arrays(many, pyarrow.nulls(5_000_000))
+    for column in (texts, nulls):
+        path = write(tmp_path / "x", {"id": ["a"], "x": column})
+        assert [row for _, _, row in parquet_rows(path)] == [None]
+
+
+def test_the_neighbours_of_a_large_row_are_read(tmp_path: Path) -> None:
+    """One row that is too large costs that row alone, whatever the types of the others."""
+    rows = [
+        {"response": text, "tags": [("k", "v")], "nested": {"a": [1, None]}, "none": None}
+        for text in ("the first", LONG, "the third")
+    ]
+    schema = {
+        "response": pyarrow.string(),
+        "tags": pyarrow.map_(pyarrow.string(), pyarrow.string()),
+        "nested": pyarrow.struct({"a": pyarrow.list_(pyarrow.int64())}),
+        "none": pyarrow.null(),
+    }
+    table = pyarrow.Table.from_pylist(rows, pyarrow.schema(schema))
+    pyarrow.parquet.write_table(table, tmp_path / "x", compression="zstd")
+    assert [row for _, _, row in parquet_rows(tmp_path / "x")] == [rows[0], None, rows[2]]
+
+
+def test_a_chunk_is_bounded_by_all_columns(tmp_path: Path) -> None:
+    """Rows with a short answer beside a long column make small chunks too."""
+    path = write(tmp_path / "x", {"response": ["short"] * 64, "other": repeated(64, LONG[:200_000])})
+    assert max(len(chunk.items) for chunk in read_chunks(str(path))) < 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is unpacked before a row of it is seen, whatever its size: that ends with a sentence, and the
+    process can use its memory again."""
+    path = write(tmp_path / "x", {"response": [LONG * 64]}, use_dictionary=False)
+    monkeypatch.setattr(parquet, "_MEMORY", 32 << 20)
+    pool = pyarrow.default_memory_pool()
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the other has a gigabyte in reserve
+    try:
+        with pytest.raises(UnreadableError, match="after row 0 the Parquet file needs more"):
+            list(parquet_rows(path))
+    finally:
+        pyarrow.set_memory_pool(pool)
+    assert len(bytearray(128 << 20)) == 128 << 20
