@@ -10,11 +10,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-_USER_INFO = re.compile(r"(?<=://)[^\s'\"]+(?=@)")
-_QUERY = re.compile(r"(?<=://)([^\s'\"?#]+)[?#][^\s'\"]+")
+_WORD = re.compile(r"[^\s'\"]+")
 _KEY_VARIABLES = ("OPENAI_API_KEY", "STRESSTEST_API_KEY")
 _SHORTEST_SECRET = 4
 """Characters: replacing shorter values would make the traceback unreadable and protect nothing."""
+_FIRST, _LAST = 20_000, 80_000
+"""Characters that are kept of a longer text. An exception may quote all that a server has sent."""
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -44,7 +45,21 @@ def without_secrets(text: str, arguments: Sequence[str]) -> str:
     known = {*_secrets(arguments), *(s for s in remembered() if len(s) >= _SHORTEST_SECRET)}
     for spelling in sorted((each for secret in known for each in spellings(secret)), key=len, reverse=True):
         text = text.replace(spelling, "…")
-    return _QUERY.sub(r"\1?…", _USER_INFO.sub("…", text))
+    if len(text) > _FIRST + _LAST:
+        text = f"{text[:_FIRST]}\n… {len(text) - _FIRST - _LAST:,} characters left out …\n{text[-_LAST:]}"
+    return _WORD.sub(lambda word: _without_credentials(word[0]), text)
+
+
+def _without_credentials(word: str) -> str:
+    """A word without the user info and the query of the URL in it, in time that is linear in its length."""
+    scheme, separator, rest = word.partition("://")
+    if not separator:
+        return word
+    user, at, rest = rest.rpartition("@")
+    rest = f"…{at}{rest}" if user else f"{at}{rest}"
+    query = min((found for found in (rest.find("?", 1), rest.find("#", 1)) if found > 0), default=None)
+    kept = rest if query is None or query + 1 == len(rest) else f"{rest[:query]}?…"
+    return f"{scheme}{separator}{kept}"
 
 
 def _secrets(arguments: Sequence[str]) -> Iterator[str]:

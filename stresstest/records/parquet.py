@@ -59,7 +59,7 @@ def parquet_rows(path: Path) -> Iterator[tuple[float, int, dict[str, Any] | None
                 del batch
     except (MemoryError, pyarrow.ArrowMemoryError):
         raise UnreadableError(
-            f"after row {seen} the Parquet file needs more than {_MEMORY >> 30} GiB of memory: it is not read further"
+            f"the Parquet file needs more than {_MEMORY >> 30} GiB after row {seen}: the rest is not read"
         ) from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0][:80]

@@ -80,3 +80,20 @@ def test_an_unusable_store_is_a_usage_error(tmp_path: Path) -> None:
     store.write_bytes(b"\x00" * 4096)
     done = called("--store", str(store), "runs", "list", tmp_path=tmp_path)
     assert done.returncode == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("piece", ["://", "x://y", "://a@", "://?", "a://b@c?d#e "])
+def test_a_long_exception_is_reported_at_once(piece: str) -> None:
+    """It may quote what a server has sent: 60 kB of `://` took two minutes."""
+    found = without_secrets(piece * 1_000_000, [])
+    assert len(found) < 200_000
+
+
+def test_urls_lose_credentials_wherever_they_are() -> None:
+    """User names, passwords and queries go; what is needed to find the place stays."""
+    said = (
+        "('http://u:p@ss@h:1/v1?key=k#f', \"https://h/v1#token\") postgresql://u:secret@db/x a@b http://h/?"
+    )
+    assert without_secrets(said, []) == (
+        "('http://…@h:1/v1?…', \"https://h/v1?…\") postgresql://…@db/x a@b http://h/?"
+    )
