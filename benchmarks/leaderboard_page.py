@@ -102,9 +102,7 @@ def precision_rows(judged: Sequence[Judged]) -> str:
     for symptom, _ in symptoms.most_common():
         if symptom is not None:
             parts[symptom_info(symptom).label] = [e for e in flagged if e.symptom == symptom]
-    parts["twenty other models, read after the last change"] = [
-        e for e in found if of_model[e.model] == "later"
-    ]
+    parts["twenty other models, read later"] = [e for e in found if of_model[e.model] == "later"]
     readers = {"reader a": a, **({"reader b": b, "settled": settled} if b else {})}
     rows = [
         [name, *(str(Precision.of([e.key for e in of], labels)) for labels in readers.values())]

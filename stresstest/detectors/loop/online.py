@@ -8,6 +8,7 @@ primitive period, so twelve separators are one period of one token and never "a 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +32,15 @@ restated) is never begun a third time."""
 
 SEPARATOR_REPEATED = 256
 """Repeated tokens for a run without a letter (rulers, dots, blank cells, zeros) or of one character."""
+
+WORD_SHARE = 0.25
+NOTATION_REPEATED = 192
+"""The bounds above are for periods of which so many tokens are words. With fewer, more tokens must repeat in
+proportion, up to so many: an address pattern's four numbers, a table's empty rows and a tune that has one
+line four times repeat as they should."""
+
+_WORD = re.compile(r"[^\W\d_]{3}|[^\W\d_][a-z]|[^\W\d_\x00-\x7f]")
+"""In a token: three letters, two that are no capitals, or one of another script, where it may be a word."""
 
 SAME_CHARACTER_LIMIT = 1024
 """Or so many of one sign, digit or blank: a token may hold dozens of them."""
@@ -254,9 +264,11 @@ class LoopDetector:
         text = self._text(run.start - run.period, run.period)
         if is_separator(text):
             need = max(need, _separator_limit(text, run.period))
-            if repeated < need:
-                run.need = need
-                return
+        else:
+            need = max(need, self._notation_limit(run))
+        if repeated < need:
+            run.need = need
+            return
         copies = self._requests.requested_copies(text)
         if copies is not None:
             # As requested, so far: it stays an open candidate, and is a loop beyond what was asked for.
@@ -267,6 +279,12 @@ class LoopDetector:
         run.loop = _ConfirmedLoop(run.period, run.start, n + 1, need, n, text)
         run.need = _NEVER
         self._loops.append(run.loop)
+
+    def _notation_limit(self, run: _CandidateRun) -> int:
+        """Repeated tokens that a run needs, given how many tokens of its period are words."""
+        period = self._seq[run.start - run.period : run.start]
+        words = sum(_WORD.search(self._texts[code]) is not None for code in period)
+        return min(NOTATION_REPEATED, int(MIN_REPEATED * WORD_SHARE * run.period / max(1, words)))
 
     def _start_section(self, reasoning: bool) -> None:
         """Start answer or reasoning: no run crosses from one into the other, since an answer may quote its

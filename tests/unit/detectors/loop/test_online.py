@@ -176,6 +176,29 @@ def test_a_ruler_without_end_is_a_loop() -> None:
     assert loop.detail["period"] == 1
 
 
+NOTATIONS = [
+    r"(25[0-5]|2[0-4]\d|1?\d?\d)\.",
+    "| G2 FG A2 | B2 AG E2 | D2 FG A2 | B2 z2 |\n",
+    "\\\\ \\hline\n\\cellcolor{gray} & & & & & & & &\n",
+]
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_notation_repeats_as_it_should(notation: str) -> None:
+    """The four numbers of an address in a pattern, a line of a tune that is played four times and the empty
+    rows of a table are no loop; what goes on without end is one, from its second copy on."""
+    assert in_text(f"As wanted:\n{notation * 4}\nIt is complete.") == []
+    (loop,) = in_text(f"As wanted:\n{notation * 40}")
+    assert loop.onset <= len(text_tokens(f"As wanted:\n{notation * 2}"))
+
+
+def test_code_and_capitals_that_repeat_are_still_loops() -> None:
+    """A quarter of the tokens as words is enough for the usual bound, however many signs surround them."""
+    for unit in ('    "name": None,\n', "print(x) ", "HELP! ", "I do - "):
+        (loop,) = in_text("So it begins: " + unit * 40)
+        assert loop.detail["repeated"] >= MIN_REPEATED
+
+
 def test_numbered_lists_and_tables_are_no_loops() -> None:
     """A counter in every row breaks the period: that is structure, or a near-loop, never an exact loop."""
     assert in_text("".join(f"{i}. Check the pressure gauge and write it down.\n" for i in range(1, 80))) == []
