@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stresstest.model.result import MOST_HEALTHY_CUT, Threshold
-from stresstest.model.words import SymptomKind
+from stresstest.model.words import AnswerPart, SymptomKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class ScanVerdict:
     repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
     output, 0 for none; identity: of the whole line, which only exact copies share. length_class: the
     requested length. language: the expected language; language_source: "record" | "given" | "group" |
-    "prompt" | "other language than the group's" | "answer".
+    "prompt" | "other language than the group's" | "answer". onset_in: the part that the onset lies in.
+    reasoned: it has reasoning; answered: it has anything after that.
     """
 
     id: str
@@ -75,6 +76,9 @@ class ScanVerdict:
     length_class: float | None = None
     language: str | None = None
     language_source: str | None = None
+    onset_in: AnswerPart | None = None
+    reasoned: bool = False
+    answered: bool = False
     shown: ScanExample | None = None
 
     @property
@@ -101,6 +105,20 @@ class LengthEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class PartRate:
+    """How often one part of the answers degenerates: the reasoning, or the answer after healthy reasoning.
+
+    n: answers that have this part. rate: None where n is 0. rate_ci: as of the group.
+    """
+
+    part: AnswerPart
+    n: int
+    degenerate: int
+    rate: float | None
+    rate_ci: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupResult:
     """Rate and threshold of one group.
 
@@ -115,8 +133,9 @@ class GroupResult:
     ended with a possible symptom still open; T is chosen as if each had failed where that began. clustered:
     some prompt has several outputs; copies: records without a prompt that repeat an earlier one exactly (of
     the random subsample, if there is one); effective_share: independent outputs over all, 1 where each has a
-    prompt of its own. unsure_stops: answers of logs that write `stop` for other ends too; repetitions: those
-    of them that end in copies, so that the server has probably stopped them.
+    prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
+    answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
+    that the server has probably stopped them.
     """
 
     key: Mapping[str, str | None]
@@ -147,6 +166,7 @@ class GroupResult:
     unsure_stops: int = 0
     repetitions: int = 0
     effective_share: float = 1.0
+    parts: tuple[PartRate, ...] = ()
 
     @property
     def cap_withheld(self) -> bool:

@@ -24,6 +24,7 @@ from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text.features import piece_ends
+from stresstest.detectors.text.thinking import thinking_end
 from stresstest.detectors.text.tokens import count_words, text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
@@ -157,7 +158,7 @@ def infer_languages(
         if group not in known and record.language is None:
             there = texts.setdefault(group, [])
             if len(there) < most:
-                there.append(record.text)
+                there.append(_answer_text(record))
     told = {group: infer_group_language(each) for group, each in texts.items() if len(each) >= least}
     return {group: language for group, language in told.items() if language is not None}
 
@@ -229,6 +230,9 @@ def build_verdict(
         length_class=length_class(record, job.by_length),
         language=language,
         language_source=source,
+        onset_in=verdict.onset_in,
+        reasoned=verdict.reasoning > 0,
+        answered=verdict.tokens > verdict.reasoning,
     )
     return replace(judged, shown=_build_example(record, judged, verdict)) if job.show else judged
 
@@ -274,13 +278,18 @@ def _finish_reason(record: Record) -> str | None:
     return "abort" if known in LOST_REASONS else known
 
 
+def _answer_text(record: Record) -> str:
+    """The text without reasoning, which may be in any language."""
+    return record.text[thinking_end(record.text) :]
+
+
 def _infer_own_language(record: Record) -> tuple[str | None, str]:
     """The language that an answer begins in, and whether its prompt is in that one too.
 
     A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
     that another one was wanted of it.
     """
-    own = infer_language(record.text)
+    own = infer_language(_answer_text(record))
     asked = infer_language(record.prompt_text) if own and record.prompt_text else None
     return own, "prompt" if own == asked else OTHER_LANGUAGE
 
@@ -316,7 +325,7 @@ def wanted_language(record: Record, job: ScanJob, of_group: str | None) -> tuple
         return job.language, "given"
     if of_group:
         return of_group, "group"
-    found = infer_language(record.text)
+    found = infer_language(_answer_text(record))
     return (found, "answer") if found else (None, None)
 
 

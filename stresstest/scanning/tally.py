@@ -10,9 +10,9 @@ from typing import Any
 
 from stresstest.detectors.registry import ends_answer
 from stresstest.errors import UsageError
-from stresstest.model import Rigor, SymptomKind
+from stresstest.model import AnswerPart, Rigor, SymptomKind
 from stresstest.model.result import MOST_HEALTHY_CUT
-from stresstest.model.scanned import Extent, GroupResult, ScanExample, ScanVerdict
+from stresstest.model.scanned import Extent, GroupResult, PartRate, ScanExample, ScanVerdict
 from stresstest.scanning.detect_chunk import GroupKey
 from stresstest.statistics import safe_max_tokens
 from stresstest.statistics.certify import clustered_interval
@@ -30,7 +30,8 @@ _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 @dataclass(slots=True)
 class GroupTally:
-    """One group's counts. sources: token source → requests. missing: empty or lost."""
+    """One group's counts. sources: token source → requests. missing: empty or lost. reasoned: with reasoning;
+    answered: with an answer after healthy reasoning or none; the others are those of them that fail there."""
 
     requests: int = 0
     degenerate: int = 0
@@ -43,6 +44,10 @@ class GroupTally:
     dharma: int = 0
     unsure_stops: int = 0
     repetitions: int = 0
+    reasoned: int = 0
+    reasoned_failed: int = 0
+    answered: int = 0
+    answered_failed: int = 0
     symptoms: Counter[str] = field(default_factory=Counter)
     sources: Counter[str | None] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
@@ -67,6 +72,11 @@ class GroupTally:
             self.dharma += judged.capped and judged.tail_repeats
         if judged.symptom is not None:
             self.symptoms[str(judged.symptom)] += 1
+        thought = judged.onset_in is AnswerPart.REASONING
+        self.reasoned += judged.reasoned
+        self.reasoned_failed += thought
+        self.answered += judged.answered and not thought
+        self.answered_failed += judged.onset_in is AnswerPart.ANSWER
         self.sources[judged.token_source] += 1
         self.languages[judged.language or "unknown"] += 1
         self.language_sources[judged.language_source or "unknown"] += 1
@@ -153,6 +163,19 @@ class GroupTally:
             effective_share=share,
             clustered=sample.clustered,
             copies=sample.copies,
+            parts=self._parts(share),
+        )
+
+    def _parts(self, share: float) -> tuple[PartRate, ...]:
+        if not self.reasoned:
+            return ()
+        counts = {
+            AnswerPart.REASONING: (self.reasoned_failed, self.reasoned),
+            AnswerPart.ANSWER: (self.answered_failed, self.answered),
+        }
+        return tuple(
+            PartRate(part, n, d, d / n if n else None, clustered_interval(d, n, share))
+            for part, (d, n) in counts.items()
         )
 
 

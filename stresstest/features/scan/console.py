@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_info
 from stresstest.features.scan.notes import OTHER_LANGUAGE, group_name, scan_notes, uncertified_note
+from stresstest.model import AnswerPart
 from stresstest.model.comparison import GateOutcome
 from stresstest.model.percent import percent
-from stresstest.model.scanned import GroupResult, LengthEffect, ScanExample, ScanResult
+from stresstest.model.scanned import GroupResult, LengthEffect, PartRate, ScanExample, ScanResult
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.text import NOT_MEASURED, format_count, format_threshold, sanitize, single_line
 
@@ -139,7 +140,7 @@ def _print_limit(console: Console, group: GroupResult) -> None:
 
 def limit_sentence(group: GroupResult) -> str:
     """A group's failures, its threshold and sample, and what a cap there would cut."""
-    parts = [_failed(group)]
+    parts = [_failed(group), *map(_part_words, group.parts)]
     elsewhere = group.language_sources.get(OTHER_LANGUAGE, 0)
     if elsewhere:
         answers = "1 answer" if elsewhere == 1 else f"{format_count(elsewhere)} answers"
@@ -159,6 +160,16 @@ def limit_sentence(group: GroupResult) -> str:
     if group.by_length is not None:
         parts.append(length_sentence(group.by_length))
     return "; ".join(parts)
+
+
+def _part_words(each: PartRate) -> str:
+    """How often the reasoning fails, or the answer after healthy reasoning."""
+    where = "in the reasoning" if each.part is AnswerPart.REASONING else "in the answer after it"
+    low, high = each.rate_ci
+    interval = f", 95 % interval {_share(low).removesuffix(' %')}–{_share(high)}" if each.n else ""
+    return (
+        f"{where} {format_count(each.degenerate)} of {format_count(each.n)} ({_share(each.rate)}{interval})"
+    )
 
 
 def _withheld_cap(group: GroupResult) -> str:

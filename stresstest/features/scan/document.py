@@ -67,4 +67,21 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "languages": dict(group.languages),
         "language_sources": dict(group.language_sources),
         "by_length": group.by_length and asdict(group.by_length),
+        **_parts(group),
     }
+
+
+def _parts(group: GroupResult) -> dict[str, Any]:
+    """The rates inside and outside the reasoning, only where answers have any."""
+    if not group.parts:
+        return {}
+    found = {
+        str(each.part): {
+            "n": each.n,
+            "degenerate": each.degenerate,
+            "rate": each.rate,
+            "rate_ci": list(each.rate_ci),
+        }
+        for each in group.parts
+    }
+    return {"parts": found}

@@ -37,6 +37,11 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     empty = sum(group.empty for group in result.groups)
     if empty:
         found.append(f"Empty answers: {format_count(empty)}. They count as requests but cannot degenerate.")
+    if any(group.parts for group in result.groups):
+        found.append(
+            "Answers with reasoning: T and every length count reasoning and answer together, as max_tokens "
+            "does. Only answers after healthy reasoning count as such."
+        )
     undecided = [group for group in result.groups if group.undecided]
     if undecided:
         found.append(
