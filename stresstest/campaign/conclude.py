@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.campaign.fitness import judge_fitness
 from stresstest.campaign.ignored_units import add_ignored_units, find_ignored_units
+from stresstest.campaign.thinking import certify_budget
 from stresstest.campaign.withheld import count_cut, withhold_cap
 from stresstest.detectors.identification.identify import can_detect_drift
 from stresstest.diagnosis import annotate_planes, plane_verdict
@@ -105,6 +106,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
             *_gpu_notes(gpus),
         ),
         representative=None if shown is None else store.loader(run.id)(shown),
+        thinking=certify_budget(certifying, run, store.loader(run.id)),
     )
 
 
@@ -133,6 +135,7 @@ def save_result(store: Store, result: RunResult) -> None:
         result.safe_max_tokens,
         result.verdict,
         distinct_prompts=result.distinct_prompts,
+        thinking=result.thinking,
     )
 
 

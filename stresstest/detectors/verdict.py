@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Zone, ZoneKind
+from stresstest.model import AnswerPart, GenerationVerdict, Symptom, SymptomKind, Zone, ZoneKind
 
 WARNING_LOOKBACK = 64
 """Tokens, about three sentences: an entropy change at most this long before a confirmed onset belongs to
@@ -237,7 +237,9 @@ class PositionMap:
 
     def verdict(self, verdict: GenerationVerdict) -> GenerationVerdict:
         onset = None if verdict.onset is None else self.first(verdict.onset)
-        observed = self.last(verdict.observed)
+        observed, reasoning = self.last(verdict.observed), self.last(verdict.reasoning)
+        if onset is not None and verdict.onset_in is AnswerPart.REASONING:
+            reasoning = max(reasoning, onset)  # rounding must not move an onset out of the reasoning
         return replace(
             verdict,
             tokens=self.length,
@@ -246,5 +248,5 @@ class PositionMap:
             alarm=None if verdict.alarm is None else max(onset or 1, self.last(verdict.alarm)),
             symptoms=tuple(map(self.symptom, verdict.symptoms)),
             zones=self.zones(verdict.zones),
-            reasoning=self.last(verdict.reasoning),
+            reasoning=reasoning,
         )

@@ -42,6 +42,7 @@ from stresstest.model.result import PlaneVerdict as PlaneVerdict
 from stresstest.model.result import Rigor as Rigor
 from stresstest.model.result import Run as Run
 from stresstest.model.result import RunResult as RunResult
+from stresstest.model.result import ThinkingBudget as ThinkingBudget
 from stresstest.model.result import Threshold as Threshold
 from stresstest.model.server import GPU_READINGS as GPU_READINGS
 from stresstest.model.server import EndpointProfile as EndpointProfile

@@ -85,6 +85,25 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
+class ThinkingBudget:
+    """The longest reasoning whose degeneration risk is certified to be <= alpha, as `Threshold` is of whole
+    outputs.
+
+    threshold: T in output tokens, from the first one to the end of the reasoning. safe_tokens: T less the
+    margin; None if nothing is certified or no budget is recommended. reasoned: certifying answers with
+    reasoning. healthy: those whose reasoning is healthy; cut: how many of them reason for longer than
+    `safe_tokens`, None without it. supported: the server takes `thinking_token_budget`.
+    """
+
+    threshold: Threshold
+    safe_tokens: int | None
+    reasoned: int
+    healthy: int
+    cut: int | None = None
+    supported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PlaneVerdict:
     """The plane of a run's failures. plane, basis: None if nothing fails or the plane is unknown."""
 
@@ -117,7 +136,7 @@ class RunResult:
     generations: without their tokens, which stay in the store. short: how many ended in good order with fewer
     units than asked. without_units: how many contain none of them; None where none were asked for, or looked
     for. representative: the degenerate generation with the median onset, whole, because its text is shown;
-    None where nothing degenerated.
+    None where nothing degenerated. thinking: None where no answer of the certifying sample reasons.
     """
 
     run: Run
@@ -136,6 +155,7 @@ class RunResult:
     gpus: tuple[GpuSummary, ...] = ()
     notes: tuple[str, ...] = ()
     representative: Generation | None = None
+    thinking: ThinkingBudget | None = None
 
     @property
     def certifying(self) -> tuple[GenerationRecord, ...]:

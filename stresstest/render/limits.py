@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stresstest.model import Decoding
 from stresstest.model.percent import percent
 from stresstest.render.run_summary import format_time
+from stresstest.render.sentences import thinking_words
 from stresstest.render.text import (
     certified_reach,
     format_count,
@@ -51,6 +52,12 @@ class ModelLimits:
 def safe_limit(row: LimitRow) -> int:
     """The safe max_tokens of a certified row."""
     return row.safe_max_tokens or 0
+
+
+def thinking_budget(rows: Iterable[LimitRow]) -> int | None:
+    """The smallest certified thinking budget of the rows whose server takes `thinking_token_budget`."""
+    found = (row.thinking for row in rows if row.thinking is not None and row.thinking.supported)
+    return min((each.safe_tokens for each in found if each.safe_tokens), default=None)
 
 
 def group_limits(rows: Sequence[LimitRow]) -> list[ModelLimits]:
@@ -112,6 +119,7 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
             f"{row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}",
             *([f"{FLOOR_NOTE}; a sample with longer answers may certify more"] if is_floor(row) else []),
+            *([] if row.thinking is None else [thinking_words(row.thinking, row.margin)]),
         )
     )
 

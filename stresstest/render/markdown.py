@@ -16,6 +16,7 @@ from stresstest.render.sentences import (
     reproduce_command,
     sample_words,
     symptom_rows,
+    thinking_words,
     unfinished_notes,
     unit_words,
     what_to_do,
@@ -45,6 +46,9 @@ def run_markdown(result: RunResult, *, found: Diagnosis | None = None, diagnosis
         sections.append(SIMULATED_NOTE)
     sections += [f"> **Not complete.** {escape_inline(note)}" for note in unfinished_notes(result, found)]
     sections.append(f"**{escape_inline(headline(result))}**")
+    if result.thinking is not None:
+        said = thinking_words(result.thinking, result.run.settings.margin)
+        sections.append(f"**{escape_inline(said)}**")
     sections.append(escape_inline(result.verdict.sentence))
     sections.append(bullet_list(what_to_do(result)))
     sections += ["## The number", _number_table(result)]

@@ -18,6 +18,7 @@ from stresstest.model import (
     RunResult,
     ServerSummary,
     Symptom,
+    ThinkingBudget,
     Threshold,
 )
 from stresstest.render.steering import STEERING
@@ -57,7 +58,25 @@ def run_document(result: RunResult) -> dict[str, Any]:
         },
         "tokens_spent": result.tokens_spent,
         "seconds": round(result.seconds, 3),
+        **thinking_document(result.thinking),
     }
+
+
+def thinking_document(thinking: ThinkingBudget | None) -> dict[str, Any]:
+    """The thinking budget, under its key; nothing where nothing reasons. Its tokens are those up to the end
+    of the reasoning, while `safe_max_tokens` counts reasoning and answer together."""
+    if thinking is None:
+        return {}
+    threshold = thinking.threshold
+    found = {
+        "safe_tokens": thinking.safe_tokens,
+        "threshold": {**threshold_document(threshold), "withheld": threshold.withheld},
+        "reasoned": thinking.reasoned,
+        "healthy": thinking.healthy,
+        "cut": thinking.cut,
+        "supported": thinking.supported,
+    }
+    return {"thinking_budget": found}
 
 
 def threshold_document(threshold: Threshold) -> dict[str, Any]:

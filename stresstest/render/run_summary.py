@@ -19,6 +19,7 @@ from stresstest.render.sentences import (
     prompt_limit,
     sample_words,
     symptom_rows,
+    thinking_words,
     unit_words,
     what_to_do,
 )
@@ -102,6 +103,9 @@ def _print_answer(console: Console, result: RunResult) -> None:
     number, colon, grounds = sanitize(headline(result)).partition(": ")
     style = "green" if certified and not withheld else "yellow"
     answer = Text.assemble((number, f"bold {style}"), f"{colon}{grounds}")
+    thinking = result.thinking
+    margin = result.run.settings.margin
+    reasoning = [] if thinking is None else [Text(sanitize(thinking_words(thinking, margin)))]
     plane = Text(sanitize(result.verdict.sentence))
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
     title = f"certified{prompt_limit(result.distinct_prompts)}" if certified else "inconclusive"
@@ -109,7 +113,7 @@ def _print_answer(console: Console, result: RunResult) -> None:
         title = "unfit"
     elif withheld:
         title += ", no cap recommended"
-    _say(console, Panel(Group(answer, plane, *advice), border_style=style, title=title))
+    _say(console, Panel(Group(answer, *reasoning, plane, *advice), border_style=style, title=title))
 
 
 def _print_curve(console: Console, result: RunResult, glyphs: Glyphs) -> None:

@@ -8,7 +8,14 @@ from statistics import median
 
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
-from stresstest.model import AnswerPart, Diagnosis, GenerationRecord, RunResult, RunStatus
+from stresstest.model import (
+    AnswerPart,
+    Diagnosis,
+    GenerationRecord,
+    RunResult,
+    RunStatus,
+    ThinkingBudget,
+)
 from stresstest.model.percent import percent
 from stresstest.render.text import (
     capital,
@@ -53,17 +60,60 @@ def headline(result: RunResult) -> str:
     return f"Safe max_tokens {safe} for {subject}{only and ','}{only}: {margin}. {certified}"
 
 
+def thinking_words(thinking: ThinkingBudget, margin: float) -> str:
+    """The thinking budget, its grounds, and which tokens it counts."""
+    threshold = thinking.threshold
+    if not threshold.certified or threshold.tokens is None:
+        lacking = (threshold.lacking or "too few data").rstrip(".")
+        return f"No safe thinking budget: nothing is certified of the reasoning. {capital(lacking)}."
+    risk = (
+        f"with {percent(threshold.confidence)} confidence, at most {percent(threshold.alpha)} of the "
+        f"requests that reason that far degenerate by then ({threshold.onsets or 'none'} of the "
+        f"{threshold.n} at risk)"
+    )
+    certified = f"{capital(certified_reach(threshold))} of reasoning: {risk}."
+    if threshold.withheld:
+        return f"No thinking budget is recommended: {threshold.withheld}. {certified}"
+    return (
+        f"Safe thinking budget {format_count(thinking.safe_tokens)}: {margin_words(margin)}. {certified} It "
+        f"counts the output tokens to the end of the reasoning; max_tokens counts reasoning and answer "
+        f"together."
+    )
+
+
+def thinking_advice(thinking: ThinkingBudget) -> str | None:
+    """How to apply a thinking budget; None where none is recommended."""
+    if thinking.safe_tokens is None:
+        return None
+    if thinking.supported:
+        send = f"Send thinking_token_budget {thinking.safe_tokens} with each request, beside max_tokens."
+        return (
+            f"{send} In the certifying sample it cuts {thinking.cut} of {thinking.healthy} healthy chains of "
+            f"thought short."
+        )
+    return (
+        f"This server takes no thinking_token_budget (vLLM 0.20 and later with --reasoning-parser do): stop "
+        f"the reasoning after {format_count(thinking.safe_tokens)} tokens in the client."
+    )
+
+
 def what_to_do(result: RunResult) -> list[str]:
-    """The actions to choose from: the cap, with what it would have cut, and the advice of the verdict."""
+    """The actions to choose from: the cap, with what it would have cut, the thinking budget, and the advice
+    of the verdict."""
+    budget = None if result.thinking is None else thinking_advice(result.thinking)
+    return [*_cap_advice(result), *([] if budget is None else [budget]), *result.verdict.advice]
+
+
+def _cap_advice(result: RunResult) -> list[str]:
     if result.safe_max_tokens is None:
-        return list(result.verdict.advice)
+        return []
     only = prompt_limit(result.distinct_prompts)
     if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.certifying):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
         safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"
-        return [f"{found}: {safe}. To certify more, raise --horizon.", *result.verdict.advice]
+        return [f"{found}: {safe}. To certify more, raise --horizon."]
     cap = f"Now: set max_tokens to {format_count(result.safe_max_tokens)}{only and ','}{only}."
-    return [f"{cap} {_cap_effect(result, result.safe_max_tokens)}", *result.verdict.advice]
+    return [f"{cap} {_cap_effect(result, result.safe_max_tokens)}"]
 
 
 def _cap_effect(result: RunResult, cap: int) -> str:

@@ -30,10 +30,12 @@ _MOST = 1 << 53
 _USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
 
 
-def dump(value: DataclassInstance, *, without: Sequence[str] = ()) -> str:
-    """A dataclass as a JSON document, leaving out the top-level fields in `without`."""
+def dump(value: DataclassInstance, *, without: Sequence[str] = (), **extra: DataclassInstance) -> str:
+    """A dataclass as a JSON document, leaving out the top-level fields in `without`; `extra` stands beside
+    its fields."""
     plain = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name not in without}
-    return json.dumps(plain, separators=(",", ":"))
+    beside = {name: _plain(other) for name, other in extra.items()}
+    return json.dumps(plain | beside, separators=(",", ":"))
 
 
 def load(document: str, kind: type[T], **extra: object) -> T:

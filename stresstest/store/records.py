@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from stresstest.errors import StoreError
-from stresstest.model import Decoding, DocumentKind, PlaneVerdict, RunSettings, RunStatus, Subject, Threshold
+from stresstest.model import (
+    Decoding,
+    DocumentKind,
+    PlaneVerdict,
+    RunSettings,
+    RunStatus,
+    Subject,
+    ThinkingBudget,
+    Threshold,
+)
 
 
 class RunChanges(TypedDict, total=False):
@@ -85,6 +94,7 @@ class StoredThreshold:
     distinct_prompts: int | None
     latest: bool
     certified_before: str | None = None
+    thinking: ThinkingBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

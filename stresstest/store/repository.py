@@ -23,6 +23,7 @@ from stresstest.model import (
     Run,
     ServerSample,
     Subject,
+    ThinkingBudget,
     Threshold,
 )
 from stresstest.store import findings, generations, results, runs
@@ -210,6 +211,7 @@ class Store:
         verdict: PlaneVerdict,
         *,
         distinct_prompts: int | None = None,
+        thinking: ThinkingBudget | None = None,
         saved: float | None = None,
     ) -> None:
         """Save a run's result in place of an earlier one. saved: clock seconds, now by default."""
@@ -222,6 +224,7 @@ class Store:
                 safe_max_tokens,
                 verdict,
                 distinct_prompts=distinct_prompts,
+                thinking=thinking,
                 saved=moment,
             )
 

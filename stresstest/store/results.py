@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select
 
 from stresstest.errors import StoreError
-from stresstest.model import Diagnosis, EndpointProfile, PlaneVerdict, RunSettings, Subject, Threshold
+from stresstest.model import (
+    Diagnosis,
+    EndpointProfile,
+    PlaneVerdict,
+    RunSettings,
+    Subject,
+    ThinkingBudget,
+    Threshold,
+)
 from stresstest.store import tables
 from stresstest.store.documents import clean_text, dump, load, require_columns
 from stresstest.store.records import StoredThreshold
@@ -16,6 +24,13 @@ from stresstest.store.runs import require
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class _BesideThreshold:
+    """What the document of a threshold holds beside it."""
+
+    thinking: ThinkingBudget | None = None
 
 
 def save(
@@ -26,6 +41,7 @@ def save(
     verdict: PlaneVerdict,
     *,
     distinct_prompts: int | None,
+    thinking: ThinkingBudget | None,
     saved: float,
 ) -> None:
     """Save a run's result in place of the one it had."""
@@ -39,7 +55,7 @@ def save(
             certified=threshold.certified,
             safe_max_tokens=safe_max_tokens,
             distinct_prompts=distinct_prompts,
-            body=dump(threshold),
+            body=dump(threshold) if thinking is None else dump(threshold, thinking=thinking),
             verdict=dump(verdict),
         )
     )
@@ -96,8 +112,8 @@ def _stored(row: Any) -> StoredThreshold:
     )
     settings = load(row.settings, RunSettings)
     profile = load(row.profile, EndpointProfile)
-    threshold = load(row.body, Threshold)
-    _require_agreement(row, settings.subject, threshold)
+    threshold, thinking = load(row.body, Threshold), load(row.body, _BesideThreshold).thinking
+    _require_agreement(row, settings.subject, threshold, thinking)
     return StoredThreshold(
         run_id=row.run_id,
         subject=settings.subject,
@@ -115,16 +131,20 @@ def _stored(row: Any) -> StoredThreshold:
         simulated=profile.simulated,
         distinct_prompts=row.distinct_prompts,
         latest=True,
+        thinking=thinking,
     )
 
 
-def _require_agreement(row: Any, subject: Subject, threshold: Threshold) -> None:
+def _require_agreement(
+    row: Any, subject: Subject, threshold: Threshold, thinking: ThinkingBudget | None
+) -> None:
     """StoreError for a result whose parts contradict each other: a limit must not be larger than its T."""
     safe = row.safe_max_tokens
     named = tuple(map(clean_text, (subject.model, subject.task, subject.language)))
     agreed = (
         (row.tokens, bool(row.certified)) == (threshold.tokens, threshold.certified)
         and (safe is None or safe <= (threshold.tokens or 0))
+        and (thinking is None or (thinking.safe_tokens or 0) <= (thinking.threshold.tokens or 0))
         and (row.model, row.task, row.language) == (*named[:2], named[2][:35])
     )
     if not agreed:

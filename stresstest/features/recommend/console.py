@@ -16,7 +16,7 @@ from stresstest.render.limits import (
     subject_words,
 )
 from stresstest.render.run_summary import provenance
-from stresstest.render.sentences import UNFIT
+from stresstest.render.sentences import UNFIT, thinking_words
 from stresstest.render.text import format_count, format_threshold, language_name, single_line
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
             console.print(Text(_smallest(limits), style="bold"))
     for row in rows:
         console.print(Text(f"{subject_words(row)}: {provenance(row)}", style="dim"))
+        if row.thinking is not None:
+            said = thinking_words(row.thinking, row.margin)
+            console.print(
+                Text(f"  {single_line(said)}", style="bold" if row.thinking.safe_tokens else "yellow")
+            )
         if row.certified_before:
             earlier = (
                 f"  run {row.certified_before} was certified before, but this newer run does not confirm it"

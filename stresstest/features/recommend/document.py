@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from stresstest.render.limits import ModelLimits, group_limits, safe_limit
+from stresstest.render.run_document import thinking_document
 from stresstest.store import StoredThreshold
 
 
@@ -52,4 +53,5 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "server_version": row.server_version,
         "tool_version": row.tool_version,
         "certified_before": row.certified_before,
+        **thinking_document(row.thinking),
     }

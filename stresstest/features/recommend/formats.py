@@ -24,6 +24,7 @@ from stresstest.render.limits import (
     limit_provenance,
     safe_limit,
     smallest_line,
+    thinking_budget,
 )
 from stresstest.render.steering import STEERING
 from stresstest.render.text import single_line, subject_name
@@ -51,6 +52,9 @@ def vllm_flags(limits: ModelLimits) -> str:
         notes.append(_NO_SYSTEM)
     if limits.decoding.extra_body is not None:
         notes.append(_NO_FIELDS)
+    budget = thinking_budget(limits.rows)
+    if budget is not None:
+        notes.append(f"The thinking budget goes with each request: thinking_token_budget {budget}.")
     quoted = shlex.quote(json.dumps(config))
     return "\n".join([*_comments(limits, notes), f"--override-generation-config {quoted}"])
 
@@ -91,11 +95,11 @@ def litellm_yaml(found: Sequence[ModelLimits]) -> str:
         lines += _comments(limits, notes)
     entries: list[dict[str, Any]] = []
     for limits in found:
-        entries.append(_litellm_entry(limits, limits.smallest, limits.model))
+        entries.append(_litellm_entry(limits, limits.smallest, limits.model, limits.rows))
         if len(limits.rows) > 1:
             for row in limits.rows:
                 name = f"{limits.model}/{row.subject.task}-{row.subject.language}"
-                entries.append(_litellm_entry(limits, row, name))
+                entries.append(_litellm_entry(limits, row, name, [row]))
     # At this width no name is broken into lines.
     written = yaml.dump(entries, Dumper=_Dumper, sort_keys=False, width=1 << 20)
     return "\n".join([*lines, "model_list:", textwrap.indent(written.rstrip(), "  ")])
@@ -127,6 +131,9 @@ def shell_variables(limits: ModelLimits) -> str:
         taken: set[str] = set()
         for row in limits.rows:
             lines.append(f"{_variable(row, taken)}={safe_limit(row)}")
+    budget = thinking_budget(limits.rows)
+    if budget is not None:
+        lines.append(f"THINKING_TOKEN_BUDGET={budget}")
     decoding = limits.decoding.options()
     lines += [f"{name.upper()}={_shell_quote(value)}" for name, value in decoding.items()]
     lines.append(f"STRESSTEST_MODEL={_shell_quote(limits.model)}")
@@ -181,19 +188,25 @@ def _why_uncovered(row: LimitRow) -> str:
 
 
 def _request(limits: ModelLimits, row: LimitRow) -> dict[str, Any]:
-    known, extra = _sampling_arguments(limits)
+    known, extra = _sampling_arguments(limits, [row])
     request = {"model": limits.model, "max_tokens": safe_limit(row), **known}
     if limits.decoding.system_prompt is not None:
         request["messages"] = [{"role": "system", "content": limits.decoding.system_prompt}]
     return request | extra
 
 
-def _sampling_arguments(limits: ModelLimits) -> tuple[dict[str, Any], dict[str, Any]]:
-    """OpenAI's sampling parameters, and `extra_body` with the others if there are any."""
+def _sampling_arguments(
+    limits: ModelLimits, rows: Sequence[LimitRow]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """OpenAI's sampling parameters, and `extra_body` with the others, if there are any, and with the thinking
+    budget that is safe for all `rows`."""
     sent = limits.decoding.sent()
     known = {name: value for name, value in sent.items() if name in OPENAI_PARAMETERS}
     extra = {name: value for name, value in sent.items() if name not in OPENAI_PARAMETERS}
     extra |= limits.decoding.extra()
+    budget = thinking_budget(rows)
+    if budget is not None:
+        extra["thinking_token_budget"] = budget
     return known, {"extra_body": extra} if extra else {}
 
 
@@ -216,8 +229,8 @@ def _measured(row: LimitRow) -> dict[str, Any]:
     }
 
 
-def _litellm_entry(limits: ModelLimits, row: LimitRow, name: str) -> dict[str, Any]:
-    known, extra = _sampling_arguments(limits)
+def _litellm_entry(limits: ModelLimits, row: LimitRow, name: str, rows: Sequence[LimitRow]) -> dict[str, Any]:
+    known, extra = _sampling_arguments(limits, rows)
     params = {
         "model": _Name(f"hosted_vllm/{limits.model}"),
         "api_base": _Name(row.base_url),

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from stresstest.model import Basis, Diagnosis, Plane, RunResult
 from stresstest.model.percent import percent
-from stresstest.render.sentences import prompt_limit, rigor_words, unfinished_notes, what_to_do
+from stresstest.render.sentences import (
+    prompt_limit,
+    rigor_words,
+    thinking_words,
+    unfinished_notes,
+    what_to_do,
+)
 from stresstest.render.text import (
     NOT_MEASURED,
     capital,
@@ -70,6 +76,8 @@ def _number(result: RunResult) -> tuple[str, str]:
 def _sentence(result: RunResult) -> str:
     sentence = _certified_sentence(result)
     withheld = result.threshold.withheld
+    if result.thinking is not None:
+        sentence += f" {thinking_words(result.thinking, result.run.settings.margin)}"
     return sentence if withheld is None else f"{capital(withheld)}. {sentence}"
 
 

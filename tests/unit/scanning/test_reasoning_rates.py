@@ -20,7 +20,7 @@ from tests.support.stories import story
 THOUGHT = "The story needs a lighthouse, so I begin there and keep the keeper for the end of it. "
 ITALIAN = (
     "Devo scrivere una storia lunga, quindi comincio dal faro e dal vecchio guardiano che lo abita. Poi "
-    "viene la tempesta, che porta al molo una barca senza nome, e infine la lettera che nessuno ha mai aperto."
+    "viene la tempesta, che porta al molo una barca senza nome, e infine la lettera che nessuno ha aperto."
 )
 
 

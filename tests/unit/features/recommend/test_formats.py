@@ -24,7 +24,16 @@ from stresstest.errors import UsageError
 from stresstest.features.recommend import formats
 from stresstest.features.recommend.command import _refuse_several
 from stresstest.features.recommend.console import print_recommendations
-from stresstest.model import Basis, Decoding, EndpointProfile, Plane, PlaneVerdict, Subject, Threshold
+from stresstest.model import (
+    Basis,
+    Decoding,
+    EndpointProfile,
+    Plane,
+    PlaneVerdict,
+    Subject,
+    ThinkingBudget,
+    Threshold,
+)
 from stresstest.render.limits import LimitRow, group_limits
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import StoredThreshold, open_store
@@ -355,3 +364,46 @@ def test_a_server_that_serves_something_else_is_warned_about(tmp_path: Path) -> 
     assert "max_new_tokens" in out
     assert "the limit was measured on a real server, but the simulator answers now" in err
     assert recommend(store, "--base-url", "http://127.0.0.1:9/v1")[0] == 3
+
+
+def thinking(safe: int | None, *, supported: bool = True) -> ThinkingBudget:
+    """A thinking budget, certified at 1,000 tokens with `safe`, else not at all."""
+    tokens = None if safe is None else 1000
+    threshold = Threshold(0.05, 0.95, tokens, 124, 3, 0.049, safe is not None)
+    return ThinkingBudget(threshold, safe, 124, 120, supported=supported)
+
+
+def test_the_thinking_budget_goes_with_every_request(tmp_path: Path) -> None:
+    """Each task has its own, the entry for all tasks the smallest; it survives the store."""
+    rows = [
+        row("m", "narrative", thinking=thinking(900)),
+        row("m", "technical", tokens=3000, thinking=thinking(700)),
+    ]
+    (limits,) = group_limits(rows)
+    requests = formats.openai_document([limits])["models"][0]["requests"]
+    assert [r["request"]["extra_body"] for r in requests] == [
+        {"thinking_token_budget": 900},
+        {"thinking_token_budget": 700},
+    ]
+    entries = yaml.safe_load(formats.litellm_yaml([limits]))["model_list"]
+    budgets = [entry["litellm_params"]["extra_body"]["thinking_token_budget"] for entry in entries]
+    assert budgets == [700, 900, 700]
+    assert "THINKING_TOKEN_BUDGET=700" in code_of(formats.shell_variables(limits))
+    said = " ".join(line.lstrip("# ") for line in formats.vllm_flags(limits).splitlines())
+    assert "goes with each request: thinking_token_budget 700" in said
+    assert "thinking_token_budget" not in code_of(formats.vllm_flags(limits))[0]
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        store.create_run(make_run("r1"))
+        store.save_threshold("r1", rows[0].threshold, 1800, VERDICT, thinking=rows[0].thinking)
+        (stored,) = store.thresholds()
+        assert stored.thinking == rows[0].thinking
+
+
+@pytest.mark.parametrize("budget", [thinking(None), thinking(900, supported=False), None])
+def test_a_budget_that_the_server_would_refuse_is_not_sent(budget: ThinkingBudget | None) -> None:
+    """Without a certified budget, or on a server without the parameter, requests are as they were."""
+    (limits,) = group_limits([row(thinking=budget)])
+    for text in (json.dumps(formats.openai_document([limits])), formats.litellm_yaml([limits])):
+        assert '"thinking_token_budget"' not in text
+        assert "thinking_token_budget:" not in text
+    assert "THINKING_TOKEN_BUDGET" not in formats.shell_variables(limits)
