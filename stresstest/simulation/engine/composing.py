@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stresstest.detectors.registry import is_repetition
+from stresstest.model import AnswerPart
 from stresstest.simulation.engine.answer import AnswerStream, GivenAnswer, TextAnswer, json_answer
 from stresstest.simulation.engine.grammar import GRAMMAR_LANGUAGES
 from stresstest.simulation.engine.hazards import (
@@ -21,6 +22,7 @@ from stresstest.simulation.engine.hazards import (
 )
 from stresstest.simulation.engine.memory import AnswerMemory
 from stresstest.simulation.engine.prompts import ParsedPrompt, read_prompt
+from stresstest.simulation.engine.reasoning import ReasonedAnswer
 from stresstest.simulation.engine.request import SimRequest
 from stresstest.simulation.engine.scenario.spec import ConditionValue, Scenario
 from stresstest.simulation.engine.writing import AnswerBrief
@@ -76,10 +78,28 @@ class AnswerComposer:
         brief = self._create_brief(situation, latent, given, per_unit, request.ignore_eos)
         end = self._natural_end(situation, latent, before, brief)
         text = TextAnswer(brief, key, situation.answer, end, request.min_tokens, request.ignore_eos)
-        _plan_failures(
-            text, armed_hazards(self._scenario, latent, given, before, len(request.prompt_ids)), gates
-        )
-        return ComposedAnswer(text, key, given, latent, before)
+        armed = armed_hazards(self._scenario, latent, given, before, len(request.prompt_ids))
+        _plan_failures(text, [each for each in armed if each.hazard.part is AnswerPart.ANSWER], gates)
+        written = text if situation.answer else self._after_reasoning(text, brief, key, armed, gates)
+        return ComposedAnswer(written, key, given, latent, before)
+
+    def _after_reasoning(
+        self,
+        answer: TextAnswer,
+        brief: AnswerBrief,
+        key: int,
+        armed: Sequence[ArmedHazard],
+        gates: GateFactory,
+    ) -> AnswerStream:
+        """The answer after its reasoning, where the model reasons."""
+        model = self._scenario.model
+        if model.reasoning_tokens is None:
+            return answer
+        length = max(1, round(model.reasoning_tokens.quantile(stable_uniform(key, "reasoning"))))
+        prose = replace(brief, task=None, structure="open", topic="", units=None)
+        thought = TextAnswer(prose, stable_hash(key, "reasoning"), (), length, 0, endless=False)
+        _plan_failures(thought, [each for each in armed if each.hazard.part is AnswerPart.REASONING], gates)
+        return ReasonedAnswer(thought, answer, brief.language, key, parsed=model.reasoning_parser)
 
     def remember(self, composed: ComposedAnswer, ids: Sequence[int]) -> None:
         if composed.latent is not None and ids:

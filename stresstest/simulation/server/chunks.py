@@ -199,6 +199,7 @@ class ChoiceStream:
         self._chunk = b"data: " + frame.head(kind)
         opened = b',"choices":[{"index":%d,' % index
         self._token = self._chunk + opened + (b'"text":' if frame.text else b'"delta":{"content":')
+        self._thought = self._token if frame.text else self._chunk + opened + b'"delta":{"reasoning":'
         self._role = self._chunk + opened + b'"delta":{"role":"assistant","content":""},"logprobs":null,'
         prompt = sequence.prompt_tokens
         self._usage = (
@@ -257,7 +258,8 @@ class ChoiceStream:
             logprobs = b'{"content":[' + chat_entry(written, frame.logprobs, own) + b"]}"
         if final:
             reason += b',"stop_reason":' + stop
-        body = b'%s%s},"logprobs":%s,"finish_reason":%s' % (self._token, _json(text), logprobs, reason)
+        delta = self._thought if written.reasoning else self._token
+        body = b'%s%s},"logprobs":%s,"finish_reason":%s' % (delta, _json(text), logprobs, reason)
         return b'%s,"token_ids":%s}]%s%s}\n\n' % (body, ids, usage, end)
 
     def _text_logprobs(self, written: EmittedToken, own: str) -> bytes:
@@ -314,7 +316,8 @@ def _full_choice(frame: ResponseFrame, sequence: Sequence, index: int, echo: str
         flow.finish(sequence, token.id) if i == last else flow.add_token(token.id)
         for i, token in enumerate(sequence.output)
     ]
-    text, own = echo + "".join(ready for ready, _ in written), [completed for _, completed in written]
+    thought = sum(token.reasoning for token in sequence.output)
+    text, own = echo + "".join(ready for ready, _ in written[thought:]), [done for _, done in written]
     ending = {"finish_reason": sequence.finish_reason, "stop_reason": sequence.stop_reason}
     ids = [token.id for token in sequence.output] if frame.token_ids else None
     if frame.text:
@@ -323,7 +326,8 @@ def _full_choice(frame: ResponseFrame, sequence: Sequence, index: int, echo: str
         logprobs = msgspec.Raw(_full_logprobs(frame, sequence, own))
         return {"index": index, "text": text, "logprobs": logprobs, **ending, **more}
     message = {"role": "assistant", "content": text, "refusal": None, "annotations": None, "audio": None}
-    message |= {"function_call": None, "reasoning": None}
+    reasoning = "".join(ready for ready, _ in written[:thought]) if thought else None
+    message |= {"function_call": None, "reasoning": reasoning}
     entries = None
     if frame.logprobs is not None:
         pairs = zip(sequence.output, own, strict=True)

@@ -11,7 +11,7 @@ from typing import Any
 from stresstest.config.foreign_files import MalformedFileError, TomlTable, format_short, read_file, toml_table
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError
-from stresstest.model import Plane
+from stresstest.model import AnswerPart, Plane
 from stresstest.simulation.engine.grammar import GRAMMAR_LANGUAGES
 from stresstest.simulation.engine.scenario.distribution import (
     Distribution,
@@ -255,6 +255,8 @@ _MODEL: Mapping[str, _Reader] = {
     "temperature": _between(0, 2),
     "top_p": _between(0.001, 1),
     "repetition_penalty": _between(0.1, 2),
+    "reasoning_tokens": _distribution,
+    "reasoning_parser": _flag,
 }
 _ENGINE: Mapping[str, _Reader] = {
     "kv_cache_tokens": _at_least(64),
@@ -279,4 +281,5 @@ _HAZARD: Mapping[str, _Reader] = {
     "ends": _flag,
     "factor": _between(1, 1_000),
     "seconds": _between(0, 86_400),
+    "part": lambda table, key: AnswerPart(_choice(table, key, tuple(part.value for part in AnswerPart))),
 }

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from stresstest.model import Plane
+from stresstest.model import AnswerPart, Plane
 from stresstest.simulation.engine.scenario.distribution import (
     Distribution,
     FixedDistribution,
@@ -128,7 +128,9 @@ class ModelSpec:
     was asked; None: it writes what was asked. early_end_share: share of answers that do.
     early_end_correlation: of the early end with the first hazard's onset (Gaussian copula, -1 to 1).
     answer_tokens: length of an answer to a prompt that asks for no number of units and is no shipped task.
-    temperature, top_p, repetition_penalty: in force where a request does not send them.
+    temperature, top_p, repetition_penalty: in force where a request does not send them. reasoning_tokens:
+    after so many it ends its reasoning, at the next sentence, and answers; None: it does not reason.
+    reasoning_parser: the server tells reasoning from answer; without, it stands between tags in the text.
     """
 
     max_model_len: int = 32_768
@@ -142,6 +144,8 @@ class ModelSpec:
     temperature: float = 1.0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    reasoning_tokens: Distribution | None = None
+    reasoning_parser: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ class Hazard:
     symptom: one that is registered, or a service failure. plane: the truth that a diagnosis is scored
     against. onset: in output tokens (plane `context`: tokens in context). probability: share of the
     generations that carry it. ends: the degenerate text ends or recovers by itself some time after.
-    factor: of the step time, for `slow`. seconds: how long a `stall` lasts.
+    factor: of the step time, for `slow`. seconds: how long a `stall` lasts. part: in which of reasoning and
+    answer it strikes; its onset counts from the first token of that part.
     """
 
     symptom: str
@@ -189,6 +194,7 @@ class Hazard:
     ends: bool = False
     factor: float = 3.0
     seconds: float = 600.0
+    part: AnswerPart = AnswerPart.ANSWER
 
     @property
     def is_text_failure(self) -> bool:

@@ -32,13 +32,14 @@ class EmittedToken:
     """One token as the model emits it.
 
     logprob: of the emitted token, nats, raw (before temperature and penalties). entropy: nats, of the
-    whole raw distribution. level: index for `alternatives`.
+    whole raw distribution. level: index for `alternatives`. reasoning: the server tells it from the answer.
     """
 
     id: int
     logprob: float
     entropy: float
     level: int
+    reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
