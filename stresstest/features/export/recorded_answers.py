@@ -35,7 +35,7 @@ def recorded_answer(
     """
     if verdict.lost:
         return LeftOutAnswer(LOST)
-    if record.reasoning:
+    if record.reasoning or verdict.reasoned:
         return LeftOutAnswer(REASONING)
     if not record.prompt_text:
         return LeftOutAnswer(NO_PROMPT)

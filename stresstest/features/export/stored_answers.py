@@ -38,10 +38,15 @@ def run_answers(store: Store, run: Run, copies: int) -> Iterator[ExportedAnswer 
     for generation in store.generations(run.id):
         if is_lost(generation):
             yield LeftOutAnswer(LOST)
-        elif any(token.reasoning for token in generation.tokens):
+        elif _reasons(generation):
             yield LeftOutAnswer(REASONING)
         else:
             yield _answer(run, prompts, generation, copies)
+
+
+def _reasons(generation: Generation) -> bool:
+    """Marked by a parser, or, as the verdict knows, between tags in the text."""
+    return generation.verdict.reasoning > 0 or any(token.reasoning for token in generation.tokens)
 
 
 def _answer(run: Run, prompts: PromptSource, generation: Generation, copies: int) -> ExportedAnswer:
@@ -127,7 +132,7 @@ def forked_pairs(store: Store, run: Run, copies: int) -> Iterator[PreferencePair
         if continued is None:
             continue
         rejected = load(source)
-        if any(token.reasoning for token in rejected.tokens):
+        if _reasons(rejected):
             yield LeftOutAnswer(REASONING)
             continue
         cut = cut_fork(rejected, prompts.unit_pattern).cut

@@ -9,6 +9,7 @@ import pytest
 from stresstest.campaign.thinking import certify_budget
 from stresstest.model import (
     EndpointProfile,
+    Generation,
     GenerationRecord,
     Run,
     RunSettings,
@@ -32,7 +33,7 @@ RUN = Run(
 
 def sample(reasoning: list[int], onsets: dict[int, int] | None = None) -> list[GenerationRecord]:
     """Generations of 300 tokens of answer after so much reasoning; onsets: place → token."""
-    made = []
+    made: list[GenerationRecord] = []
     for n, length in enumerate(reasoning):
         one = make(make_job(index=n), length + 300, (onsets or {}).get(n), prompt_id=f"p{n}")
         made.append(replace(one, verdict=replace(one.verdict, reasoning=length)))
@@ -42,10 +43,10 @@ def sample(reasoning: list[int], onsets: dict[int, int] | None = None) -> list[G
 def certify(
     generations: list[GenerationRecord], run: Run = RUN, *, parsed: bool = True
 ) -> ThinkingBudget | None:
-    def load(record: GenerationRecord) -> object:
-        return replace(record, tokens=(Token("So", reasoning=parsed),))
+    def load(record: GenerationRecord) -> Generation:
+        return record.with_tokens((Token("So", reasoning=parsed),))
 
-    return certify_budget(generations, run, load)  # type: ignore[arg-type]
+    return certify_budget(generations, run, load)
 
 
 def test_the_bound_is_that_of_the_threshold_over_the_reasoning() -> None:

@@ -106,6 +106,7 @@ def test_only_whole_healthy_answers_in_their_language_are_examples(tmp_path: Pat
             answer(3, text, verdict=GenerationVerdict(length, length - 20)),
             answer(4, italian + "Il faro restò acceso, e il guardiano dormì fino al mattino."),
             answer(5, text, tokens=thought),
+            answer(6, f"<think> Hm. </think> {text}", verdict=GenerationVerdict(length, length, reasoning=3)),
         ],
         MESSAGES,
     )
@@ -113,7 +114,7 @@ def test_only_whole_healthy_answers_in_their_language_are_examples(tmp_path: Pat
         found = list(run_answers(store, run, 3))
     flaws = [each.flaw for each in found if isinstance(each, ExportedAnswer)]
     assert flaws == [None, NOT_ENDED, NOT_ENDED, IN_DOUBT, OTHER_LANGUAGE]
-    assert found[5] == LeftOutAnswer(REASONING)
+    assert found[5:] == [LeftOutAnswer(REASONING)] * 2
 
 
 def test_the_prompt_is_kept_apart_from_the_decodings_system_prompt(tmp_path: Path) -> None:
