@@ -23,6 +23,8 @@ from stresstest.model.scanned import Extent
 from stresstest.records import Record
 
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
+_LONGEST_VALUE = 200
+"""Characters of a value in which its number is looked for: the time is their square."""
 
 
 def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: str | None) -> bool:
@@ -162,7 +164,7 @@ def length_class(record: Record, key: str | None) -> float | None:
         return None
     value = getattr(record, key, None) if key in ("task", "max_tokens", "model") else None
     value = record.extra.get(key) if value is None else value
-    found = _NUMBER.findall(str(value)) if value is not None else []
+    found = _NUMBER.findall(str(value)[-_LONGEST_VALUE:]) if value is not None else []
     if not found:
         return None
     digits, factor = found[-1]

@@ -8,6 +8,7 @@ from typing import Any
 
 from stresstest.features.check.reservations import (
     RecordedReservations,
+    count_unanswered,
     find_reservations,
     refuse_same_file,
     reservation_notes,
@@ -42,7 +43,8 @@ def compare_samples(
     unit = "words" if baseline.unit == "words" else "tokens"
     rule = CheckRule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
     found = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
-    unread = [_UNKNOWN_OUTCOME] * candidate.unread
+    missing, doubted = count_unanswered(baseline, candidate)
+    unread = [_UNKNOWN_OUTCOME] * max(candidate.unread, missing if doubted else 0)
     found = found or assess_risk([*candidate.observations, *unread], rule)
     reservations = find_reservations(baseline, candidate, rule)
     lacking = candidate.lacking

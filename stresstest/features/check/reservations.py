@@ -86,6 +86,19 @@ def find_reservations(baseline: CheckSample, candidate: CheckSample, rule: Check
     return RecordedReservations(aside, *count_repeated(rule.tokens, known, candidate.observations))
 
 
+def count_unanswered(baseline: CheckSample, candidate: CheckSample) -> tuple[int, bool]:
+    """Prompts of recorded baseline answers without one by the candidate; whether they may have failed.
+
+    They may where most have an answer: a line that was never written is no better than an empty one. Where
+    few have, the candidate was given a part of them, or others.
+    """
+    known, answered = baseline.by_prompt.keys(), candidate.by_prompt.keys()
+    both = baseline.files and candidate.files and baseline.complete and candidate.complete
+    if not both or not known & answered:
+        return 0, False
+    return len(known - answered), 2 * len(known & answered) >= len(known)
+
+
 def reservation_notes(
     baseline: CheckSample, candidate: CheckSample, found: RecordedReservations
 ) -> list[str]:
@@ -95,6 +108,12 @@ def reservation_notes(
         notes.append(
             "Lines without an answer, or whose answer the service gave up, may have failed. For a pass "
             "they count as failed."
+        )
+    missing, doubted = count_unanswered(baseline, candidate)
+    if missing:
+        notes.append(
+            f"{missing} of the baseline's {len(baseline.by_prompt)} prompts have no answer in the candidate. "
+            + ("For a pass they count as failed." if doubted else "Its answers are to a part of them alone.")
         )
     if found.same and not found.mostly_same:
         notes.append(

@@ -47,7 +47,8 @@ class CheckSample:
     observations: identical outputs counted once. by_prompt: the first observation of each topic (of a run)
     or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows. further:
     later outputs of prompts, which are not among the observations. unread: lines without an answer; lost:
-    answers that the service gave up. token_texts: token id → its most frequent text in the first answers.
+    answers that the service gave up. complete: False where prompts were left out by chance. token_texts:
+    token id → its most frequent text in the first answers.
     """
 
     label: str
@@ -70,6 +71,7 @@ class CheckSample:
     further: tuple[Observation, ...] = ()
     unread: int = 0
     lost: int = 0
+    complete: bool = True
     tokens_spent: int = 0
     seconds: float = 0.0
     measured_now: bool = False
@@ -244,6 +246,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         further=tuple(tally.sample.repeated_observations(tokens=tokens)),
         unread=found.damaged,
         lost=tally.lost,
+        complete=tally.sample.complete,
     )
 
 

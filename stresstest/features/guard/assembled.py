@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
 from stresstest.http_limits import MAX_REPLY_BYTES
 
+_LISTS = re.compile(rb'"(?:token_ids|logprobs|content|output)"\s*:\s*[\[{]')
+"""What an event holds beside a text, all of which is kept."""
+_WORD, _FRAME = 16, 512
+"""Bytes that are kept of an event with a word, at least, and that are not kept of any event with a text."""
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
 
@@ -37,19 +42,25 @@ class AnswerAssembly:
         self._text: list[str] = []
         self._size = 0
 
-    def add(self, data: bytes) -> None:
-        """Take bytes of the stream. Raises UnreadableAnswerError, LineTooLongError."""
+    def add(self, data: bytes) -> int:
+        """Take bytes of the stream; returns about those that are kept of them.
+
+        Raises UnreadableAnswerError, LineTooLongError.
+        """
         self._size += len(data)
+        kept = 0
         if self._size > MAX_REPLY_BYTES:
             raise UnreadableAnswerError("the answer is too large to be put together")
         for payload in self._events.feed(data):
             if payload == b"[DONE]":
                 continue
+            kept += len(payload) if _LISTS.search(payload) else max(_WORD, len(payload) - _FRAME)
             try:
                 found = msgspec.json.decode(payload)
                 self._take(found)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
                 raise UnreadableAnswerError("an event is not a chunk of an answer") from None
+        return kept
 
     @property
     def complete(self) -> bool:

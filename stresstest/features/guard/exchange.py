@@ -22,18 +22,47 @@ ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
 _TRACE = ("traceparent", "tracestate")
 
 
+class NoRoomError(Exception):
+    """What is held of other requests takes what this one needs."""
+
+
+class BodyRoom:
+    """The memory that all requests and the answers that are put together share.
+
+    A request that is alone always has room.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken = 0
+
+    def take(self, exchange: Exchange, size: int) -> None:
+        """Note so many more bytes that are held of a request or its answer. Raises NoRoomError."""
+        if self._taken > exchange.held and self._taken + size > self._limit:
+            raise NoRoomError
+        exchange.held += size
+        self._taken += size
+
+    def leave(self, exchange: Exchange) -> None:
+        """The request is over."""
+        self._taken -= exchange.held
+        exchange.held = 0
+
+
 @dataclass(slots=True)
 class Exchange:
     """One request while it is served.
 
-    began: performance counter at its arrival. asked: None where its answer is not judged. body: to send.
-    may_end: its policy ends degenerate answers, not in a dry run. action: what the policy did, or in a
-    dry run would have done. why: the same for the client, None where nothing was touched. ended: the finish
-    reason that the guard gave the answer. response: once its headers were sent. held: bytes of the body.
+    began: performance counter at its arrival. room: shared with all others. asked: None where its answer is
+    not judged. body: to send. may_end: its policy ends degenerate answers, not in a dry run. action: what the
+    policy did, or in a dry run would have done. why: the same for the client, None where nothing was touched.
+    ended: the finish reason that the guard gave the answer. response: once its headers were sent. held: bytes
+    of the body and of an answer that is put together.
     """
 
     request: web.BaseRequest
     began: float
+    room: BodyRoom
     asked: Asked | None = None
     rule: GuardRule = field(default_factory=GuardRule)
     body: Any = None

@@ -135,7 +135,7 @@ class Intervention:
                     if watch.add(data):
                         await self._relay.judge(watch)
                     try:
-                        assembly.add(data)
+                        self._exchange.room.take(self._exchange, assembly.add(data))
                     except (UnreadableAnswerError, LineTooLongError):
                         notice = "The upstream sent what is not an answer of this API."
                         raise CutError("unreadable", notice) from None

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from stresstest.features.guard.asked import Asked, TooManyItemsError, judged_route, read_request
 from stresstest.features.guard.ending import HEADER
-from stresstest.features.guard.exchange import ENDING, Exchange, Ledger
+from stresstest.features.guard.exchange import ENDING, BodyRoom, Exchange, Ledger, NoRoomError
 from stresstest.features.guard.intervene import Intervention
 from stresstest.features.guard.relay import SERVER, CutError, Relay
 from stresstest.features.guard.settings import GuardSettings
@@ -31,30 +31,6 @@ def refused(
     )
 
 
-class NoRoomError(Exception):
-    """The bodies of other requests take what this one needs."""
-
-
-class BodyRoom:
-    """The memory that the bodies of all requests share. A request that is alone always has room."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._taken = 0
-
-    def take(self, exchange: Exchange, size: int) -> None:
-        """Note so many more bytes of a request. Raises NoRoomError."""
-        if self._taken > exchange.held and self._taken + size > self._limit:
-            raise NoRoomError
-        exchange.held += size
-        self._taken += size
-
-    def leave(self, exchange: Exchange) -> None:
-        """The request is over."""
-        self._taken -= exchange.held
-        exchange.held = 0
-
-
 class Proxy:
     """Serves requests; `handle` is the server's handler."""
 
@@ -68,7 +44,7 @@ class Proxy:
         """Serve one request, whatever the upstream does."""
         if request.method == "CONNECT" or not request.raw_path.startswith("/"):
             return refused(400, "This is a proxy to one server: ask for a path of it.")
-        exchange = Exchange(request, time.perf_counter())
+        exchange = Exchange(request, time.perf_counter(), self._room)
         limits = self._settings.limits
         if (request.content_length or 0) > limits.body:
             return refused(413, f"The body of a request is limited to {limits.body} bytes.")
@@ -84,13 +60,14 @@ class Proxy:
         except web.HTTPRequestEntityTooLarge:
             return refused(413, f"The body of a request is limited to {limits.body} bytes.")
         except NoRoomError:
-            sentence = "The guard holds too many large requests: there is no room for this one now."
+            exchange.outcome = "refused"
+            sentence = "The guard holds too much of other requests: there is no room for this one now."
             return refused(503, sentence, "overloaded_error", {"Retry-After": "1"})
         except (asyncio.CancelledError, ConnectionError):
             exchange.outcome = "client_gone"
             raise
         finally:
-            self._room.leave(exchange)
+            exchange.room.leave(exchange)
             self._ledger.settle(exchange)
 
     async def _serve(self, exchange: Exchange) -> web.StreamResponse:
@@ -125,7 +102,7 @@ class Proxy:
         """All of a request's body. Raises HTTPRequestEntityTooLarge, NoRoomError."""
         pieces = []
         async for piece in _limited(exchange.request.content, self._settings.limits.body):
-            self._room.take(exchange, len(piece))
+            exchange.room.take(exchange, len(piece))
             pieces.append(piece)
         return b"".join(pieces)
 

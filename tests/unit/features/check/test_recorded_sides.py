@@ -97,6 +97,22 @@ def test_what_was_lost_counts_against_a_pass(tmp_path: Path, base: str, more: Ro
     assert document["interval"][1] == pytest.approx(0.18, abs=0.005)
 
 
+def test_prompts_that_the_candidate_leaves_out_count_against_a_pass(tmp_path: Path, base: str) -> None:
+    """An answer that was never written down may have failed like one that is empty: a candidate passed
+    without a word by leaving out the prompts that fail. A few of the prompts are a part, and that is said."""
+    answers = healthy(100, 60)
+    code, document, _ = check(tmp_path, base, write(tmp_path / "all.jsonl", answers[:40]))
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass")
+    assert not any("prompts have no answer" in note for note in document["notes"])
+    code, document, _ = check(tmp_path, base, write(tmp_path / "most.jsonl", answers[6:40]))
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    said = "6 of the baseline's 24 prompts have no answer in the candidate. For a pass they count as failed."
+    assert said in document["notes"]
+    code, document, _ = check(tmp_path, base, write(tmp_path / "part.jsonl", answers[18:]))
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass")
+    assert any("18 of the baseline's 24 prompts" in note and "a part" in note for note in document["notes"])
+
+
 def test_further_outputs_of_a_prompt_are_told_and_may_stop_a_pass(tmp_path: Path, base: str) -> None:
     """Only the first output of a prompt is tested; where the later ones loop, the first are no fair part."""
     again = [{**row, "output": LOOPING + f" {i}"} for i, row in enumerate(healthy(100))]

@@ -166,6 +166,21 @@ async def test_all_bodies_together_have_a_limit() -> None:
         assert (await here.ask(body=larger)).status == 200
 
 
+async def test_answers_that_are_put_together_share_that_limit() -> None:
+    """Each may have 64 MiB, with log probabilities ten times as much in memory: a hundred clients at once
+    that do not stream would take all of it. What was held is given back."""
+    tops = [{"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}] * 800
+    events = [chunk(word, entries=tops) for word in words(HEALTHY)[:10]]
+    events[-1]["choices"][0]["finish_reason"] = "stop"
+    script = Events([*sse(*events), DONE], pause=0.02)
+    limits = GuardLimits(bodies=700_000, drain=1)
+    async with guarded(script, {"policy": "abort"}, limits=limits) as here:
+        assert (await here.ask(body=UNSTREAMED)).status == 200
+        several = await asyncio.gather(*(here.ask(body=UNSTREAMED) for _ in range(4)))
+        assert sorted({reply.status for reply in several}) == [200, 503]
+        assert (await here.ask(body=UNSTREAMED)).status == 200
+
+
 @pytest.mark.parametrize("form", ["chat", "responses"])
 def test_a_long_event_is_judged_in_short_steps(form: str) -> None:
     """An upstream that sends its answer in one event held up every other stream for a minute."""
