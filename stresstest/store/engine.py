@@ -135,6 +135,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _bring_up_to_date(engine: Engine, address: Address) -> None:
     """Migrate when needed; one process at a time, everything or nothing."""
     with reading(engine) as connection:
+        _refuse_programs(connection, address)
         if _revision(connection) == SCHEMA_REVISION:
             return
     with writing(engine) as connection:
@@ -154,6 +155,19 @@ def _revision(connection: Connection) -> str | None:
         return None
     row = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).first()
     return None if row is None else str(row[0])
+
+
+def _refuse_programs(connection: Connection, address: Address) -> None:
+    """A SQLite file may bring views without an end, and triggers that change what is written."""
+    if connection.dialect.name != "sqlite":
+        return
+    query = text("SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')")
+    found = connection.execute(query).first()
+    if found is not None:
+        raise StoreError(
+            f"{address.shown} holds a {found.type} ({str(found.name)[:60]!r}): stresstest creates none.",
+            hint="Nothing was changed. Choose another store with --store.",
+        )
 
 
 def _refuse_foreign(connection: Connection, address: Address) -> None:

@@ -102,3 +102,20 @@ def test_a_number_too_long_for_python_in_the_settings_is_a_sentence(tmp_path: Pa
     file.write_text("concurrency = " + "1" * 5000)
     with pytest.raises(UsageError, match="not valid TOML"):
         _toml(file)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON generation BEGIN DELETE FROM generation; END",
+        "ALTER TABLE generation RENAME TO hidden; CREATE VIEW generation AS WITH RECURSIVE c(x) AS "
+        "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, 'r1' AS run_id FROM c",
+    ],
+)
+def test_a_store_with_programs_is_refused(path: str, statements: str) -> None:
+    """A view may have rows without an end, and a trigger may delete what was just measured."""
+    connection = sqlite3.connect(path)
+    connection.executescript(statements)
+    connection.close()
+    with pytest.raises(StoreError, match=r"holds a (view|trigger) .*: stresstest creates none"):
+        open_store(path)
