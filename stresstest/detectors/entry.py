@@ -242,6 +242,11 @@ class DetectorSpec:
         return self.unit_pattern is not None or self.unit != "numbered"
 
     @property
+    def wants_code(self) -> bool:
+        """Whether the answer is a module: tests, tables and stubs in it are alike by design."""
+        return self.unit == "function"
+
+    @property
     def copies(self) -> int | None:
         """How often one text was asked for: units that are recognised differ from each other."""
         return None if self.counts_units else self.units

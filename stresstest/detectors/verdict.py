@@ -125,9 +125,19 @@ def derive_zones(tokens: int, onset: int | None, symptoms: Sequence[Symptom]) ->
 def _explained(symptom: Symptom, exact: Sequence[Symptom], endless: Sequence[Symptom]) -> bool:
     """Whether another failure explains it: an exact loop, or a failure in whose last sentence it ends."""
     info = symptom_info(symptom.kind)
-    if info.caused_by_loop and any(_covers(loop, symptom.onset) for loop in exact):
+    if info.caused_by_loop and any(
+        _covers(loop, symptom.onset) or _is_mostly(loop, symptom) for loop in exact
+    ):
         return True
     return info.ends_answer and any(_same_ending(failure, symptom) for failure in endless)
+
+
+def _is_mostly(loop: Symptom, flood: Symptom) -> bool:
+    """Whether most of what was there of a flood at its alarm was the loop: a few words of the text before it,
+    which the loop has too, do not make the flood older."""
+    start = loop.onset if loop.start is None else loop.start
+    led = start - flood.onset
+    return 0 < led <= flood.alarm - start and (loop.end is None or flood.alarm <= loop.end)
 
 
 def _with_near_loop_alarm(loop: Symptom, symptoms: Iterable[Symptom]) -> Symptom:

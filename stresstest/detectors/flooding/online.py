@@ -38,7 +38,8 @@ MIN_TEXT_SHARE = 0.4
 
 LIST_SHARE = 0.9
 """Share of words on a line of their own, or between commas, from which on they are a list: of labels,
-answers, moves. It floods from `UNCOUNTED_LIMIT` words on, like a repetition requested without a count."""
+answers, moves. It floods from `UNCOUNTED_LIMIT` words on, like a repetition requested without a count. So do
+the statements of a module, which may be a test of few words."""
 
 OPEN_WORDS = 24
 """A flooded tail of so many words may yet become a flooded window."""
@@ -91,6 +92,7 @@ class FloodingDetector:
         self._current: FloodRun | None = None
         self._signs = TypographicFloods()
         self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._lists = spec.wants_code
 
     def update(self, token: Token) -> None:
         self._position += 1
@@ -177,7 +179,7 @@ class FloodingDetector:
         asked = self._requests.requested_words(few)
         if asked is not None:
             flood.requested_count = asked or UNCOUNTED_LIMIT
-        elif len(few) > 1 and self._is_list(words[first:]):
+        elif len(few) > 1 and (self._lists or self._is_list(words[first:])):
             flood.requested_count = UNCOUNTED_LIMIT
         self._report(flood)
 

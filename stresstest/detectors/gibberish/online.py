@@ -68,6 +68,15 @@ _JUMP, _RETURN, _AGAIN, _STAY, _PAUSE = 1.8, 0.6, -0.1, -0.2, -1.6
 """Evidence of a word in another strange script than the last, in that one again, in it still, in a usual
 script, and of a sign: what is drawn at random has no commas between."""
 
+LITERAL_CHARACTERS = 2_000
+"""A string or a comment in a module may be anything: placeholder text, test data, a cipher. One of so many
+characters does not end any more."""
+_LITERAL = re.compile(
+    r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|/\*.*?(?:\*/|\Z)|(?:\#|//)[^\n]*"
+    r'|"(?:\\.|[^"\\\n])*["\n]?' + r"|'(?:\\.|[^'\\\n])*['\n]?",
+    re.DOTALL,
+)
+
 _FENCE = re.compile(r"\s*(?:>\s*)?(```|~~~)")
 _EXCLUDED = re.compile(
     r"``.*?``|`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\w+(?:\{[^{}]*\})*|(?:https?|ftp)://\S+|www\.\S+"
@@ -128,6 +137,8 @@ class GibberishDetector:
         self._own = frozenset({"LATIN", "", *scripts_of(self._language)})
         self._lexicon = word_scorer(self._language)
         self._unknown_words = spec.named.unknown
+        self._literals = spec.wants_code
+        self._literal_from = 0
         self._sums = tuple(map(_EvidenceSum, CUSUM_LIMITS.values()))
         self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
         if self._lexicon.knows_forms:
@@ -290,6 +301,8 @@ class GibberishDetector:
             return
         found.value = 0.0
         at = found.place.span()[0]
+        if self._literals and self._in_literal(at, place.span()[1]):
+            return
         words = [
             unit for unit in UNIT_PATTERN.findall(self._feed.text[at : place.span()[1]]) if unit[0].isalpha()
         ]
@@ -316,6 +329,16 @@ class GibberishDetector:
                 summary=f"{_WHY[name]}: “{excerpt}”",
             )
         )
+
+    def _in_literal(self, first: int, end: int) -> bool:
+        """Whether most of the characters [first, end) of a module stand in strings or comments."""
+        inside = 0
+        for match in _LITERAL.finditer(self._feed.text, self._literal_from, end):
+            if match.end() <= first:
+                self._literal_from = match.end()
+            elif match.end() - match.start() < LITERAL_CHARACTERS:
+                inside += match.end() - max(match.start(), first)
+        return inside > (end - first) / 2
 
     def _is_invented(self, words: list[str]) -> bool:
         """Whether words that the language does not have stand in its sentences: not in those of another

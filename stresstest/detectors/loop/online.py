@@ -42,6 +42,10 @@ line four times repeat as they should."""
 _WORD = re.compile(r"[^\W\d_]{3}|[^\W\d_][a-z]|[^\W\d_\x00-\x7f]")
 """In a token: three letters, two that are no capitals, or one of another script, where it may be a word."""
 
+CODE_REPEATED, CODE_TABLE_REPEATED = 192, 1024
+"""Repeated tokens of a loop in a module, and of one without a letter, unless the cap cuts it: the lines of a
+test and the zeros of a table are written again and again, but not until the cap."""
+
 SAME_CHARACTER_LIMIT = 1024
 """Or so many of one sign, digit or blank: a token may hold dozens of them."""
 
@@ -114,6 +118,7 @@ class LoopDetector:
     def __init__(self, spec: DetectorSpec) -> None:
         # Numbered units differ in their number: their count is not how often one text was asked for.
         self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._lenient = spec.wants_code
         self._codes: dict[int | str, int] = {}
         self._texts: list[str] = [""]
         self._seq: list[int] = []
@@ -173,7 +178,12 @@ class LoopDetector:
     def finish(self, finish_reason: str | None) -> None:
         """Keep a loop open that broke within the last few tokens of a lost or cut output: fewer than six
         tokens (the last one perhaps incomplete) do not show that the model went on differently. Nor do blanks
-        after the loop, however the output ended."""
+        after the loop, however the output ended. What a cap cuts in code is judged like any other text."""
+        if self._lenient and finish_reason == "length":
+            self._lenient = False
+            for run in self._active:
+                if run.need < _NEVER:
+                    self._check_run(run, len(self._seq) - 1)
         if self._loops:
             loop = max(self._loops, key=lambda found: found.last)
             after = self._seq[loop.last + 1 :]
@@ -266,6 +276,8 @@ class LoopDetector:
             need = max(need, _separator_limit(text, run.period))
         else:
             need = max(need, self._notation_limit(run))
+        if self._lenient:
+            need = max(need, CODE_TABLE_REPEATED if is_separator(text) else CODE_REPEATED)
         if repeated < need:
             run.need = need
             return

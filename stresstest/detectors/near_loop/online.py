@@ -69,6 +69,9 @@ TEMPLATE_COPIED_WORDS = 1024
 """Words that a near-loop needs where pieces are alike by design: tests, types and records in code or markup,
 filled-in templates, days of a plan. A steady one in code needs `SEPARATOR_REPEATED`."""
 
+MODULE_COPIED_WORDS = 2 * TEMPLATE_COPIED_WORDS
+"""Of a whole module: overloads and their docstrings take so many. `UnitComparison` finds equal functions."""
+
 MAX_CIRCLE_DISTANCE = 24
 """Distance in words within which text circles. Below `GRAM_WORDS`, a word or two repeat exactly or flood."""
 
@@ -94,6 +97,7 @@ class NearLoopDetector:
 
     def __init__(self, spec: DetectorSpec) -> None:
         self._prose_wanted = spec.unit_pattern is not None
+        self._module_wanted = spec.wants_code
         self._records_wanted = spec.counts_units and not self._prose_wanted
         self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
         self._reader = WordAssembler(self._process_word)
@@ -360,6 +364,8 @@ class NearLoopDetector:
             need = max(
                 need, UNCOUNTED_LIMIT
             )  # a list of labels; whether they flood is another detector's matter
+        if self._module_wanted and not steady:
+            return MODULE_COPIED_WORDS
         if said.words >= TEMPLATE_COPIED_WORDS or need == TEMPLATE_COPIED_WORDS:
             return need
         alike = not steady and (code or is_template(written, first, n + 1, lag))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 MIN_SAME_UNITS = 8
 """Units in a row that say what those before them said: more than a short table of equal defaults."""
+MIN_SAME_STUBS = 64
+"""Of functions of one statement: a stub says in its name alone what it is."""
 ENDLESS_CHARACTERS, ENDLESS_FACTOR, FEWEST_UNITS = 2_000, 8, 3
 """A record that has not closed after so many characters, and so many times the longest of some before it: a
 string, an array or an object in it never ends."""
@@ -153,6 +155,10 @@ class Repetition:
     exact: bool
 
 
+def _has_body(unit: Unit) -> bool:
+    return not unit.name or unit.text.count("\n") > 1
+
+
 class UnitComparison:
     """Compares each unit with those before it: equal but for numbers that stay or count, in turn."""
 
@@ -182,17 +188,24 @@ class UnitComparison:
 
     def add(self, unit: Unit) -> Repetition | None:
         """Take the next unit; the repetition that it completes, the first one alone."""
-        text = " ".join(unit.text.replace(unit.name, "0").split() if unit.name else unit.text.split())
+        text = unit.text
+        # A function in another one may name it.
+        names = {unit.name, self._units[-1].name if self._units else ""} - {""}
+        for name in sorted(names, key=len, reverse=True):
+            text = text.replace(name, "0")
+        text = " ".join(text.split())
         self._units.append(unit)
         self._words.append(_NUMBER.sub("0", text.casefold()))
         self._numbers.append(tuple(map(float, _NUMBER.findall(text))))
         here = len(self._units) - 1
         for period in range(1, min(MAX_PERIOD, here) + 1):
             self._runs[period] = self._runs[period] + 1 if self._repeats(here, period) else 0
-            if self._runs[period] == max(MIN_SAME_UNITS, 2 * period) and not self._reported:
-                self._reported = True
-                run = self._runs[period]
+            run = self._runs[period]
+            if run >= max(MIN_SAME_UNITS, 2 * period) and not self._reported:
                 units = self._units[here - run + 1 :]
+                if run < MIN_SAME_STUBS and sum(map(_has_body, units)) < MIN_SAME_UNITS:
+                    continue
+                self._reported = True
                 exact = all(a.text == b.text for a, b in zip(units, units[period:], strict=False))
                 return Repetition(units[0], period, run, exact)
         return None

@@ -108,3 +108,49 @@ def test_one_function_under_new_names_is_a_symptom() -> None:
 def test_real_units_are_healthy(unit: str, text: str) -> None:
     """Equal keys, a counter, figures that differ, similar short functions."""
     assert verdict_at(unit, text, "stop") == (None, None)
+
+
+HEALTHY_CODE = {
+    "the same calls in a test": "def test_again(self):\n"
+    + "    from xml.sax import make_parser\n    p = make_parser()\n" * 6,
+    "a table of zeros": "def table():\n    return [\n" + "        0,\n" * 230 + "    ]\n",
+    "assertions of few words": "def test_bool(self):\n"
+    + "".join(
+        f"    self.assertEqual({a} {sign} {b}, {c})\n"
+        for sign in "+-*"
+        for a in (True, False)
+        for b in (True, False)
+        for c in (True, False)
+    )
+    * 2,
+    "stubs": "\n".join(f"def is_{name.lower()}(x: object) -> bool: ..." for name in NAMES + CITIES),
+    "a cipher": 'ZEN = """Gur Mra bs Clguba, ol Gvz Crgref. Ornhgvshy vf orggre guna htyl. Rkcyvpvg vf'
+    ' orggre guna vzcyvpvg. Fvzcyr vf orggre guna pbzcyrk. Pbzcyrk vf orggre guna pbzcyvpngrq."""\n',
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY_CODE)
+def test_what_modules_repeat_is_healthy(name: str) -> None:
+    """Tests, tables and stubs are written alike by design, and a literal may hold anything."""
+    text = f"{MODULE}\n\n\n{HEALTHY_CODE[name]}\n\n{MODULE}"
+    assert verdict_at("function", text, "stop") == (None, None)
+
+
+@pytest.mark.parametrize("name", ["the same calls in a test", "a table of zeros"])
+def test_code_that_repeats_itself_to_the_cap_is_a_symptom(name: str) -> None:
+    """The same lines again where the cap cuts them, although fewer than a healthy module may hold."""
+    text = f"{MODULE}\n\n\n{HEALTHY_CODE[name].removesuffix('    ]' + chr(10))}"
+    symptom, onset = verdict_at("function", text)
+    assert symptom == "loop"
+    assert onset is not None
+    assert onset >= len(MODULE)
+
+
+def test_the_same_row_of_few_words_begins_where_it_repeats() -> None:
+    """Words of the row that stand in the rows before it too do not date the failure back."""
+    rows = [f"{i},America/{city},America\n" for i, city in enumerate(("Lima", "Bahia", "Nome", "Panama"), 1)]
+    text = "id,zone,area\n" + "".join(rows)
+    symptom, onset = verdict_at("row", text + "4,America/Panama,America\n" * 150)
+    assert symptom == "loop"
+    assert onset is not None
+    assert abs(onset - len(text)) <= len(rows[-1])
