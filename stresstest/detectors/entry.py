@@ -59,14 +59,14 @@ class Cadence(Enum):
 class SymptomInfo:
     """What reports, statistics and diagnosis need to know of a symptom.
 
-    label: its name in reports; short: in the chain of a diagnosis, where it differs. description: one line.
-    countable: whether the label has a plural in -s. mark: SVG elements in a box of 12 by 12. colour: of the
-    mark, a custom property of report.css. style: of its name in a terminal (rich). specimen: text that shows
-    it, which the simulator writes where it has no writer for this symptom.
+    label: its name in reports. description: one line. countable: whether the label has a plural in -s. mark:
+    SVG elements in a box of 12 by 12. colour: of the mark, a custom property of report.css. style: of its
+    name in a terminal (rich). specimen: text that shows it, which the simulator writes where it has no
+    writer for this symptom.
 
     precedence: of symptoms with the same onset and alarm, the lowest names the verdict.
     needs_logprobs, needs_units, needs_prompt: without them nothing is confirmed.
-    by_language: it is judged against the wanted language. loop: counts for `recovered` and `loops_to_end`.
+    by_language: it is judged against the expected language. loop: counts for `recovered` and `loops_to_end`.
     exact_onset: no warning of another detector moves its onset. gradual: text may lose its sense before
     this shows, and the onset is dated back to where it did (`dating`). endless: it has no sentence ends of
     its own, so a truncation inside it is its own doing. caused_by_loop: an exact loop causes it, and is then
@@ -76,7 +76,6 @@ class SymptomInfo:
     kind: SymptomKind
     label: str
     description: str
-    short: str = ""
     countable: bool = False
     mark: str = DISC
     colour: str = INK
@@ -94,11 +93,6 @@ class SymptomInfo:
     endless: bool = False
     caused_by_loop: bool = False
     ends_answer: bool = False
-
-    @property
-    def short_label(self) -> str:
-        """The label in the chain of a diagnosis."""
-        return self.short or self.label
 
     def counted(self, n: int) -> str:
         """The label for `n` of them."""

@@ -139,11 +139,11 @@ def _answer(name: str, rows: Sequence[tuple[float, SweepCell]]) -> str | None:
     before = rows[works - 1]
     words = [
         f"the smallest {name} that keeps {worst} away lies between {before[0]:g} and {value:g}: "
-        f"at {before[0]:g} {before[1].failed} of {before[1].generations} fail"
+        f"at {before[0]:g}, {before[1].failed} of {before[1].generations} fail"
     ]
     later = [(v, c) for v, c in rows[works:] if c.failed > _WORKS * c.generations]
     words += [
-        f"at {v:g} {c.failed} of {c.generations} fail otherwise "
+        f"at {v:g}, {c.failed} of {c.generations} fail in another way "
         f"({', '.join(symptom_info(k).label for k in c.kinds)}, median onset {c.median_onset:,.0f})"
         for v, c in later[:3]
         if c.median_onset is not None

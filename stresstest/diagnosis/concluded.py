@@ -151,11 +151,12 @@ def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     arm = _clearing(link)
     if arm is None:
         return f"{words} (diagnosis of {whose})."
-    counts = f"{arm.failed} of {arm.n} answers fail; unchanged, {arm.unchanged_failed} of {arm.n} do"
-    condition = condition_words(arm)
-    return (
-        f"{words}. {condition[:1].upper()}{condition[1:]}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    how = "whose prompts were sent again" if link.from_scratch else "continued from before the failure"
+    counts = (
+        f"{arm.unchanged_failed or 'none'} fail again when nothing is changed, {arm.failed or 'none'} "
+        f"{condition_words(arm)}"
     )
+    return f"{words}. Of {arm.n} failing answers {how}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
 
 
 def _clearing(link: CauseLink) -> ArmResult | None:

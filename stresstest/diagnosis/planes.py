@@ -122,9 +122,10 @@ def _system(
     if shaken:
         parts.append(
             f"{len(shaken)} of {len(shaken) + len(calm)} onsets followed preemptions, a full KV cache, "
-            f"a growing queue or GPU trouble (suspected, not confirmed)"
+            f"a growing queue or GPU trouble"
         )
-    sentence = f"System plane: {'; '.join(parts)}."
+    cause = "Cause: the system" if lost else "Suspected cause: the system (observed, not confirmed)"
+    sentence = f"{cause}. {'; '.join(parts)}."
     if calm:
         sentence += f" {len(calm)} more degenerated without any such evidence."
     own = [e for g in (*lost, *shaken) for e in g.evidence if e.plane is Plane.SYSTEM and e.supports]
@@ -204,11 +205,13 @@ def _sentence(plane: Plane, margin: int, failing: Sequence[GenerationRecord], to
     in_context = position_spread(context_positions(failing))
     if plane is Plane.CONTEXT and in_context:
         at = f"position in the context: {in_context}; {at}"
-    strength = "weakly suspected" if margin <= 1 or len(failing) < 3 else "suspected"
-    return (
-        f"{str(plane).capitalize()} plane {strength} (observed, not confirmed): of all {total} "
-        f"generations, {len(failing)} degenerated sooner or later ({kinds}); {at}."
-    )
+    strength = "Weakly suspected" if margin <= 1 or len(failing) < 3 else "Suspected"
+    name = "the context" if plane is Plane.CONTEXT else str(plane)
+    one = "s" if len(failing) == 1 else ""
+    which = f"{len(failing)} of the run's {total} answers degenerate{one}"
+    if len(failing) == total > 1:
+        which = f"All {total} answers of the run degenerate"
+    return f"{strength} cause: {name} (observed, not confirmed). {which} sooner or later ({kinds}); {at}."
 
 
 def _advice(

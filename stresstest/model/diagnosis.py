@@ -207,8 +207,24 @@ class Diagnosis:
         return bool(self.chain) and self.chain[-1].lacking is not None
 
     @property
+    def sentences(self) -> tuple[str, ...]:
+        """One text per link. A later link says under which change its failure appears."""
+        found = []
+        for before, link in zip((None, *self.chain), self.chain, strict=False):
+            words = link.sentence
+            if before is not None and before.run_id == link.run_id:
+                words = f"also, {words}"
+            elif before is not None and before.cleared_by:
+                alone = before.plane is Plane.SYSTEM
+                words = f"then, {'' if alone else 'with '}{before.cleared_by}, {words}"
+            elif before is not None:
+                words = f"then, {words}"
+            found.append(f"{words[:1].upper()}{words[1:]}.")
+        return tuple(found)
+
+    @property
     def sentence(self) -> str:
-        """The chain as one line."""
-        return " → ".join(link.sentence for link in self.chain) or (
+        """The chain in words."""
+        return " ".join(self.sentences) or (
             "Nothing fails, so nothing is diagnosed." if self.complete else "No cause has been found yet."
         )

@@ -8,16 +8,20 @@ from stresstest.render.text import NOT_MEASURED, format_count
 
 
 def cost_line(found: Diagnosis) -> str:
-    """The output tokens of the diagnosis, compared with those of the run."""
-    run = found.run_tokens
-    ratio = f" ({found.arm_tokens / run:.1f} times the run's)" if run else ""
-    climbing = f", {format_count(found.child_tokens)} for the next climb" if found.child_tokens else ""
-    answers = f"{format_count(found.added_answers)} more answers to get enough failing prompts"
-    added = f", {format_count(found.added_tokens)} for {answers}" if found.added_answers else ""
-    return (
-        f"The diagnosis took {format_count(found.spent_tokens)} output tokens, the run {format_count(run)}: "
-        f"{format_count(found.arm_tokens)} for interventions{ratio}{added}{climbing}"
-    )
+    """The output tokens of the run, and those that the diagnosis took beside them, by their purpose."""
+    run, spent = format_count(found.run_tokens), format_count(found.spent_tokens)
+    answers = f"for {format_count(found.added_answers)} more answers, to get enough failing prompts"
+    parts = [
+        f"{format_count(tokens)} {purpose}"
+        for tokens, purpose in (
+            (found.added_tokens, answers),
+            (found.arm_tokens, "to test causes"),
+            (found.child_tokens, "to measure again with what helped"),
+        )
+        if tokens
+    ]
+    purposes = f": {'; '.join(parts)}" if parts else ""
+    return f"The run took {run} output tokens. The diagnosis took {spent} more{purposes}."
 
 
 def effect_words(change: PairedEffect) -> str:
@@ -40,15 +44,15 @@ def link_details(link: CauseLink) -> list[str]:
     return [*lines, *link.notes]
 
 
-ARM_COLUMNS = ("changed", "n", "failed", "p", "clears", "symptoms")
+ARM_COLUMNS = ("change", "n", "failed", "p", "clears", "symptoms")
 """Headings of the table of arms."""
 
 
 def arm_row(arm: ArmResult) -> tuple[str, ...]:
-    """One row of the table of arms: changed, n, failed, p, clears, symptoms."""
+    """One row of the table of arms: change, n, failed, p, clears, symptoms."""
     short = f"({arm.short} ended early)" if arm.short else ""
     what = ", ".join(filter(None, (symptom_counts(arm.symptoms), short))) or NOT_MEASURED
     if arm.plane is None:
-        return f"{arm.changed} (unchanged)", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
+        return "none", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
     clears = "yes" if arm.clears else "no, stopped early" if arm.decided_early else "no"
     return arm.changed, str(arm.n), str(arm.failed), f"{arm.p:.2g}", clears, what

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stresstest.model import Decoding
-from stresstest.model.percent import percent
 from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import thinking_words
 from stresstest.render.text import (
-    certified_reach,
+    certified_sentence,
     format_count,
     language_name,
     margin_words,
-    risk_words,
     single_line,
     subject_name,
 )
@@ -112,9 +110,7 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
         single_line(line)
         for line in (
             f"{subject_name(row.subject)}: safe max_tokens {safe_limit(row)}, {margin_words(row.margin)}",
-            f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
-            f"{risk_words(threshold)}; {threshold.onsets or 'none'} of the {threshold.n} at risk did, "
-            f"distinct prompts {format_count(row.distinct_prompts)}",
+            f"{certified_sentence(threshold)}; distinct prompts {format_count(row.distinct_prompts)}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}",

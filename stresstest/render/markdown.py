@@ -10,6 +10,7 @@ from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult, ServerS
 from stresstest.model.percent import percent
 from stresstest.render.sentences import (
     BLIND_SPOTS,
+    answer_counts,
     decoding_words,
     ending_counts,
     headline,
@@ -90,11 +91,7 @@ def _number_table(result: RunResult) -> str:
 
 
 def _symptom_section(result: RunResult) -> str:
-    certifying = result.certifying
-    lines = [
-        f"{len(result.generations)} generations ({len(certifying)} of them certify): "
-        f"{ending_counts(result.generations)}; {unit_words(result)}."
-    ]
+    lines = [f"{answer_counts(result)}: {ending_counts(result.generations)}; {unit_words(result)}."]
     rows = symptom_rows(result.generations)
     if not rows:
         return f"{lines[0]} No onset was seen."

@@ -12,9 +12,10 @@ from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
     BLIND_SPOTS,
-    GLOSS,
+    answer_counts,
     decoding_words,
     ending_counts,
+    glosses,
     headline,
     prompt_limit,
     sample_words,
@@ -54,7 +55,8 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     """Print the basis of the result (curve, excerpt, symptoms, evidence) and then the result itself, which so
     stays on the screen: number, plane, what to do, and the next commands.
 
-    program: the beginning of a command on the same store; None if nothing was stored.
+    program: the beginning of a command on the same store; None where the caller prints what comes after the
+    result: the cost and the next commands.
     """
     from rich.text import Text
 
@@ -67,23 +69,23 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     _print_evidence(console, result)
     for note in result.notes:
         _say(console, Text(f"note: {sanitize(note)}", style="yellow"))
-    for line in (BLIND_SPOTS, GLOSS):
+    advice = what_to_do(result)
+    for line in filter(None, (BLIND_SPOTS, glosses(headline(result), result.verdict.sentence, *advice))):
         _say(console, Text(line, style="dim"))
-    _print_answer(console, result)
-    _say(
-        console,
-        Text(
-            f"The run took {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}.",
-            style="dim",
-        ),
-    )
+    _print_answer(console, result, advice)
     if program is not None:
+        _say(console, Text(cost_sentence(result), style="dim"))
         print_next(
             console,
             *([f"{program} diagnose {result.run.id}"] if result.verdict.basis is Basis.OBSERVED else []),
             f"{program} report {result.run.id} -o report.html",
             f"{program} recommend --like {result.run.id}",
         )
+
+
+def cost_sentence(result: RunResult) -> str:
+    """What the run took, in tokens and time."""
+    return f"The run took {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}."
 
 
 def print_next(console: Console, *commands: str) -> None:
@@ -94,7 +96,7 @@ def print_next(console: Console, *commands: str) -> None:
         console.print(Text(f"{'' if number else 'Next:':<6}{single_line(command)}"), soft_wrap=True)
 
 
-def _print_answer(console: Console, result: RunResult) -> None:
+def _print_answer(console: Console, result: RunResult, actions: Sequence[str]) -> None:
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
@@ -107,7 +109,7 @@ def _print_answer(console: Console, result: RunResult) -> None:
     margin = result.run.settings.margin
     reasoning = [] if thinking is None else [Text(sanitize(thinking_words(thinking, margin)))]
     plane = Text(sanitize(result.verdict.sentence))
-    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
+    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in actions]
     title = f"certified{prompt_limit(result.distinct_prompts)}" if certified else "inconclusive"
     if result.threshold.unfit:
         title = "unfit"
@@ -141,8 +143,8 @@ def _print_symptoms(console: Console, result: RunResult) -> None:
         _say(console, "")
         _say(console, table)
     said = (
-        f"\n{len(result.generations)} generations ({len(result.certifying)} in the certifying sample, "
-        f"{result.distinct_prompts} distinct prompts): {ending_counts(result.generations)}; "
+        f"\n{answer_counts(result)}, {result.distinct_prompts} distinct prompts in the sample: "
+        f"{ending_counts(result.generations)}; "
         f"{unit_words(result)}. Decoding: {decoding_words(result)}. "
         f"Rigor {sample_words(result)}."
     )
@@ -165,7 +167,7 @@ def _print_evidence(console: Console, result: RunResult) -> None:
     for sign, plane, fact in rows:
         style = "" if sign == "for" else "dim"
         grid.add_row(Text(sign, style=style), Text(plane, style=style), Text(sanitize(fact), style=style))
-    _say(console, Text("\nevidence for and against each plane", style="bold"))
+    _say(console, Text("\nevidence for and against each plane (where the cause can lie)", style="bold"))
     _say(console, grid)
     _say(console, "")
 

@@ -12,6 +12,7 @@ from stresstest.model import (
     AnswerPart,
     Diagnosis,
     GenerationRecord,
+    Phase,
     RunResult,
     RunStatus,
     ThinkingBudget,
@@ -20,9 +21,9 @@ from stresstest.model.percent import percent
 from stresstest.render.text import (
     capital,
     certified_reach,
+    certified_sentence,
     format_count,
     margin_words,
-    risk_words,
     subject_name,
 )
 
@@ -45,11 +46,7 @@ def headline(result: RunResult) -> str:
         if threshold.unfit:
             return f"{UNFIT}: {subject}. {lacking}."
         return f"No safe max_tokens for {subject}: nothing is certified. {lacking}."
-    risk = (
-        f"with {percent(threshold.confidence)} confidence, {risk_words(threshold)} "
-        f"({threshold.onsets or 'none'} of the {threshold.n} at risk in the certifying sample)"
-    )
-    certified = f"{capital(certified_reach(threshold))}: {risk}."
+    certified = f"{capital(certified_sentence(threshold, len(result.certifying)))}."
     if threshold.withheld:
         if threshold.unfit:
             return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}"
@@ -119,17 +116,36 @@ def _cap_advice(result: RunResult) -> list[str]:
 def _cap_effect(result: RunResult, cap: int) -> str:
     """What the cap would have done to the answers that certify it, degenerate at any length or healthy."""
     onsets = [g.verdict.onset for g in result.certifying if g.verdict.onset is not None]
-    stopped = sum(1 for onset in onsets if onset > cap)
     healthy, cut = count_cut(result.certifying, cap)
-    requested = "" if result.run.settings.prompts_file else ", whose prompts request long texts,"
-    cuts = f"cuts {cut} of the {healthy} healthy answers short" if healthy else ""
+    sample = "In the sample" if result.run.settings.prompts_file else "For prompts that ask for long texts"
+    cuts = _cut_words(cut, healthy)
     if not onsets:
-        return f"Applied to the certifying sample{requested or ','} it {cuts}." if cuts else ""
-    total = len(result.certifying)
-    failing = f"all {total} answers" if total == len(onsets) > 1 else f"{len(onsets)} of {total} answers"
-    which = f"{stopped} of these" if stopped < len(onsets) else "each of these"
-    stops = " and ".join(filter(None, (f"stops {which} before its onset", cuts)))
-    return f"In the certifying sample{requested} {failing} degenerate sooner or later; this cap {stops}."
+        return f"{sample}, no answer degenerates; with this cap, {cuts}." if healthy else ""
+    total, failing = len(result.certifying), len(onsets)
+    ended = sum(1 for onset in onsets if onset > cap)
+    which = f"{failing} of {total} answers degenerate{'s' if failing == 1 else ''}"
+    if failing == total > 1:
+        which = f"all {total} answers degenerate"
+    ends = "it ends" if failing == 1 else "each ends"
+    if ended < failing:
+        ends = f"{ended or 'none'} of these end{'s' if ended < 2 else ''}"
+    return (
+        f"{sample}, {which} sooner or later; with this cap, {ends} before that"
+        f"{f', and {cuts}' if healthy else ''}."
+    )
+
+
+def _cut_words(cut: int, healthy: int) -> str:
+    """How many of the healthy answers a cap cuts short, as a clause."""
+    if not cut:
+        return "no healthy answer is cut short"
+    if cut == healthy:
+        return (
+            f"all {healthy} healthy answers are cut short"
+            if cut > 1
+            else "the one healthy answer is cut short"
+        )
+    return f"{cut} of the {healthy} healthy answers {'is' if cut == 1 else 'are'} cut short"
 
 
 def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:
@@ -150,6 +166,18 @@ def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str
     return found
 
 
+def answer_counts(result: RunResult) -> str:
+    """How many answers the run has, and what for: "44 answers (6 to find the length, 38 to certify it)"."""
+    total, certify = len(result.generations), len(result.certifying)
+    climb = sum(1 for g in result.generations if g.job.phase is Phase.CLIMB)
+    parts = [f"{climb:,} to find the length"] if climb else []
+    if total > climb + certify:
+        parts.append(f"{total - climb - certify:,} of a length that certifies nothing")
+    if certify:
+        parts.append(f"{certify:,} to certify it" if climb else f"{certify:,} to certify")
+    return f"{total:,} answer{'' if total == 1 else 's'}" + (f" ({', '.join(parts)})" if parts else "")
+
+
 def decoding_words(result: RunResult) -> str:
     """The decoding in force: the parameters sent, and the server's defaults if known."""
     decoding = result.run.settings.decoding
@@ -164,9 +192,9 @@ def decoding_words(result: RunResult) -> str:
 
 
 def rigor_words(result: RunResult) -> str:
-    """The rigor, marked if it is for a screening only."""
+    """The rigor, marked if it is for a first look only."""
     rigor = result.run.settings.rigor
-    return "quick (a screening)" if rigor == "quick" else rigor
+    return "quick (before production, use standard)" if rigor == "quick" else rigor
 
 
 def sample_words(result: RunResult) -> str:
@@ -217,16 +245,20 @@ FORK_GLOSS = (
 )
 """The terms of an intervention, each in a few words."""
 
-PLANE_GLOSS = "Plane: where the cause lies (system, decoding or context)."
+_GLOSSES = {
+    "onset": "Onset: the first token that makes no sense.",
+    "plane": "Plane: where the cause lies (system, decoding or context).",
+}
 
-GLOSS = (
-    "Onset: the first token that makes no sense. At risk: answers that reached T, or degenerated before it. "
-    f"{PLANE_GLOSS}"
-)
-"""The terms of a verdict, each in a few words."""
+
+def glosses(*texts: str) -> str:
+    """The terms of a verdict that occur in the texts, each in a few words; may be empty."""
+    said = " ".join(texts).lower()
+    return " ".join(words for term, words in _GLOSSES.items() if term in said)
+
 
 BLIND_SPOTS = (
-    "Known blind spots, where a failure can go unnoticed: near-loops that are edited from copy to copy, "
+    "Known blind spots, where a failure can go unnoticed: repeats that are reworded each time, "
     "real words in random order, invented words among real function words, random letters and signs, one or "
     "two foreign sentences, closely related languages."
 )

@@ -87,9 +87,24 @@ def margin_words(margin: float) -> str:
     return f"T less the margin of {percent(margin)}" if margin else "T, without a margin"
 
 
+def certified_sentence(threshold: Threshold, answers: int | None = None) -> str:
+    """What is certified, and what was counted: "certified up to T = 473 tokens: with 90 % confidence, …".
+
+    It starts in lower case and has no full stop. answers: size of the sample, None where it is not known.
+    The risk is conditional on answers that have not ended healthy before T, so it bounds that of all answers.
+    """
+    counted = f"{threshold.onsets or 'none'} of {threshold.n} in the sample"
+    if answers != threshold.n:
+        counted += ", not counting healthy answers that ended sooner"
+    return (
+        f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
+        f"{risk_words(threshold)} by then ({counted})"
+    )
+
+
 def risk_words(threshold: Threshold) -> str:
-    """What a threshold bounds, to stand behind its confidence: "at most 10 % of the requests …"."""
-    return f"at most {percent(threshold.alpha)} of the requests that get that far degenerate by then"
+    """What a threshold bounds, to stand between its confidence and its place: "at most 10 % of answers …"."""
+    return f"at most {percent(threshold.alpha)} of answers degenerate"
 
 
 def duration(seconds: float | None) -> str:

@@ -66,7 +66,7 @@ def test_the_smallest_penalty_that_works_and_what_it_breaks(sweeps: Sweeps) -> N
     assert works["threshold"]["tokens"] > 5 * still["threshold"]["tokens"]
     [answer] = found["answers"]
     assert "the smallest repetition_penalty that keeps repetition away lies between 1.1 and 1.15" in answer
-    assert "at 1.15 38 of 38 fail otherwise (language drift" in answer
+    assert "at 1.15, 38 of 38 fail in another way (language drift" in answer
 
 
 def test_models_side_by_side_and_the_ratio_of_their_thresholds(sweeps: Sweeps) -> None:

@@ -200,7 +200,10 @@ def result(
 
 
 def diagnosis(
-    text: str = "loop at ~380: decoding, confirmed; goes away with repetition_penalty 1.15",
+    text: str = (
+        "loop from about token 380 (median), caused by decoding; confirmed: it goes away with "
+        "repetition_penalty 1.15"
+    ),
 ) -> Diagnosis:
     """One link, two arms."""
     arms = (

@@ -128,8 +128,8 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     verdict = PlaneVerdict(
         Plane.DECODING,
         Basis.OBSERVED,
-        "Decoding plane suspected (observed, not confirmed): of all 38 generations, "
-        "26 degenerated sooner or later (loop 26).",
+        "Suspected cause: decoding (observed, not confirmed). 26 of the run's 38 answers "
+        "degenerate sooner or later (loop 26).",
         evidence,
         ("To confirm: stresstest diagnose latest",),
     )

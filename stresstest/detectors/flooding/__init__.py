@@ -7,7 +7,6 @@ FLOODING = DetectorEntry(
     SymptomInfo(
         SymptomKind.FLOODING,
         label="token flooding",
-        short="flooding",
         description="one word or a handful of words makes up nearly all of a stretch",
         mark='<rect x="2" y="2" width="8" height="8" class="solid"></rect>',
         family=Family.REPETITION,

@@ -382,7 +382,7 @@ def _piece_end(text: str, at: int) -> int:
 
 
 def is_readable(words: list[str], language: str | None) -> bool:
-    """Whether the words could be prose of the wanted language or of one that the identifiers see in them."""
+    """Whether the words could be prose of the expected language or of one that identifiers see in them."""
     if len(words) < 4:
         return True
     lower = [word.lower() for word in words]

@@ -24,7 +24,7 @@ from stresstest.detectors.text.windows import Flags, Indices, cusum, max_per_tex
 EVIDENCE_SCALE = 1000
 """The evidence is counted in thousandths, rounded up."""
 MAX_OWN_WORDS = 3
-"""Function words of the wanted language: with fewer, a text may be foreign as a whole."""
+"""Function words of the expected language: with fewer, a text may be foreign as a whole."""
 BEYOND, SENTENCE_BEYOND = 6, 16
 """Letters of other scripts: fewer are names and formulas; so many may be a sentence."""
 MIN_FOREIGN_SCRIPT_SHARE = 0.4
@@ -44,14 +44,14 @@ _WORD = re.compile(rf"[{UNSPACED_SCRIPTS}]|[^\W{UNSPACED_SCRIPTS}]+")
 _MAX_WORD_UNITS = 128
 """UTF-16 units of a word that are looked at."""
 OWN, STRANGE, USED, LONE = 1, 2, 4, 8
-"""Flags: a function word of the wanted language alone; of others, and not of this one; of this one too; one
+"""Flags: a function word of the expected language alone; of others, and not of this one; of this one too; one
 letter, which formulas are full of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordsOfBatch:
     """Every word of a batch weighed against its language (see `word_table`), for the screens of gibberish and
-    of language drift. own: function words of the wanted language alone.
+    of language drift. own: function words of the expected language alone.
 
     Of each text: whole: it has to be read as a whole; plain: much of it is in another script.
     """
@@ -66,7 +66,7 @@ class WordsOfBatch:
 
 
 def weigh_words(batch: ScreenBatch) -> WordsOfBatch | None:
-    """The weighed words; None where the wanted language has no function words in a Latin script."""
+    """The weighed words; None where the expected language has no function words in a Latin script."""
     language, seen = normalize_language(batch.language or ""), batch.features
     if not (is_latin(language) and language in covered_languages()):
         return None

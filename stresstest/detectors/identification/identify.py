@@ -1,4 +1,4 @@
-"""Whether a passage is in the wanted language, and which language an answer is in where that is unknown.
+"""Whether a passage is in the expected language, and which language an answer is in where that is unknown.
 
 Checks in order of cost: function words (`function_words`) and the script of the letters (`scripts`), a few
 microseconds; py3langid, about 40 µs a passage; and, only when it names another language, langdetect (seeded),
@@ -132,7 +132,7 @@ def warm_up(wanted: str) -> None:
 
 
 def prefilter_language(text: str, wanted: str) -> bool:
-    """Whether the cheap screens alone leave no doubt that `text` is in the wanted language."""
+    """Whether the cheap screens alone leave no doubt that `text` is in the expected language."""
     text = text[:_SAMPLE_CHARS]
     if is_latin(wanted):
         return (
@@ -281,7 +281,7 @@ def _detect_kana(found: dict[str, int], wanted: str) -> LanguageVerdict | None:
 
 
 def _second_vote(text: str, wanted: str, language: str, screened: float) -> LanguageVerdict:
-    """The second vote. A relative of the wanted language must be named by both, with near certainty."""
+    """The second vote. A relative of the expected language must be named by both, with near certainty."""
     near = frozenset((wanted, language)) in _relatives()
     if screened < (_NEAR_SCREENED if near else _SCREENED):
         return NOT_FOREIGN
@@ -301,7 +301,7 @@ def _identifier_cache(languages: frozenset[str]) -> Any:
 
 
 def screening_identifier(wanted: str) -> Any:
-    """py3langid over `identified_languages` and the wanted language."""
+    """py3langid over `identified_languages` and the expected language."""
     return _identifier(wanted, identified_languages())
 
 

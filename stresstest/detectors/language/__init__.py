@@ -7,7 +7,6 @@ LANGUAGE_DRIFT = DetectorEntry(
     SymptomInfo(
         SymptomKind.LANGUAGE_DRIFT,
         label="language drift",
-        short="drift",
         description="sentences in a language other than the requested one",
         countable=True,
         mark='<path d="M6 1.5 11 10.5H1Z"></path>',

@@ -55,7 +55,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•–·]|\(?\d{1,3}[.):]|[a-zA-Z][.)])\s")
 
 
 class LanguageDetector:
-    """Online detector of `language_drift`; silent when the wanted language is unknown."""
+    """Online detector of `language_drift`; silent when the expected language is unknown."""
 
     def __init__(self, spec: DetectorSpec, feed: TextSegmenter) -> None:
         self._feed = feed

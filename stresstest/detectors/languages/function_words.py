@@ -1,7 +1,7 @@
 """The cheapest language check: function words, the short words of grammar that a language uses constantly.
 
 A statistical identifier costs about fifty microseconds a passage, and nearly every passage of a healthy
-answer is clearly in the wanted language. So passages with many of its function words and almost none of
+answer is clearly in the expected language. So passages with many of its function words and almost none of
 another language are accepted without the identifier. Only words that a single language uses are evidence
 for that language ("la", "de", "con", "que" are not); all of them are evidence of grammar, which lists of
 names, word fragments and invented words lack.
@@ -23,7 +23,7 @@ _MIN_EXCLUSIVE_WORDS = 2
 _OWN_SHARE = 0.15
 _RIVAL_SHARE = 0.75
 _FOREIGN_SHARE = 0.15
-"""Of the wanted language's words: with more exclusive words of other languages the passage is not clear."""
+"""Of the expected language's words: with more exclusive words of other languages the passage is not clear."""
 
 
 @per_catalog

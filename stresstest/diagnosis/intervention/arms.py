@@ -22,11 +22,12 @@ def declare_arms(
     concurrency: int,
     planes: Sequence[Plane],
     penalty: float | None = None,
+    units: str = "sentences",
 ) -> list[Arm]:
     """All arms, the unchanged one first; the number of the others enters the significance level of each.
 
     constraint: the task's sentence that requires its language, if any. planes: the planes to test. penalty:
-    the server's default repetition_penalty, in force if none is sent.
+    the server's default repetition_penalty, in force if none is sent. units: name of the parts of an answer.
     """
     arms = [Arm(UNCHANGED, None, "nothing", decoding)]
     if Plane.SYSTEM in planes and concurrency > 1:
@@ -34,10 +35,10 @@ def declare_arms(
     if Plane.DECODING in planes:
         arms += decoding_arms(decoding, constraint, penalty)
     if Plane.CONTEXT in planes:
-        words = "only the instruction and the last units in context"
+        words = f"only the instruction and the last few {units} in context"
         arms.append(Arm(CONTEXT, Plane.CONTEXT, words, decoding, truncated=True))
         if Plane.DECODING in planes:
-            words = "another decoding and only the instruction and the last units in context"
+            words = f"another decoding and {words}"
             arms.append(Arm(BOTH, Plane.CONTEXT, words, decoding, truncated=True))
     return arms
 

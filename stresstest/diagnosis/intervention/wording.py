@@ -9,21 +9,28 @@ from stresstest.model import Arm, ArmResult, Basis, CauseLink, Decoding, Plane, 
 from stresstest.model.percent import percent
 
 _ROUNDED = 10
+_CAUSES = {Plane.SYSTEM: "the system", Plane.DECODING: "decoding", Plane.CONTEXT: "the context"}
 
 
 def link_sentence(link: CauseLink) -> str:
-    """The link in words, e.g. "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15"."""
-    what = "service failures" if link.symptom is None else symptom_info(link.symptom).short_label
-    where = f" at ~{rounded_tokens(link.median_onset):,}" if link.median_onset is not None else ""
+    """The link in words, without a full stop, e.g. "loop from about token 900 (median), caused by decoding;
+    confirmed: it goes away with repetition_penalty 1.15"."""
+    what = failure_name(link)
+    if link.median_onset is not None:
+        what += f" from about token {rounded_tokens(link.median_onset):,} (median)"
     if link.plane is None:
-        return f"{what}{where}: inconclusive, {link.lacking}"
-    words = f"{what}{where}: {link.plane}, {link.basis}"
-    if link.plane is Plane.SYSTEM and link.basis is Basis.CONFIRMED:
-        words += "; goes away alone on the server"
+        return f"{what}: inconclusive, {link.lacking}"
+    words = f"{what}, caused by {_CAUSES[link.plane]}"
+    if link.basis is Basis.OBSERVED:
+        words += " (observed)"
+    elif link.plane is Plane.SYSTEM:
+        words += "; confirmed: it goes away alone on the server"
     elif link.cleared_by:
-        words += f"; goes away with {link.cleared_by}"
+        words += f"; confirmed: it goes away with {link.cleared_by}"
+    else:
+        words += "; confirmed"
     changed = _constraint_changes(link)
-    return f"{words}; {changed}" if changed else words
+    return f"{words}. {changed}" if changed else words
 
 
 def failure_name(link: CauseLink) -> str:
@@ -39,7 +46,7 @@ def condition_words(arm: Arm | ArmResult) -> str:
 
 
 def _constraint_changes(link: CauseLink) -> str | None:
-    """Describes how a language constraint that does not clear changes the symptom; None if it does not."""
+    """What fails instead under a language constraint that does not clear; None if the symptom stays."""
     unchanged = next((a for a in link.arms if a.plane is None), None)
     constraint = next((a for a in link.arms if a.name == "constraint"), None)
     if unchanged is None or constraint is None or constraint.clears or not constraint.symptoms:
@@ -49,8 +56,8 @@ def _constraint_changes(link: CauseLink) -> str | None:
         return None
     onset, moved = unchanged.median_onset, constraint.median_onset
     same = onset is not None and moved is not None and abs(moved - onset) <= 0.15 * onset
-    effect = "not the onset" if same else "and moves the onset"
-    return f"a language constraint changes the symptom ({symptom_info(after).label}), {effect}"
+    where = "about the same token" if same else "another token"
+    return f"A language constraint does not cure it: {symptom_info(after).label} occurs instead, at {where}"
 
 
 def _commonest(arm: ArmResult) -> str | None:

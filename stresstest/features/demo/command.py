@@ -89,7 +89,9 @@ def command(
         for report in reports:
             save(writer_for(str(report))([data]), str(report), quiet=True)
     program = program_on(str(store_file))
-    console.print(summary_text(result, diagnosis, reports, program), highlight=False, markup=False)
+    for line in summary_text(result, diagnosis, reports, program).splitlines():
+        # A command, which is indented, is not wrapped, so that it can be copied.
+        console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     error = ending.error or (diagnosed.error if diagnosed is not None else None)
     if error is not None:
         raise error

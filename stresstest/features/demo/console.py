@@ -8,6 +8,8 @@ from pathlib import Path
 from stresstest.model import Diagnosis, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.diagnosis import cost_line
+from stresstest.render.run_summary import cost_sentence
+from stresstest.render.sentences import answer_counts
 from stresstest.render.text import sanitize
 
 
@@ -29,11 +31,12 @@ def summary_text(
     demo's store."""
     return "\n".join(
         [
-            *([f"{cost_line(diagnosis)}."] if diagnosis is not None else []),
+            cost_sentence(result) if diagnosis is None else cost_line(diagnosis),
             "",
             _observations(result),
             f"Report:  {' and '.join(sanitize(str(report)) for report in reports)}",
-            f"Its run: {program} runs show {result.run.id}",
+            "Show this run again:",
+            f"  {program} runs show {result.run.id}",
             "",
             "Now your own server:",
             "  stresstest doctor --base-url URL            # what can be measured there",
@@ -49,7 +52,8 @@ def _observations(result: RunResult) -> str:
     failing = sum(1 for g in result.generations if g.verdict.degenerate)
     lost = sum(1 for g in result.generations if g.failure is not None)
     kv = result.server.kv_peak if result.server else None
-    line = f"{failing} of {total} answers" if failing else "No answer"
+    counted = answer_counts(result)
+    line = f"{failing} of the run's {counted}" if failing else f"None of the run's {counted}"
     line += " stopped making sense"
     if lost:
         return f"{line}; {lost} of {total} were lost to server failures, which are counted separately."

@@ -56,6 +56,7 @@ async def examine_cause(
         concurrency=settings.concurrency,
         planes=planes,
         penalty=effective_penalties(settings.decoding, runner.run.profile).repetition,
+        units=task.units if task and runner.prompts.unit_pattern else "sentences",
     )
     declared = len(arms) - 1
     needed = prompts_needed(declared)
@@ -171,7 +172,7 @@ class _ArmSequence:
         chosen = likeliest_decoding(self.outcomes)
         if chosen is None or BOTH not in self.arms:
             return
-        words = f"{chosen.arm.changed} and only the instruction and the last units in context"
+        words = f"{chosen.arm.changed} and {self.arms[CONTEXT].changed}"
         arm = replace(self.arms[BOTH], decoding=chosen.arm.decoding, changed=words)
         outcome = self.outcomes[BOTH] = ArmOutcome(arm)
         decided = self._is_hopeless(outcome)

@@ -8,14 +8,11 @@ from stresstest.model import CauseLink, Diagnosis, RunResult
 from stresstest.render.diagnosis import ARM_COLUMNS, arm_row, cost_line, link_details
 from stresstest.render.markdown import bullet_list, escape_inline, markdown_table
 from stresstest.render.run_summary import print_next
-from stresstest.render.sentences import FORK_GLOSS, PLANE_GLOSS, what_to_do
+from stresstest.render.sentences import FORK_GLOSS, what_to_do
 from stresstest.render.text import SIMULATED_WARNING, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_GLOSS = f"{FORK_GLOSS} {PLANE_GLOSS}"
-"""The terms of the tables, each in a few words."""
 
 
 def print_diagnosis(
@@ -34,21 +31,21 @@ def print_diagnosis(
         console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     good = found.conclusive and bool(found.chain)
     title = "diagnosis" if found.complete else "diagnosis, not complete"
-    chain = "\nthen ".join(sanitize(link.sentence) for link in found.chain) or sanitize(found.sentence)
-    for number, link in enumerate(found.chain, 1):
-        _print_link(console, number, link)
+    chain = "\n".join(found.sentences) or found.sentence
+    for number, (link, sentence) in enumerate(zip(found.chain, found.sentences, strict=True), 1):
+        _print_link(console, f"{number}. {sentence}", link)
     console.print()
     for note in found.notes:
         console.print(Text(f"note: {sanitize(note)}", style="yellow"))
     if any(link.arms for link in found.chain):
-        console.print(Text(_GLOSS, style="dim"))
+        console.print(Text(FORK_GLOSS, style="dim"))
     if program is None:
         return
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
-    body = Group(Text(chain, style="bold"), *advice)
+    body = Group(Text(sanitize(chain), style="bold"), *advice)
     console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
     if found.chain:
-        console.print(Text(f"{cost_line(found)}.", style="dim"))
+        console.print(Text(cost_line(found), style="dim"))
     print_next(
         console,
         f"{program} report {result.run.id} -o report.html",
@@ -56,11 +53,11 @@ def print_diagnosis(
     )
 
 
-def _print_link(console: Console, number: int, link: CauseLink) -> None:
+def _print_link(console: Console, title: str, link: CauseLink) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(f"\n{number}. {sanitize(link.sentence)}", style="bold"))
+    console.print(Text(f"\n{sanitize(title)}", style="bold"))
     if link.arms:
         rows = Table(box=None, padding=(0, 1), header_style="bold")
         for name in ARM_COLUMNS:
@@ -79,8 +76,8 @@ def diagnosis_markdown(found: Diagnosis) -> str:
     parts = ["## Diagnosis", f"**{escape_inline(found.sentence)}**"]
     if not found.complete:
         parts.append("The diagnosis is not complete; `stresstest diagnose` continues it.")
-    for number, link in enumerate(found.chain, 1):
-        parts.append(f"### {number}. {escape_inline(link.sentence)}")
+    for number, (link, sentence) in enumerate(zip(found.chain, found.sentences, strict=True), 1):
+        parts.append(f"### {number}. {escape_inline(sentence)}")
         if link.arms:
             parts.append(
                 markdown_table(
@@ -89,5 +86,5 @@ def diagnosis_markdown(found: Diagnosis) -> str:
             )
         parts.append(bullet_list(link_details(link)))
     if found.chain:
-        parts.append(escape_inline(cost_line(found)) + ".")
+        parts.append(escape_inline(cost_line(found)))
     return "\n\n".join(part for part in parts if part)

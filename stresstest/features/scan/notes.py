@@ -25,7 +25,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     certified = [group.threshold for group in result.groups if group.threshold.certified]
     if certified:
         confidence = percent(certified[0].confidence)
-        found.append(f"T: with {confidence} confidence, {risk_words(certified[0])}.")
+        found.append(f"T: with {confidence} confidence, {risk_words(certified[0])} by T.")
     if result.damaged:
         lines = "line was" if result.damaged == 1 else "lines were"
         shown = "; ".join(result.damaged_examples[:2])

@@ -25,9 +25,10 @@ from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     FORK_GLOSS,
-    GLOSS,
+    answer_counts,
     decoding_words,
     ending_counts,
+    glosses,
     reproduce_command,
     unit_words,
 )
@@ -41,8 +42,9 @@ def run_html(dossier: ReportData) -> str:
     result = dossier.result
     chosen = generations_in_depth(result)
     excerpt = excerpt_parts(dossier.load(chosen[0])) if chosen and chosen[0].verdict.degenerate else []
+    told = describe_verdict(result, dossier.diagnosis)
     page = {
-        "told": describe_verdict(result, dossier.diagnosis),
+        "told": told,
         "result": result,
         "subject": result.run.settings.subject,
         "language": language_name(result.run.settings.subject.language),
@@ -58,7 +60,7 @@ def run_html(dossier: ReportData) -> str:
         "diagnosis_cost": cost_line(dossier.diagnosis) if dossier.diagnosis is not None else "",
         "findings": finding_sections(dossier.documents),
         "provenance": provenance(result),
-        "gloss": GLOSS,
+        "gloss": glosses(told.sentence, *told.causes, *told.actions, *result.notes),
         "fork_gloss": FORK_GLOSS,
         "not_seen": BLIND_SPOTS,
         "missing": result.run.profile.missing,
@@ -113,8 +115,13 @@ def _links(dossier: ReportData) -> list[dict[str, Any]]:
     if dossier.diagnosis is None:
         return []
     return [
-        {"link": link, "arms": [arm_row(arm) for arm in link.arms], "details": link_details(link)}
-        for link in dossier.diagnosis.chain
+        {
+            "link": link,
+            "sentence": sentence,
+            "arms": [arm_row(arm) for arm in link.arms],
+            "details": link_details(link),
+        }
+        for link, sentence in zip(dossier.diagnosis.chain, dossier.diagnosis.sentences, strict=True)
     ]
 
 
@@ -137,7 +144,7 @@ def provenance(result: RunResult) -> list[tuple[str, str]]:
     run, profile = result.run, result.run.profile
     settings = run.settings
     source = settings.prompts_file or settings.task_source
-    total, certify, top = len(result.generations), len(result.certifying), profile.top_logprobs
+    top = profile.top_logprobs
     return [
         ("run", f"{run.id} ({run.status})"),
         ("measured", f"{format_time(run.created)} UTC, {duration(result.seconds)} of work"),
@@ -150,7 +157,7 @@ def provenance(result: RunResult) -> list[tuple[str, str]]:
         ("prompts", f"{source}, digest {run.prompts_digest or 'not kept'}"),
         ("seeds", _seeds(result)),
         ("rigor, concurrency", f"{settings.rigor}, {settings.concurrency} requests in flight"),
-        ("generations", f"{total:,} ({certify:,} certify), {unit_words(result)}"),
+        ("sample", f"{answer_counts(result)}, {unit_words(result)}"),
         ("tokens spent", format_count(result.tokens_spent)),
         ("logprobs", f"top {top}, {profile.logprobs_mode or 'mode not known'}" if top else "none"),
         ("stresstest", run.tool_version or "version not stored"),

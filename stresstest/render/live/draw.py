@@ -196,12 +196,12 @@ def _sample(picture: LiveSnapshot, sample: tuple[Rigor, Threshold] | None, width
     if sample is None or picture.sample_size is None:
         return []
     rigor, now = sample
-    pieces = [f"{now.n} of {picture.planned_at_risk} planned at risk"]
+    pieces = [f"{now.n} of {picture.planned_at_risk} planned answers count for T"]
     if now.certified and now.tokens is not None:
-        pieces.append(f"{now.onsets} degenerate by T")
+        pieces.append(f"{now.onsets or 'none'} of them degenerate by T")
         verdict = [f"T {format_count(now.tokens)} so far, provisional", "may go up or down"]
     elif now.n < rigor.floor:
-        verdict = [f"none so far (needs at least {rigor.floor} at risk)"]
+        verdict = [f"none so far (needs at least {rigor.floor} answers)"]
     else:
         verdict = ["none so far, provisional: too many degenerate early"]
     last = f"certified once, from all {picture.sample_size} answers"

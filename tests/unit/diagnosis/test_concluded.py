@@ -49,7 +49,8 @@ LOOP = CauseLink(
     SymptomKind.LOOP,
     903.0,
     16,
-    "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15",
+    "loop from about token 900 (median), caused by decoding; confirmed: it goes away with "
+    "repetition_penalty 1.15",
     cleared_by="repetition_penalty 1.15",
     cleared_decoding=PENALISED,
     arms=(
@@ -65,8 +66,9 @@ DRIFT = CauseLink(
     SymptomKind.LOOP,
     5200.0,
     16,
-    "drift at ~5,200: context, confirmed; goes away with only the instruction and the last units in context",
-    cleared_by="only the instruction and the last units in context",
+    "language drift from about token 5,200 (median), caused by the context; confirmed: it goes away with "
+    "only the instruction and the last few paragraphs in context",
+    cleared_by="only the instruction and the last few paragraphs in context",
     arms=(
         UNCHANGED,
         ArmResult("p1", Plane.DECODING, "repetition_penalty 1.2", 6, 5, 6, 0.5, 1.0, clears=False),
@@ -74,7 +76,7 @@ DRIFT = CauseLink(
         ArmResult(
             "c",
             Plane.CONTEXT,
-            "only the instruction and the last units in context",
+            "only the instruction and the last few paragraphs in context",
             16,
             1,
             16,
@@ -117,7 +119,7 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
         run_html(each),
     )
     for page in pages:
-        assert "oop at ~900: decoding, confirmed" in page
+        assert "oop from about token 900 (median), caused by decoding; confirmed" in page
         assert "0 of 16 fail; unchanged: 16 of 16 (p = 1.5e-05)" in page
         assert "With it, the safe max_tokens is 4,554 at quick rigor only, 10" in page
         for gone in ("To confirm", "not confirmed", "suspected", "verified"):
@@ -138,13 +140,24 @@ def test_an_interrupted_diagnosis_is_called_incomplete_on_the_first_screen(diagn
         assert "not complete" not in complete
 
 
+def test_a_later_cause_says_under_which_change_it_shows() -> None:
+    """Every answer loops early: a drift at 5,200 makes sense only to who reads what removed the loop."""
+    first, second = FOUND.sentences
+    assert first.startswith("Loop from about token 900 (median), caused by decoding; confirmed: ")
+    assert second.startswith("Then, with repetition_penalty 1.15, language drift from about token 5,200 ")
+    assert FOUND.sentence == f"{first} {second}"
+    again = replace(FOUND.chain[1], run_id=FOUND.chain[0].run_id)
+    assert replace(FOUND, chain=(FOUND.chain[0], again)).sentences[1].startswith("Also, language drift")
+
+
 def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: Store) -> None:
     """Its failures look like decoding; the diagnosis of its parent confirmed the context, and is named."""
     result = conclude(diagnosed, "r2")
     verdict = result.verdict
     assert (verdict.plane, verdict.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
     assert (
-        "last units in context, 1 of 16 answers fail; unchanged, 16 of 16 do (p = 3e-05; diagnosis of run r1)"
+        "Of 16 failing answers continued from before the failure, 16 fail again when nothing is changed, 1 "
+        "with only the instruction and the last few paragraphs in context (p = 3e-05; diagnosis of run r1)."
         in verdict.sentence
     )
     assert {g.plane for g in result.generations} == {Plane.CONTEXT}

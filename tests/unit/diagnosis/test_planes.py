@@ -97,7 +97,7 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     assert "onsets sit at one place in the context" in facts
     assert "counted from the prompt's start" in facts
     assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
-    assert "of all 38 generations, 38 degenerated sooner or later (structure break 38)" in verdict.sentence
+    assert "All 38 answers of the run degenerate sooner or later (structure break 38)" in verdict.sentence
 
 
 def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
@@ -163,7 +163,9 @@ def test_service_failures_alone_are_system() -> None:
     lost = annotate_planes([make(make_job(index=i), 100, lost=True) for i in range(3)], [], PROFILE)
     verdict = judge([*lost, make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.SYSTEM
-    assert verdict.sentence == ("System plane: 3 of 4 generations were lost to service failures (cut 3).")
+    assert verdict.sentence == (
+        "Cause: the system. 3 of 4 generations were lost to service failures (cut 3)."
+    )
 
 
 def test_nothing_failing_has_no_plane() -> None:
@@ -189,8 +191,8 @@ def test_single_failure_is_weakly_suspected() -> None:
     """One generation places no onset distribution: the sentence admits it."""
     verdict = judge([*scattered(1, SymptomKind.LOOP), make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.DECODING
-    assert "weakly suspected" in verdict.sentence
-    assert "of all 2 generations, 1 degenerated" in verdict.sentence
+    assert verdict.sentence.startswith("Weakly suspected cause: decoding (observed, not confirmed).")
+    assert "1 of the run's 2 answers degenerates sooner or later (loop 1)" in verdict.sentence
 
 
 @pytest.mark.parametrize(("penalty", "speaks"), [(1.3, True), (1.1, False)])

@@ -133,11 +133,11 @@ def test_headline_carries_number_confidence_and_n() -> None:
     sentence = headline(result())
     assert "this 1 prompt" not in sentence
     assert ", for this 1 prompt: T less the margin of 10 %" in headline(replace(result(), distinct_prompts=1))
-    for part in ("1,234", "1,110", "95 %", "5 %", "2 of the 130 at risk"):
+    for part in ("1,234", "1,110", "95 %", "5 %", "2 of 130 in the sample"):
         assert part in sentence
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
     assert "Certified up to T ≥ 1,234 tokens" in headline(censored)
-    assert "none of the 130 at risk" in headline(censored)
+    assert "none of 130 in the sample" in headline(censored)
     lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
     none = replace(result(), threshold=lacking, safe_max_tokens=None)
     assert lacking.lacking is not None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stresstest.model import Subject
-from stresstest.render.text import subject_name
+from stresstest.render.sentences import answer_counts, what_to_do
+from stresstest.render.text import certified_sentence, subject_name
+from tests.support.reported_runs import campaign, healthy, looping, result
 
 
 @pytest.mark.parametrize(
@@ -15,3 +19,40 @@ from stresstest.render.text import subject_name
 def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
     """A heading says Italian; a code that is not known stays, and a missing one is said."""
     assert subject_name(Subject("m", "qa", code)) == f"m · qa · {name}"
+
+
+@pytest.mark.parametrize(
+    ("onsets", "healthy_tokens", "said"),
+    [
+        ([300, 310], [], "all 2 answers degenerate sooner or later; with this cap, each ends before that."),
+        ([300], [400], "1 of 2 answers degenerates sooner or later; with this cap, it ends before that, and"),
+        (
+            [300, 10],
+            [90, 90],
+            "with this cap, 1 of these ends before that, and no healthy answer is cut short.",
+        ),
+        ([10, 20], [400], "with this cap, none of these ends before that, and the one healthy answer is cut"),
+        ([300], [400, 400, 90], "and 2 of the 3 healthy answers are cut short."),
+        ([], [400, 400], "no answer degenerates; with this cap, all 2 healthy answers are cut short."),
+    ],
+)
+def test_the_effect_of_the_cap_is_one_sentence(
+    onsets: list[int], healthy_tokens: list[int], said: str
+) -> None:
+    """Read beside "at most 10 % degenerate by then", that all degenerate later must be no contradiction."""
+    failing = [looping(i, onset, onset + 100) for i, onset in enumerate(onsets)]
+    fine = [healthy(10 + i, tokens) for i, tokens in enumerate(healthy_tokens)]
+    found = result(tuple(failing + fine))
+    threshold = replace(found.threshold, tokens=111, certified=True, censored_at=None, lacking=None)
+    [cap, *_] = what_to_do(replace(found, threshold=threshold, safe_max_tokens=100))
+    assert cap.startswith("Now: set max_tokens to 100. For prompts that ask for long texts, ")
+    assert said in cap
+
+
+def test_the_sample_and_its_count_are_named() -> None:
+    """How many answers were for what; and healthy ones that ended sooner are left out of the count aloud."""
+    assert answer_counts(result(campaign(24))) == "26 answers (2 to find the length, 24 to certify it)"
+    threshold = result(campaign(24)).threshold
+    assert certified_sentence(threshold, 24).endswith("(none of 24 in the sample)")
+    assert certified_sentence(threshold, 30).endswith("not counting healthy answers that ended sooner)")
+    assert certified_sentence(threshold).endswith("not counting healthy answers that ended sooner)")

@@ -557,7 +557,7 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
 
 
 def test_a_language_that_the_prompt_names_is_as_asked_for(tmp_path: Path) -> None:
-    """Where the wanted language is a guess from the group, German in an answer about German is no drift;
+    """Where the expected language is a guess from the group, German in an answer about German is no drift;
     where it was stated, it is, for the prompt may be forbidding German."""
     german = (
         "Guten Morgen, wie geht es Ihnen heute? Ich hätte gern ein Zimmer mit Blick auf den Fluss, wenn noch "

@@ -65,7 +65,7 @@ def test_a_rare_language_is_read_from_the_file_when_it_is_wanted(rare: str) -> N
 
 
 def test_the_usual_languages_are_kept_once_for_all() -> None:
-    """Fifteen wanted languages must not make fifteen tables of ten megabytes."""
+    """Fifteen expected languages must not make fifteen tables of ten megabytes."""
     assert labels().for_languages(identified_languages() | {"it"}) is labels().for_languages(
         identified_languages() | {"en", "xx"}
     )

@@ -115,7 +115,7 @@ def test_one_foreign_sentence_of_a_short_answer_is_drift() -> None:
     ],
 )
 def test_a_heading_does_not_speak_for_the_sentence_after_it(wanted: str, before: str, foreign: str) -> None:
-    """A few words of the wanted language before a sentence in other letters neither hide it nor date it
+    """A few words of the expected language before a sentence in other letters neither hide it nor date it
     back; and the last sentence of an answer is seen however short it is, when its letters are others."""
     native = FIFTEEN[wanted] * 6
     for rest in (native, ""):
@@ -331,7 +331,7 @@ def test_a_vocabulary_is_not_drift() -> None:
 
 
 def test_drift_after_parallel_text_is_found() -> None:
-    """Once the wanted language does not come back, the labels excuse nothing."""
+    """Once the expected language does not come back, the labels excuse nothing."""
     pairs = "\n".join(f"IT: {own}\nEN: {other}" for own, other in LINES_OF_TWO)
     text = pairs + "\n" + "\n".join(f"EN: {line}" for line in PROSE["en"])
     (drift,) = confirmed(text, "it")

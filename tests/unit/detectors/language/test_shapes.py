@@ -55,7 +55,7 @@ def test_foreign_keys_names_and_short_values_of_json_are_no_drift(wanted: str) -
 
 
 def test_an_example_of_data_in_another_language_is_no_drift() -> None:
-    """A fenced block of JSON that never spoke the wanted language is code; one that did is the answer."""
+    """A fenced block of JSON that never spoke the expected language is code; one that did is the answer."""
     example = "```json\n" + records(PROSE["en"], 1) + "\n```"
     assert not confirmed("\n\n".join([*PROSE["it"][:3], example, *PROSE["it"][3:]]), "it")
     assert confirmed(example, "it")
@@ -115,7 +115,7 @@ def test_lines_in_turn_in_two_languages_are_no_drift(start: str, form: str) -> N
 
 
 def test_drift_after_lines_in_turn_is_found() -> None:
-    """When the wanted language does not come back, the translation has ended."""
+    """When the expected language does not come back, the translation has ended."""
     text = "\n".join("\n".join(pair) for pair in PAIRED) + "\n" + "\n".join(PROSE["fr"])
     (drift,) = confirmed(text, "it")
     assert token_of(text, PAIRED[-1][1]) <= drift.onset <= token_of(text, PROSE["fr"][1])

@@ -133,6 +133,6 @@ def test_a_foreign_opening_or_passage_never_passes(language: str, wanted: str) -
 
 @pytest.mark.parametrize("wanted", _NATIVE)
 def test_native_prose_is_not_read_again(wanted: str) -> None:
-    """What keeps the fast path fast: healthy prose of the wanted language is passed."""
+    """What keeps the fast path fast: healthy prose of the expected language is passed."""
     spec = DetectorSpec(language=wanted)
     assert healthy_verdict(_NATIVE[wanted], spec, "stop") is not None

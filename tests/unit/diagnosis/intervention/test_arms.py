@@ -177,17 +177,20 @@ def test_simulated_error_of_the_rule() -> None:
 
 
 def test_the_sentence_of_a_link() -> None:
-    """The chain's words as the issue wants them."""
+    """What fails, where, why, and what shows it, in words that can be read once."""
     by = "repetition_penalty 1.15"
     link = CauseLink("r", Plane.DECODING, Basis.CONFIRMED, LOOP, 903.0, 24, "", cleared_by=by)
-    assert link_sentence(link) == "loop at ~900: decoding, confirmed; goes away with repetition_penalty 1.15"
+    assert link_sentence(link) == (
+        "loop from about token 900 (median), caused by decoding; confirmed: it goes away with "
+        "repetition_penalty 1.15"
+    )
     unchanged = arm_result(outcomes(unchanged=(24, DRIFT))[UNCHANGED], outcomes(unchanged=24)[UNCHANGED], 9)
     swapped = outcomes(unchanged=24, constraint=(24, SymptomKind.STRUCTURE_BREAK))
     arm = arm_result(swapped["constraint"], swapped[UNCHANGED], 9)
     drift = CauseLink("r", Plane.CONTEXT, Basis.CONFIRMED, DRIFT, 5312.0, 24, "", arms=(unchanged, arm))
     assert link_sentence(drift) == (
-        "drift at ~5,300: context, confirmed; a language constraint changes the symptom (structure break), "
-        "not the onset"
+        "language drift from about token 5,300 (median), caused by the context; confirmed. A language "
+        "constraint does not cure it: structure break occurs instead, at about the same token"
     )
 
 

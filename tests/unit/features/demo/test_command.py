@@ -91,11 +91,17 @@ def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) ->
     found = re.search(r"[Cc]ertified up to T = (\d+) tokens", said)
     assert found is not None
     assert 90 <= int(found[1]) <= 158
-    assert "decoding, confirmed; goes away with repetition_penalty 1.15" in said
+    assert "caused by decoding; confirmed: it goes away with repetition_penalty 1.15" in said
     assert "Better: use repetition_penalty 1.15, which clears the loop" in said
     assert "To confirm" not in said
     assert re.search(r"around the onset in certifying answer \d+, at token \d+: … .+ ▶ .+ …", said)
-    assert re.search(r"\d+ of \d+ answers stopped making sense on a server that looked healthy", said)
+    counted = (
+        r"\d+ of the run's \d+ answers \(\d+ to find the length, \d+ to certify it\) stopped making sense"
+    )
+    assert re.search(f"{counted} on a server that looked healthy", said)
+    assert re.search(r"^  \S+ --store seen\.sqlite3 runs show \S+$", out, re.MULTILINE), (
+        "a command on one line"
+    )
     assert "max_tokens" in said
     report = (home / "seen.md").read_text(encoding="utf-8")
     assert "SIMULATED" in report.upper()

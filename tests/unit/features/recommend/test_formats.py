@@ -139,7 +139,7 @@ def test_every_format_says_what_the_limit_stands_on() -> None:
         said = "\n".join(line for line in text.splitlines() if line.startswith("#"))
         for fact in (
             "m · narrative · Italian",
-            "of the 124 at risk",
+            "of 124 in the sample",
             "95 %",
             "2026-09-21",
             "vLLM 0.32.0",

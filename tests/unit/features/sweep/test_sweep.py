@@ -74,7 +74,7 @@ def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
     ]
     [answer] = sweep_answers(cells, ["repetition_penalty"])
     assert "between 1.1 and 1.15" in answer
-    assert "at 1.2 20 of 38 fail otherwise (language drift" in answer
+    assert "at 1.2, 20 of 38 fail in another way (language drift" in answer
     [nothing] = sweep_answers([cell("1.0", 38, "loop"), cell("1.2", 38, "near_loop")], ["repetition_penalty"])
     assert nothing == "no repetition_penalty up to 1.2 keeps repetition away."
     assert sweep_answers(cells[:1], ["repetition_penalty"]) == ()

@@ -19,6 +19,7 @@ from stresstest.render.html import compared_html, run_html
 from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import data_block, sanitize_for_page
 from stresstest.render.report_data import ReportData
+from stresstest.render.sentences import glosses
 from stresstest.store import StoredDocument
 from tests.support.generations import whole
 from tests.support.reported_runs import START, campaign, documents, dossier, healthy, looping, lost, result
@@ -80,14 +81,20 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
     for part in (
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · Italian", "269 safe max_tokens",
         "Certified up to T = 299 tokens: with 90 % confidence, at most 10 %",
-        "get that far degenerate by then; none of the 24 at risk did", "T less the margin of 10 %",
-        "All 24 answers of the sample degenerate at some length", "onsets beyond 299 do not count",
-        "Loop at ~380: decoding, confirmed", "set max_tokens to 269", "repetition_penalty 1.15",
-        "by T, of those at risk 0 of 24", "degenerated at any length 24 of 24",
-        "rigor quick a screening requests in flight 8",
-        "Onset: the first token that makes no sense", "At risk: ", "Plane: ",
+        "of answers degenerate by then (none of 24 in the sample)", "T less the margin of 10 %",
+        "Loop from about token 380 (median), caused by decoding; confirmed: it goes away with",
+        "set max_tokens to 269", "all 24 answers degenerate sooner or later; with this cap, each ends before",
+        "degenerated within 299 tokens 0 of 24", "degenerated at any length 24 of 24",
+        "rigor quick before production, use standard requests in flight 8",
     ):  # fmt: skip
         assert part in first
+
+
+def test_a_term_is_explained_where_it_is_used() -> None:
+    """Onset and plane have a gloss on the first screen that says them, and none where it does not."""
+    assert glosses("Safe max_tokens 269", "caused by decoding") == ""
+    assert glosses("onset median 300 tokens").startswith("Onset: the first token")
+    assert glosses("Onset", "evidence for each plane").count(": ") == 2
 
 
 def test_the_file_needs_nothing_outside_itself(ordinary: str) -> None:

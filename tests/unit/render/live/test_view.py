@@ -144,7 +144,7 @@ def test_an_arm_of_a_diagnosis_is_a_row_without_a_length() -> None:
     row = next(line for line in lines if line.startswith("D1"))
     assert "tok" not in row
     assert "1/16  1 degenerate from 720" in row, "an onset counts from the answer's start, as on a rung"
-    assert not any("planned at risk" in line for line in lines)
+    assert not any("count for T" in line for line in lines)
 
 
 def test_gpus_are_averaged_and_their_absence_is_a_dash() -> None:
@@ -163,12 +163,12 @@ def test_what_a_part_of_the_sample_says_is_called_provisional() -> None:
     """A number that invites to stop early must say that it is no result, and when the result comes."""
     board, sample = live(26)
     said = " ".join(shown(board, sample))
-    assert "26 of 38 planned at risk" in said
+    assert "26 of 38 planned answers count for T" in said
     assert "so far, provisional · may go up or down" in said
     assert "certified once, from all 38 answers" in said
     early, few = live(8)
     said = " ".join(shown(early, few))
-    assert "none so far (needs at least 22 at risk)" in said
+    assert "none so far (needs at least 22 answers)" in said
     assert "T " not in said.partition("bound")[2].partition("certified once")[0]
 
 
