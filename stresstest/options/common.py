@@ -259,11 +259,18 @@ def refuse_options(given: set[str], *, allowed: set[str], why: str, hint: str) -
         raise UsageError(f"{names} cannot be {why}", hint=hint)
 
 
+_NARROWEST = 20
+"""Columns of the results at least, whatever the terminal says."""
+
+
 def stdout_console() -> Console:
     """A console on stdout, for results."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    console = Console(highlight=False)
+    # Some CI runners set COLUMNS=0, and in a few columns tables are nothing but blanks.
+    console.width = max(console.width, _NARROWEST)
+    return console
 
 
 def progress_for(display: str | None) -> Progress:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from stresstest.model import RunStatus
 from stresstest.options.streams import ENCODING_ERRORS, replace_unencodable
 from stresstest.store import open_store
+from tests.support.commands import called
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.forking import start
 
@@ -168,3 +169,12 @@ def test_a_json_document_survives_every_encoding(text: str, encoding: str) -> No
     if not set(text) & set("–—−·…→≥≤≈×α‘’“”"):
         assert found == text
     assert len(found) >= len(text)
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "1", "-5", "wide"])
+def test_results_are_printed_at_any_width(columns: str, tmp_path: Path) -> None:
+    """A width of 0, as some CI runners set it, printed nothing and ended with exit code 0."""
+    result = called("sim", "--list", tmp_path=tmp_path, COLUMNS=columns)
+    listed = called("runs", "list", tmp_path=tmp_path, COLUMNS=columns)
+    assert result.stdout.strip()
+    assert (listed.stdout + listed.stderr).strip()
