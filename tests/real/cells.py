@@ -8,10 +8,12 @@ temperature has other prompts. Prompt, seed and half follow from the plan alone.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from stresstest.model import Decoding, Message
 from stresstest.tasks import Prompt, load_task
@@ -38,6 +40,11 @@ FIRST_TOPIC = 700
 ORDER_SEED = 15
 CONSTRAINED = "/constrained"
 """How the keys of such answers end."""
+STRUCTURED_TASKS = ("json", "code", "catalogue")
+RECORDS = (10, 20, 40, 60)
+STRUCTURED_REPLICATES = 20
+SCHEMA = "/schema"
+"""How the keys of JSON answers end whose decoder was held to a schema: the same prompts once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +63,23 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One generation to record. replicate: from 0, within its cell. constrained: its language is demanded."""
+    """One generation to record.
+
+    replicate: from 0, within its cell. constrained: its language is demanded. schema: the decoder lets
+    nothing through but an array of as many records as are asked for.
+    """
 
     cell: Cell
     replicate: int
     constrained: bool = False
+    schema: bool = False
 
     @property
     def key(self) -> str:
         """Names the generation, for example `narrative/it/t0.2/p1.1/0`."""
         cell = self.cell
         plain = f"{cell.task}/{cell.language}/t{cell.temperature}/p{cell.repetition_penalty}/{self.replicate}"
-        return plain + CONSTRAINED * self.constrained
+        return plain + CONSTRAINED * self.constrained + SCHEMA * self.schema
 
     @property
     def prompt_index(self) -> int:
@@ -77,6 +89,8 @@ class Planned:
     @property
     def units(self) -> int:
         """How many units the prompt asks for; each number once in a cell, and all in every pass."""
+        if self.cell.task in STRUCTURED_TASKS:
+            return RECORDS[self.replicate % len(RECORDS)]
         temperature = TEMPERATURES.index(self.cell.temperature)
         turn = temperature + TASKS.index(self.cell.task) + LANGUAGES.index(self.cell.language)
         return UNITS[(self.replicate + turn) % len(UNITS)]
@@ -87,13 +101,19 @@ class Planned:
 
         The same topic is in the same half in every language and at every penalty.
         """
-        turn = TEMPERATURES.index(self.cell.temperature) + TASKS.index(self.cell.task) + self.replicate
+        task = (*TASKS, *STRUCTURED_TASKS).index(self.cell.task)
+        turn = TEMPERATURES.index(self.cell.temperature) + task + self.replicate
         return ("tuning", "held")[turn % 2]
 
     @property
     def seed(self) -> int:
         """The sampling seed; settled by the key."""
         return zlib.crc32(self.key.encode())
+
+    @property
+    def body(self) -> str | None:
+        """Further fields of the request, as JSON."""
+        return json.dumps(response_format(self.units)) if self.schema else None
 
     @property
     def prompt(self) -> Prompt:
@@ -144,3 +164,31 @@ def mild_plan() -> Iterator[Planned]:
     for replicate in MILD_REPLICATES:
         for values in itertools.product(MILD_TEMPERATURES, MILD_PENALTIES):
             yield Planned(Cell(*values, "narrative", "en"), replicate)
+
+
+def structured_plan() -> Iterator[Planned]:
+    """Records, functions and rows at temperature 0.2; the records also with the decoder held to a schema."""
+    for replicate in range(STRUCTURED_REPLICATES):
+        for task in STRUCTURED_TASKS:
+            yield Planned(Cell(0.2, 1.0, task, "en"), replicate)
+        yield Planned(Cell(0.2, 1.0, "json", "en"), replicate, schema=True)
+
+
+def response_format(records: int) -> dict[str, Any]:
+    """The field of a request that holds the decoder to the task's array, of so many records."""
+    words = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 4}
+    properties = {
+        "id": {"type": "integer"},
+        **{name: {"type": "string"} for name in ("name", "category", "description")},
+        "price": {"type": "number"},
+        "in_stock": {"type": "boolean"},
+        "tags": words,
+    }
+    record = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    schema = {"type": "array", "items": record, "minItems": records, "maxItems": records}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "records", "schema": schema}}}

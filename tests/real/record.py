@@ -22,7 +22,15 @@ from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import StreamOutcome, Timeouts
 from stresstest.model import GenerationRequest, Token
-from tests.real.cells import MAX_TOKENS, REPLICATES, Planned, constrained_plan, mild_plan, plan
+from tests.real.cells import (
+    MAX_TOKENS,
+    REPLICATES,
+    Planned,
+    constrained_plan,
+    mild_plan,
+    plan,
+    structured_plan,
+)
 from tests.real.loopwatch import PAST_ALARM, tail_loop
 from tests.real.recordings import read
 
@@ -145,6 +153,7 @@ class _Worker:
             decoding=planned.cell.decoding,
             messages=planned.messages,
             seed=planned.seed,
+            body=planned.body,
         )
         outcome = await self._endpoint.generate(request, watch)
         if outcome.failure is not None:
@@ -182,10 +191,15 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="prompts a cell")
     parser.add_argument("--concurrency", type=int, default=CONCURRENCY)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after so long")
-    parser.add_argument("--plan", choices=["grid", "constrained", "mild"], default="grid")
+    parser.add_argument("--plan", choices=["grid", "constrained", "mild", "structured"], default="grid")
     args = parser.parse_args()
     done = recorded_keys(args.out) | {each.key for each in read()}
-    plans = {"grid": plan(args.replicates), "constrained": constrained_plan(), "mild": mild_plan()}
+    plans = {
+        "grid": plan(args.replicates),
+        "constrained": constrained_plan(),
+        "mild": mild_plan(),
+        "structured": structured_plan(),
+    }
     todo = [planned for planned in plans[args.plan] if planned.key not in done]
     until = time.time() + 60 * args.minutes
     print(f"{len(done)} are recorded, {len(todo)} to do", file=sys.stderr, flush=True)

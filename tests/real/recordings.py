@@ -19,8 +19,8 @@ from typing import Any
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_tokens
 from stresstest.model import GenerationVerdict, Token
-from stresstest.tasks import load_task
-from tests.real.cells import CONSTRAINED
+from stresstest.tasks import LanguageTask, load_task
+from tests.real.cells import CONSTRAINED, SCHEMA
 
 RECORDED = Path(__file__).parent / "recorded"
 SCALE = 1000
@@ -70,9 +70,14 @@ class Recording:
         return self.key.endswith(CONSTRAINED)
 
     @property
+    def schema(self) -> bool:
+        """Whether the decoder was held to a JSON schema."""
+        return self.key.endswith(SCHEMA)
+
+    @property
     def unconstrained_key(self) -> str:
-        """The key of the same prompt and decoding without that system prompt."""
-        return self.key.removesuffix(CONSTRAINED)
+        """The key of the same prompt and decoding without that system prompt or schema."""
+        return self.key.removesuffix(CONSTRAINED).removesuffix(SCHEMA)
 
     @property
     def capped(self) -> bool:
@@ -87,7 +92,9 @@ class Recording:
     @property
     def spec(self) -> DetectorSpec:
         """What the detectors receive about the request."""
-        return DetectorSpec(self.language, _unit_pattern(self.task, self.language), self.units, self.prompt)
+        task = _language_task(self.task, self.language)
+        language = None if task.unit == "function" else self.language
+        return DetectorSpec(language, task.unit_pattern, self.units, self.prompt, task.unit)
 
     def verdict(self) -> GenerationVerdict:
         """The verdict on the stored tokens."""
@@ -119,8 +126,8 @@ class Recording:
 
 
 @cache
-def _unit_pattern(task: str, language: str) -> str | None:
-    return load_task(task).language(language).unit_pattern
+def _language_task(task: str, language: str) -> LanguageTask:
+    return load_task(task).language(language)
 
 
 def _word_starts(text: str) -> list[int]:

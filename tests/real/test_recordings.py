@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.model import Token
-from tests.real.cells import MAX_TOKENS, UNITS, constrained_plan, mild_plan, plan
+from tests.real.cells import MAX_TOKENS, UNITS, constrained_plan, mild_plan, plan, structured_plan
 from tests.real.loopwatch import PAST_ALARM, tail_loop
 from tests.real.reading import numbered
 from tests.real.recordings import RECORDED, Recording, files, read, write
@@ -85,6 +85,17 @@ class TestThePlan:
             assert (twin.cell, twin.prompt, twin.half) == (demanded.cell, demanded.prompt, demanded.half)
             assert [m.role for m in demanded.messages] == ["system", "user"]
 
+    def test_answers_held_to_a_schema_have_a_free_twin(self) -> None:
+        """Same prompt and decoding: what differs is the field that names the schema, and the seed."""
+        planned = {p.key: p for p in structured_plan()}
+        held = [p for p in planned.values() if p.schema]
+        assert len(held) == 20
+        for each in held:
+            twin = planned[each.key.removesuffix("/schema")]
+            assert (twin.cell, twin.prompt, twin.half) == (each.cell, each.prompt, each.half)
+            assert twin.body is None
+            assert f'"minItems": {each.units}' in (each.body or "")
+
 
 class TestTheLoopWatch:
     @pytest.mark.parametrize("period", [1, 3, 40])
@@ -140,7 +151,9 @@ class TestWhatIsKept:
         assert sum(path.stat().st_size for path in files(RECORDED)) <= MOST_BYTES
 
     def test_is_of_the_plan(self, recordings: list[Recording]) -> None:
-        planned = {each.key: each for each in (*plan(), *constrained_plan(), *mild_plan())}
+        planned = {
+            each.key: each for each in (*plan(), *constrained_plan(), *mild_plan(), *structured_plan())
+        }
         for recording in recordings:
             ours = planned[recording.key]
             assert recording.prompt == ours.prompt.messages[-1].content
