@@ -99,6 +99,7 @@ class NearLoopDetector:
         self._prose_wanted = spec.unit_pattern is not None
         self._module_wanted = spec.wants_code
         self._records_wanted = spec.counts_units and not self._prose_wanted
+        self._code_wanted = spec.unit == "function"
         self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
         self._reader = WordAssembler(self._process_word)
         self._code = CodeRegionTracker()
@@ -354,7 +355,7 @@ class NearLoopDetector:
     def _required_words(self, n: int, first: int, lag: int, said: WordTotals, *, steady: bool) -> int:
         """Words that the copied stretch up to the word at n needs, given its kind; `said`: its words so
         far."""
-        written, code = self._history, self._records_wanted or self._code.in_code
+        written, code = self._history, self._is_code(said)
         need = SEPARATOR_REPEATED if said.tabular or code else 0
         if steady and self._prose_wanted and not code:
             return 0  # no table was asked for, and a counter alone says nothing
@@ -370,6 +371,10 @@ class NearLoopDetector:
             return need
         alike = not steady and (code or is_template(written, first, n + 1, lag))
         return TEMPLATE_COPIED_WORDS if alike or is_day_plan(written, self._lags, first, n + 1) else need
+
+    def _is_code(self, said: WordTotals) -> bool:
+        """Whether pieces are alike by design. Where a table is wanted, a list of sentences may be written."""
+        return self._code.in_code or (self._records_wanted and (self._code_wanted or said.tabular))
 
     def _date_stretch(self, stretch: CopiedStretch) -> int:
         lowest = self._found[-1].last + 1 if self._found else 0

@@ -14,6 +14,8 @@ MIN_SAME_UNITS = 8
 """Units in a row that say what those before them said: more than a short table of equal defaults."""
 MIN_SAME_STUBS = 64
 """Of functions of one statement: a stub says in its name alone what it is."""
+MIN_RECURRING_UNITS = 12
+"""Records or rows in a row each of which an earlier one said, in whatever order: a few values taken anew."""
 ENDLESS_CHARACTERS, ENDLESS_FACTOR, FEWEST_UNITS = 2_000, 8, 3
 """A record that has not closed after so many characters, and so many times the longest of some before it: a
 string, an array or an object in it never ends."""
@@ -160,13 +162,16 @@ def _has_body(unit: Unit) -> bool:
 
 
 class UnitComparison:
-    """Compares each unit with those before it: equal but for numbers that stay or count, in turn."""
+    """Compares each unit with those before it: equal but for numbers that stay or count, in turn or, but for
+    functions, in any order."""
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
         self._words: list[str] = []
         self._numbers: list[tuple[float, ...]] = []
         self._runs = [0] * (MAX_PERIOD + 1)
+        self._last: dict[str, int] = {}
+        self._recurring = 0
         self._reported = False
 
     @property
@@ -178,6 +183,8 @@ class UnitComparison:
     def open(self) -> Unit | None:
         """The first unit of a run that may yet be too long; None without one."""
         longest = max(self._runs)
+        if 2 * self._recurring > MIN_RECURRING_UNITS:  # a few rows that are alike are nothing yet
+            longest = max(longest, self._recurring)
         return self._units[-longest] if longest > 1 else None
 
     def is_endless(self, characters: int) -> bool:
@@ -208,7 +215,22 @@ class UnitComparison:
                 self._reported = True
                 exact = all(a.text == b.text for a, b in zip(units, units[period:], strict=False))
                 return Repetition(units[0], period, run, exact)
-        return None
+        self._recurring = self._recurring + 1 if not unit.name and self._recurs(here) else 0
+        self._last[self._words[here]] = here
+        if self._recurring < MIN_RECURRING_UNITS or self._reported:
+            return None
+        self._reported = True
+        return Repetition(self._units[here - self._recurring + 1], 1, self._recurring, exact=False)
+
+    def _recurs(self, here: int) -> bool:
+        """Whether an earlier unit says the same, but for numbers that count on from the unit before."""
+        earlier = self._last.get(self._words[here])
+        if earlier is None:
+            return False
+        now, then, before = self._numbers[here], self._numbers[earlier], self._numbers[here - 1]
+        if len(before) != len(now):
+            return now == then
+        return all(a in (b, c + 1) for a, b, c in zip(now, then, before, strict=True))
 
     def _repeats(self, here: int, period: int) -> bool:
         before = here - period

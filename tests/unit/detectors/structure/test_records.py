@@ -154,3 +154,32 @@ def test_the_same_row_of_few_words_begins_where_it_repeats() -> None:
     assert symptom == "loop"
     assert onset is not None
     assert abs(onset - len(text)) <= len(rows[-1])
+
+
+COUNTRIES = ("Italy", "France", "Spain", "Portugal")
+
+
+def of_few_values(rows: int) -> str:
+    """A table whose rows take one of four values anew, in no order, as a real model wrote it."""
+    lines = [f"| {i + 1} | {COUNTRIES[i * i * 7 % 11 % 4]} | Pecorino | sheep |" for i in range(rows)]
+    return "| No. | Origin | Name | Milk |\n|---|---|---|---|\n" + "\n".join(lines) + "\n"
+
+
+def test_rows_of_a_few_values_in_no_order_say_nothing_new() -> None:
+    """A real model filled a catalogue with four rows in ever new order, numbered on: valid, and empty."""
+    symptom, onset = verdict_at("row", of_few_values(40), "stop")
+    assert symptom == "near_loop"
+    assert onset is not None
+    assert of_few_values(40)[:onset].count("\n") <= 8
+
+
+def test_a_short_table_of_few_values_is_a_table() -> None:
+    """Who is on duty on each of ten days is no loop."""
+    assert verdict_at("row", of_few_values(10), "stop") == (None, None)
+
+
+def test_rows_whose_figures_differ_say_something() -> None:
+    """A column of four towns beside a column of measurements is data."""
+    rows = [f"| {i + 1} | {COUNTRIES[i * i % 4]} | {i * i * 7919 % 1000} |" for i in range(40)]
+    text = "| No. | Origin | Tonnes |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    assert verdict_at("row", text, "stop") == (None, None)
