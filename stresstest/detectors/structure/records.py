@@ -28,6 +28,7 @@ _RULING = re.compile(r"[\s|:+=-]*\Z")
 _FUNCTION = re.compile(
     r"[ \t]*(?:(?:export|public|private|static|async|pub|default)\s+)*(?:def|func|fn|function)\s+(\w+)"
 )
+_LISTED = re.compile(r"\s*\d+[.)]\s+\S")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 
@@ -118,7 +119,10 @@ class LineUnitReader:
             start += len(line) + 1
 
     def _row(self, line: str, start: int) -> Iterator[Unit]:
-        if line.count("|") < 2 and line.count(",") < 1 and line.count("\t") < 1:
+        if _LISTED.match(line):  # where a table was asked for, a model may write a list
+            self.begun += 1
+            yield Unit(line, start)
+        elif line.count("|") < 2 and line.count(",") < 1 and line.count("\t") < 1:
             self._head = None
         elif not _RULING.match(line):
             if self._head is None:

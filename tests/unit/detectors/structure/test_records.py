@@ -183,3 +183,12 @@ def test_rows_whose_figures_differ_say_something() -> None:
     rows = [f"| {i + 1} | {COUNTRIES[i * i % 4]} | {i * i * 7919 % 1000} |" for i in range(40)]
     text = "| No. | Origin | Tonnes |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     assert verdict_at("row", text, "stop") == (None, None)
+
+
+def test_a_list_in_place_of_a_table_has_rows() -> None:
+    """Where a table was asked for, a real model numbered one and the same line up to the number wanted."""
+    lines = [f"{i}. People who collect {'pine ' * (i == 2)}mushrooms" for i in range(1, 41)]
+    symptom, onset = verdict_at("row", "\n".join(lines) + "\n", "stop")
+    assert symptom == "near_loop"
+    assert onset is not None
+    assert "\n".join(lines)[:onset].count("\n") <= 4
