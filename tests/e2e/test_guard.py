@@ -72,9 +72,17 @@ def reply(url: str, body: dict[str, Any]) -> tuple[int, str | None, list[bytes]]
 
 @pytest.mark.parametrize("name", ASKED)
 def test_an_answer_of_vllm_passes_byte_for_byte(guarded: str, lab_url: str, name: str) -> None:
-    """Streamed or not, several choices, usage, logprobs, tools, errors: with a seed, answers repeat."""
+    """Streamed or not, several choices, usage, logprobs, tools, errors: with a seed, answers repeat.
+
+    A busy vLLM puts two tokens into one event now and then, with the guard or without it, so each answer has
+    three tries; a guard that changed a byte would change it in all of them.
+    """
     path, body = ASKED[name]
-    assert reply(guarded + path, body) == reply(lab_url + path, body)
+    for _ in range(3):
+        passed, sent = reply(guarded + path, body), reply(lab_url + path, body)
+        if passed == sent:
+            return
+    assert passed == sent
 
 
 def test_the_openai_sdk_passes_through(guarded: str) -> None:
