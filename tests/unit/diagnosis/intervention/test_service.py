@@ -27,7 +27,7 @@ def test_service_failures_lead_where_they_are_at_least_half_of_what_fails(
     if link is not None:
         assert (link.plane, link.basis, link.n) == (Plane.SYSTEM, Basis.OBSERVED, lost)
         assert link.kinds == {"cut": lost}
-        assert link.sentence == "service failures: system, observed"
+        assert link.sentence == "service failures, caused by the system (observed)"
 
 
 def test_a_rare_failure_is_no_further_link() -> None:
