@@ -22,7 +22,7 @@ class Timeouts:
 
     connect: float = 10.0
     first: float = 300.0
-    stall: float = 60.0
+    stall: float = 300.0
     probe: float = 15.0
     fixed: bool = False
 
@@ -36,12 +36,13 @@ class StallLimit:
 
     A silence that was only long, not the last, is no stall; a starved server shows many such before one
     exceeds `PATIENCE` times the longest. The limit is at least `Timeouts.stall` and at most
-    `Timeouts.first`, the patience for a first token.
+    `LONGEST` seconds.
 
     longest: seconds of the longest silence before an event so far, the waits for first tokens included.
     """
 
     PATIENCE = 4.0
+    LONGEST = 1200.0
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
@@ -53,7 +54,7 @@ class StallLimit:
         least = self._timeouts.stall
         if self._timeouts.fixed:
             return least
-        return max(least, min(self.PATIENCE * self.longest, self._timeouts.first))
+        return max(least, min(self.PATIENCE * self.longest, self.LONGEST))
 
     def observe(self, silence: float) -> None:
         """An event has arrived after so many seconds without one."""

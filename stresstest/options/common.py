@@ -148,7 +148,7 @@ _RUN_OPTIONS = (
         str,
         metavar="SECONDS",
         help="Give up a stream without tokens for this long. [default: four times the longest pause so far, "
-        "60 to 300]",
+        "300 to 1,200]",
     ),
     _option(
         "gpus",

@@ -28,7 +28,7 @@ _INTRO = """# Faults on the wire
 
 How `stresstest run` handles each fault of a server, a proxy or the network between them. `make faults`
 writes this page: it plays every fault against a scripted server. A test plays them again and fails if the
-page differs. Waits were shortened for this. Normally, `run` waits 300 s for a first token and 60 s for
+page differs. Waits were shortened for this. Normally, `run` waits 300 s for a first token and as long for
 each later one, and repeats a failed request after 0.5, 1 and 2 s (or as its Retry-After demands), four
 tries in all.
 

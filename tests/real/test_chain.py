@@ -24,7 +24,11 @@ from tests.real.serve import serving
 
 pytestmark = pytest.mark.real
 
-ASKED = ("--lang", "en", "--task", "narrative", "--top-p", "0.9", "--rigor", "quick", "--concurrency", "24")
+ASKED = (
+    "--lang", "en", "--task", "narrative", "--top-p", "0.9", "--rigor", "quick", "--concurrency", "24",
+    "--stall-timeout", "15m",
+)  # fmt: skip
+"""A shared machine may stop for minutes; that is no property of the model."""
 LOOPING = ("--temperature", "0.2")
 WINDOW = 40
 """Tokens before and after an onset whose mean entropy is compared."""

@@ -47,28 +47,26 @@ async def allowed_after(pauses: Sequence[float], stall: StallLimit, monkeypatch:
     return stream.allowed
 
 
-async def test_a_quick_server_is_given_up_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default stays the floor: a server that pauses for seconds at most has hung after 60 s."""
-    assert await allowed_after([2.0, 0.1, 5.0, 0.1], StallLimit(Timeouts()), monkeypatch) == 60.0
+async def test_a_quick_server_is_given_up_after_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is the floor, as long as a first token is waited for: any server may pause for a minute."""
+    assert await allowed_after([2.0, 0.1, 5.0, 0.1], StallLimit(Timeouts()), monkeypatch) == 300.0
 
 
 async def test_a_starved_server_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It took 40 s for its first token: more than 60 s for the second are no surprise there."""
-    assert await allowed_after([40.0, 0.1, 0.1], StallLimit(Timeouts()), monkeypatch) == pytest.approx(160.0)
+    """It took 100 s for its first token: more than 300 s for the second are no surprise there."""
+    assert await allowed_after([100.0, 0.1, 0.1], StallLimit(Timeouts()), monkeypatch) == pytest.approx(400.0)
 
 
 async def test_one_stream_learns_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit belongs to the server: what one stream has seen holds for the next."""
     stall = StallLimit(Timeouts())
-    await allowed_after([1.0, 0.1, 50.0, 0.1], stall, monkeypatch)
-    assert await allowed_after([1.0, 0.1, 0.1], stall, monkeypatch) == pytest.approx(200.0)
+    await allowed_after([1.0, 0.1, 150.0, 0.1], stall, monkeypatch)
+    assert await allowed_after([1.0, 0.1, 0.1], stall, monkeypatch) == pytest.approx(600.0)
 
 
-async def test_the_limit_ends_where_the_patience_for_a_first_token_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_limit_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue of minutes before the first token must not hide a dead stream for the rest of the run."""
-    assert await allowed_after([290.0, 0.1, 0.1], StallLimit(Timeouts()), monkeypatch) == 300.0
+    assert await allowed_after([900.0, 0.1, 0.1], StallLimit(Timeouts()), monkeypatch) == 1200.0
 
 
 async def test_a_limit_that_is_given_does_not_follow_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
