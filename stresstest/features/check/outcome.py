@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from stresstest.features.check.reservations import (
     RecordedReservations,
     count_unanswered,
+    few_answers_objection,
     find_reservations,
     refuse_same_file,
     reservation_notes,
@@ -20,7 +21,7 @@ from stresstest.statistics.comparison import look_confidence
 from stresstest.statistics.findings import check_findings, compare_survival
 
 _UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
-"""A line without an answer: for a pass it has failed."""
+"""A line without an answer, or with an empty one: for a pass it has failed."""
 
 
 def compare_samples(
@@ -42,14 +43,15 @@ def compare_samples(
     increase = alpha if max_increase is None else max_increase
     unit = "words" if baseline.unit == "words" else "tokens"
     rule = CheckRule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
-    found = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
     missing, doubted = count_unanswered(baseline, candidate)
     unread = [_UNKNOWN_OUTCOME] * max(candidate.unread, missing if doubted else 0)
-    found = found or assess_risk([*candidate.observations, *unread], rule)
+    found = _assess(candidate, fresh, rule, unread)
+    if found.tested is CheckVerdict.PASS and candidate.empty:
+        found = _assess(_with_doubtful_empty(candidate), fresh, rule, unread)
     reservations = find_reservations(baseline, candidate, rule)
     lacking = candidate.lacking
     if found.tested is CheckVerdict.PASS:
-        lacking = lacking or reservations.pass_objection(rule)
+        lacking = lacking or reservations.pass_objection(rule) or few_answers_objection(baseline, candidate)
     if lacking is not None:
         found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)
     p, earlier = compare_survival(baseline.observations, candidate.observations)
@@ -82,6 +84,22 @@ def compare_samples(
         findings=beside,
         notes=_notes(baseline, candidate, fresh, found, reservations),
         evidence=_evidence(baseline, fresh, found, p, reservations),
+    )
+
+
+def _assess(
+    candidate: CheckSample, fresh: CheckSample | None, rule: CheckRule, unread: Sequence[Observation]
+) -> Assessment:
+    paired = assess_pairs(fresh.by_prompt, candidate.by_prompt, rule) if fresh is not None else None
+    return paired or assess_risk([*candidate.observations, *unread], rule)
+
+
+def _with_doubtful_empty(sample: CheckSample) -> CheckSample:
+    """An empty answer shows nothing: for a pass it has failed; no regression follows from it."""
+    return replace(
+        sample,
+        observations=(*sample.observations, *[_UNKNOWN_OUTCOME] * len(sample.empty)),
+        by_prompt={**sample.by_prompt, **dict.fromkeys(sample.empty, _UNKNOWN_OUTCOME)},
     )
 
 

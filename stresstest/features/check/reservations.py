@@ -90,13 +90,25 @@ def count_unanswered(baseline: CheckSample, candidate: CheckSample) -> tuple[int
     """Prompts of recorded baseline answers without one by the candidate; whether they may have failed.
 
     They may where most have an answer: a line that was never written is no better than an empty one. Where
-    few have, the candidate was given a part of them, or others.
+    few have, `few_answers_objection` stands against a pass.
     """
     known, answered = baseline.by_prompt.keys(), candidate.by_prompt.keys()
     both = baseline.files and candidate.files and baseline.complete and candidate.complete
     if not both or not known & answered:
         return 0, False
     return len(known - answered), 2 * len(known & answered) >= len(known)
+
+
+def few_answers_objection(baseline: CheckSample, candidate: CheckSample) -> str | None:
+    """Why a part of the baseline's prompts decides no pass: those that fail may be the ones left out."""
+    missing, doubted = count_unanswered(baseline, candidate)
+    if not missing or doubted:
+        return None
+    known = len(baseline.by_prompt)
+    return (
+        f"the candidate answers {known - missing} of the baseline's {known} prompts, fewer than half, and "
+        f"those that it leaves out may fail. If it was not asked them, remove them from the baseline's file"
+    )
 
 
 def reservation_notes(
@@ -112,8 +124,8 @@ def reservation_notes(
     missing, doubted = count_unanswered(baseline, candidate)
     if missing:
         notes.append(
-            f"{missing} of the baseline's {len(baseline.by_prompt)} prompts have no answer in the candidate. "
-            + ("For a pass they count as failed." if doubted else "Its answers are to a part of them alone.")
+            f"{missing} of the baseline's {len(baseline.by_prompt)} prompts have no answer in the candidate."
+            + (" For a pass they count as failed." if doubted else "")
         )
     if found.same and not found.mostly_same:
         notes.append(

@@ -21,7 +21,9 @@ from stresstest.model import (
     RunStatus,
     Subject,
     Threshold,
+    TokenSummary,
 )
+from stresstest.model.tokens import Token
 from stresstest.scanning.detect_chunk import ScanJob
 from stresstest.scanning.pool import default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 GROUP_KEYS = ("model", "task")
 MAX_NAMED = 3
+_NO_TEXT = TokenSummary.of([Token("")]).digest
 MAX_READ_GENERATIONS = 40
 """Generations of a run whose token ids are read."""
 
@@ -46,8 +49,9 @@ class CheckSample:
 
     observations: identical outputs counted once. by_prompt: the first observation of each topic (of a run)
     or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows. further:
-    later outputs of prompts, which are not among the observations. unread: lines without an answer; lost:
-    answers that the service gave up. complete: False where prompts were left out by chance. token_texts:
+    later outputs of prompts, which are not among the observations. empty: for each answer without text that
+    no service failure explains, its key of `by_prompt`, or "". unread: lines without an answer; lost: answers
+    that the service gave up. complete: False where prompts were left out by chance. token_texts:
     token id → its most frequent text in the first answers.
     """
 
@@ -69,6 +73,7 @@ class CheckSample:
     lacking: str | None = None
     notes: tuple[str, ...] = ()
     further: tuple[Observation, ...] = ()
+    empty: tuple[str, ...] = ()
     unread: int = 0
     lost: int = 0
     complete: bool = True
@@ -118,6 +123,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
     for generation, observation in zip(certifying, observations, strict=True):
         # By topic, not by text: the requested length is the ladder's choice and may differ.
         first.setdefault(str(generation.job.prompt_index), observation)
+    empty = tuple(str(g.job.prompt_index) for g in certifying if is_empty(g))
     return CheckSample(
         label=f"run {run.id} ({run.settings.subject})",
         subject=run.settings.subject,
@@ -133,10 +139,24 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         certifying=certifying,
         token_texts=texts_by_token_id(map(store.loader(run.id), certifying[:MAX_READ_GENERATIONS])),
         lacking=_incomplete_reason(run) or unusable_reason(certifying),
+        notes=_empty_note(f"run {run.id}", len(empty)),
+        empty=empty,
         tokens_spent=result.tokens_spent,
         seconds=result.seconds,
         measured_now=measured_now,
     )
+
+
+def is_empty(generation: GenerationRecord) -> bool:
+    """Whether the model ended the answer before any text: an end-of-sequence token has none."""
+    textless = generation.verdict.tokens == 0 or generation.token_summary.digest == _NO_TEXT
+    return generation.failure is None and textless
+
+
+def _empty_note(label: str, count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"{label}: {count} answers are empty. For a pass, a candidate's empty answers count as failed.",)
 
 
 def texts_by_token_id(generations: Iterable[Generation]) -> dict[int, str]:
@@ -169,6 +189,8 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
         generations=first.generations + second.generations,
         onsets=first.onsets + second.onsets,
         lacking=first.lacking or second.lacking,
+        notes=(*first.notes, *second.notes),
+        empty=(*first.empty, *second.empty),
         tokens_spent=second.tokens_spent + (first.tokens_spent if first.measured_now else 0),
         seconds=second.seconds + (first.seconds if first.measured_now else 0.0),
         measured_now=True,
@@ -244,6 +266,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         lacking=lacking,
         notes=_notes(found),
         further=tuple(tally.sample.repeated_observations(tokens=tokens)),
+        empty=("",) * (tally.missing - tally.lost),
         unread=found.damaged,
         lost=tally.lost,
         complete=tally.sample.complete,
@@ -282,8 +305,7 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
         notes.append(
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
         )
-    if tally.empty:
-        notes.append(f"{_file_names(found.files)}: {tally.empty} answers are empty and cannot degenerate.")
+    notes += _empty_note(_file_names(found.files), tally.empty)
     if not found.tally.sample.complete:
         notes.append(f"{_file_names(found.files)}: the statistics use a random part of its prompts.")
     return tuple(notes)

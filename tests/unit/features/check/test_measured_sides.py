@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stresstest.errors import ExitCode
-from stresstest.model import DocumentKind, RunStatus
+from stresstest.features.check import sample
+from stresstest.model import DocumentKind, RunStatus, Token
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from tests.support.commands import command
+from tests.support.generations import make, make_job
 from tests.support.simulated_servers import served
 
 HEALTHY = 'name = "healthy"\nsummary = "Nothing fails"\n[model]\nmax_model_len = 1024\n'
@@ -121,6 +124,26 @@ def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     _, again, _ = check(store, *words)
     assert again["tokens_spent"] == 0
     assert again["interval"] == document["interval"]
+
+
+def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
+    store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that ends before its first text cannot degenerate, and passed where few others were good."""
+    made = make(make_job(), 1, observed=1)
+    assert sample.is_empty(replace(made, tokens=(Token("", id=2),)))
+    assert sample.is_empty(make(make_job(), 0))
+    assert not sample.is_empty(replace(made, tokens=(Token("No", id=3),)))
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "31")
+    code, document, err = check(store, *words)
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
+    sides = ("--baseline", baseline, "--candidate", document["candidate"]["run_ids"][0])
+    monkeypatch.setattr(sample, "is_empty", lambda generation: generation.job.prompt_index % 2)
+    code, document, _ = check(store, *sides)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert any("answers are empty" in note for note in document["notes"])
 
 
 def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:

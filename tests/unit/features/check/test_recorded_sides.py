@@ -81,16 +81,18 @@ def test_a_sample_that_is_mostly_missing_decides_nothing(
         {"output": None, "finish_reason": "error"},
         {"output": "The captain", "finish_reason": "abort"},
         {"output": "", "finish_reason": "timeout"},
+        {"output": ""},
     ],
 )
 def test_what_was_lost_counts_against_a_pass(tmp_path: Path, base: str, more: Row) -> None:
-    """Fewer than half lost: they may be the loops that timed out, so a pass must hold with them failed."""
+    """Fewer than half lost or empty: they may be the loops that timed out, and an empty answer cannot
+    fail, so a pass must hold with them failed."""
     some = write(tmp_path / "some.jsonl", healthy(100) + rows(8, **more))
     code, document, _ = check(tmp_path, base, some)
     assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
     assert "8 more were stopped or undecided" in document["lacking"]
     assert document["candidate"]["failed"] == 0
-    assert any("For a pass they count as failed" in note for note in document["notes"])
+    assert any("count as failed" in note for note in document["notes"])
     few = write(tmp_path / "few.jsonl", healthy(100) + rows(1, **more))
     code, document, _ = check(tmp_path, base, few)
     assert code == ExitCode.DONE
@@ -99,7 +101,7 @@ def test_what_was_lost_counts_against_a_pass(tmp_path: Path, base: str, more: Ro
 
 def test_prompts_that_the_candidate_leaves_out_count_against_a_pass(tmp_path: Path, base: str) -> None:
     """An answer that was never written down may have failed like one that is empty: a candidate passed
-    without a word by leaving out the prompts that fail. A few of the prompts are a part, and that is said."""
+    without a word by leaving out the prompts that fail. Fewer than half of the prompts decide no pass."""
     answers = healthy(100, 60)
     code, document, _ = check(tmp_path, base, write(tmp_path / "all.jsonl", answers[:40]))
     assert (code, document["verdict"]) == (ExitCode.DONE, "pass")
@@ -109,8 +111,9 @@ def test_prompts_that_the_candidate_leaves_out_count_against_a_pass(tmp_path: Pa
     said = "6 of the baseline's 24 prompts have no answer in the candidate. For a pass they count as failed."
     assert said in document["notes"]
     code, document, _ = check(tmp_path, base, write(tmp_path / "part.jsonl", answers[18:]))
-    assert (code, document["verdict"]) == (ExitCode.DONE, "pass")
-    assert any("18 of the baseline's 24 prompts" in note and "a part" in note for note in document["notes"])
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert "answers 6 of the baseline's 24 prompts, fewer than half" in document["lacking"]
+    assert "18 of the baseline's 24 prompts have no answer in the candidate." in document["notes"]
 
 
 def test_further_outputs_of_a_prompt_are_told_and_may_stop_a_pass(tmp_path: Path, base: str) -> None:
@@ -153,6 +156,9 @@ def test_a_regression_is_not_hidden_by_what_stands_against_a_pass(tmp_path: Path
     looping = [{**row, "output": f"{LOOPING} {i}"} for i, row in enumerate(healthy(0))]
     code, document, _ = check(tmp_path, base, write(tmp_path / "bad.jsonl", looping + healthy(0)[:4]))
     assert (code, document["verdict"]) == (ExitCode.REGRESSION, "regression")
+    more = looping[:9] + rows(9, output="")
+    code, document, _ = check(tmp_path, base, write(tmp_path / "part.jsonl", more))
+    assert (code, document["candidate"]["at_risk"]) == (ExitCode.REGRESSION, 9)
 
 
 @settings(deadline=None)
