@@ -266,13 +266,13 @@ class _ClientMaker:
 
         # No read timeout: the library cannot distinguish queueing from a stall, so `_run` sets the limits.
         timeout = httpx2.Timeout(None, connect=self._timeouts.connect)
-        basic = self._address.authorization
+        authorization = self._address.authorization or f"Bearer {self._key or PLACEHOLDER_KEY}"
         return openai.AsyncOpenAI(
             base_url=self._address.base_url,
             api_key=self._key or PLACEHOLDER_KEY,
             max_retries=0,
             timeout=timeout,
-            default_headers={"Authorization": basic} if basic else None,
+            default_headers={"Authorization": authorization},  # before OPENAI_CUSTOM_HEADERS
             http_client=openai.DefaultAsyncHttpxClient(
                 timeout=timeout,
                 transport=DirectTransport(),

@@ -30,7 +30,11 @@ from stresstest.http_limits import (
 BODY_EXTENSION = "stresstest.body"
 """Key of the DirectBody in a response's extensions."""
 
-_OWN_HEADERS = ("connection", "accept-encoding")
+_SENT_HEADERS = frozenset(("authorization", "content-type", "accept", "user-agent"))
+"""What passes of the SDK's headers: it adds any from the environment (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS),
+which were not set for every server."""
+_ACCOUNT_HEADERS = frozenset(("openai-organization", "openai-project"))
+_OFFICIAL = ("https", "api.openai.com")
 _READ_BUFFER = 4 * 1024 * 1024
 
 
@@ -123,6 +127,7 @@ class DirectTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send `request`; the response's body is read on demand."""
         url = request.url
+        sent = _SENT_HEADERS | (_ACCOUNT_HEADERS if (url.scheme, url.host) == _OFFICIAL else frozenset())
         try:
             proxy = _proxy_for(url.scheme, url.netloc.decode("ascii"))
         except ValueError as error:
@@ -132,7 +137,7 @@ class DirectTransport(httpx2.AsyncBaseTransport):
                 request.method,
                 URL(str(url), encoded=True),
                 headers=[
-                    *((k, v) for k, v in request.headers.multi_items() if k not in _OWN_HEADERS),
+                    *((k, v) for k, v in request.headers.multi_items() if k in sent),
                     ("accept-encoding", ACCEPTED_ENCODING),
                 ],
                 data=await request.aread() or None,

@@ -10,6 +10,7 @@ import pytest
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.environment_key import EnvironmentKey
 from stresstest.errors import UsageError
+from stresstest.model import Decoding, GenerationRequest
 from tests.support.commands import called
 from tests.support.fake_vllm import FakeVllm, Page, fake_vllm
 
@@ -53,6 +54,26 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     Endpoint("http://gpu-7:8000/v1", api_key=EnvironmentKey(KEY, chosen=["http://gpu-7:8000/v1"]))
+
+
+def test_other_headers_of_the_environment_are_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK adds an organization, a project and any header by itself, and lets one replace the key."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-4242")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-4242")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "admin-4242")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: gate-4242\nAuthorization: Bearer other-4242")
+
+    async def steps(key: str | None) -> list[dict[str, str]]:
+        async with fake_vllm(Page(status=404)) as server, Endpoint(server.url, api_key=key) as endpoint:
+            await endpoint.query("/models")
+            await endpoint.generate(GenerationRequest("m", 1, Decoding(), prompt="Hi"), lambda tokens: False)
+            return [dict(asked.headers) for asked in server.asked]
+
+    for key in (KEY, None):
+        found = asyncio.run(steps(key))
+        assert len(found) >= 2
+        assert all(headers["authorization"] == f"Bearer {key or 'EMPTY'}" for headers in found)
+        assert "4242" not in str(found).replace(KEY, "")
 
 
 def doctor(server: FakeVllm, folder: Path, *words: str, **env: str) -> tuple[int, str]:
