@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stresstest.errors import UsageError
+from stresstest.output_file import refuse_database
 
 Columns = Mapping[str, type]
 """The columns in their order, with their types: str, int, float or bool."""
@@ -58,6 +59,7 @@ def table_encoder(name: str, columns: Columns) -> TableEncoder:
 def write_table(name: str, columns: Columns, rows: Iterable[Row]) -> int:
     """Write a whole table; returns the number of its rows. Raises UsageError for a file it cannot write."""
     encoder, count = table_encoder(name, columns), 0
+    refuse_database(name)
     try:
         with Path(name).open("wb") as file:
             for row in rows:

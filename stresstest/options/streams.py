@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stresstest.errors import UsageError
+from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -193,6 +194,7 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
         return
     if not output.lower().endswith((".html", ".json")):
         text = as_logged(text)
+    refuse_database(output)
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:

@@ -18,6 +18,7 @@ import typer
 from stresstest.errors import UsageError
 from stresstest.options.common import with_global_options
 from stresstest.options.measurement import on_signals
+from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from stresstest.features.guard.journal import Journal, Sink
@@ -152,6 +153,8 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
 
 def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:
     """The log, for appending. Raises UsageError."""
+    if path is not None:
+        refuse_database(path)
     try:
         return nullcontext(sys.stdout.buffer) if path is None else Path(path).open("ab")
     except OSError as error:

@@ -17,6 +17,7 @@ from stresstest.model import SAMPLING
 from stresstest.options.common import run_settings, stdout_console
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
 from stresstest.options.streams import as_logged, write_workflow_command
+from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -63,6 +64,7 @@ class CheckOutputs:
 
 def write_file(what: str, path: str, text: str, *, append: bool = False) -> None:
     """Write or append, as a log would be; UsageError when that fails."""
+    refuse_database(path)
     try:
         with Path(path).open("a" if append else "w", encoding="utf-8") as file:
             file.write(as_logged(text))

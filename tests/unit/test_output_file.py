@@ -1,0 +1,49 @@
+"""What a command does not write over: a store holds measurements that took hours."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import ExitCode
+from stresstest.output_file import refuse_database
+from tests.support.checked_runs import sample, stored
+from tests.support.commands import command
+from tests.support.scanned_files import write
+from tests.support.stories import story
+
+COMMANDS = {
+    "report": ("report", "r1", "-o", "link.html"),
+    "table": ("export", "generations", "r1", "-o", "s.sqlite3"),
+    "verdicts": ("scan", "a.jsonl", "--out", "s.sqlite3"),
+    "guard's log": ("guard", "--upstream", "http://h:1", "--log", "s.sqlite3"),
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_store_is_not_overwritten(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slip in the name of an output, or a link, cost every run that the store held."""
+    monkeypatch.chdir(tmp_path)
+    stored("s.sqlite3", "r1", sample(0))
+    before = Path("s.sqlite3").read_bytes()
+    Path("link.html").symlink_to("s.sqlite3")
+    write(Path("a.jsonl"), [{"prompt": "p", "output": story(2)}])
+    code, _, err = command("--store", "s.sqlite3", "--display", "none", *words)
+    assert code == ExitCode.USAGE
+    assert "is a database, such as a store of runs, and is not overwritten" in err
+    assert Path("s.sqlite3").read_bytes() == before
+    code, out, _ = command("--store", "s.sqlite3", "runs", "list", "--json")
+    assert (code, len(json.loads(out)["runs"])) == (ExitCode.DONE, 1)
+
+
+def test_other_files_are_not_read(tmp_path: Path) -> None:
+    """A pipe without a writer would be waited for; what is absent, or a folder, fails where it is opened."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "old.html").write_text("<html>")
+    for name in ("pipe", "old.html", "absent.html", "."):
+        refuse_database(tmp_path / name)
