@@ -182,10 +182,6 @@ def _sample_notes(
             f"answers got that far), not by failures. A cap of {safe:,} would cut {longer} of "
             f"{healthy} healthy answers; longer or more prompts raise it."
         )
-    elif longer:
-        notes.append(
-            f"A cap of {safe:,} would have cut {longer} of {healthy} healthy answers of this sample."
-        )
     return notes
 
 

@@ -70,8 +70,9 @@ def _withhold(threshold: Threshold, safe: int, cut: int, healthy: int, reasoned:
     """The threshold, with the reason for no budget: the length of reasoning cannot be requested, and where it
     rarely gets that far, a budget would tell how long the model reasons, not where it fails."""
     why = (
-        f"a budget of {safe:,} would cut {cut} of {healthy} healthy chains of thought short, although only "
-        f"the sample limits T: {threshold.n} of {reasoned} are at risk there"
+        f"a budget of {safe:,} would cut short {cut} of {healthy} healthy chains of thought, although T is "
+        f"limited by the sample ({threshold.n - threshold.onsets} of {reasoned} got that far), not by "
+        f"failures"
     )
     return replace(threshold, withheld=why)
 

@@ -16,7 +16,7 @@ def cost_line(found: Diagnosis) -> str:
         for tokens, purpose in (
             (found.added_tokens, answers),
             (found.arm_tokens, "to test causes"),
-            (found.child_tokens, "to measure again with what helped"),
+            (found.child_tokens, "to measure again with the change that helped"),
         )
         if tokens
     ]

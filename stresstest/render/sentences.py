@@ -14,13 +14,12 @@ from stresstest.model import (
     GenerationRecord,
     Phase,
     RunResult,
+    RunSettings,
     RunStatus,
     ThinkingBudget,
 )
-from stresstest.model.percent import percent
 from stresstest.render.text import (
     capital,
-    certified_reach,
     certified_sentence,
     format_count,
     margin_words,
@@ -62,13 +61,8 @@ def thinking_words(thinking: ThinkingBudget, margin: float) -> str:
     threshold = thinking.threshold
     if not threshold.certified or threshold.tokens is None:
         lacking = (threshold.lacking or "too few data").rstrip(".")
-        return f"No safe thinking budget: nothing is certified of the reasoning. {capital(lacking)}."
-    risk = (
-        f"with {percent(threshold.confidence)} confidence, at most {percent(threshold.alpha)} of the "
-        f"requests that reason that far degenerate by then ({threshold.onsets or 'none'} of the "
-        f"{threshold.n} at risk)"
-    )
-    certified = f"{capital(certified_reach(threshold))} of reasoning: {risk}."
+        return f"No safe thinking budget: nothing is certified for the reasoning. {capital(lacking)}."
+    certified = f"{capital(certified_sentence(threshold, reasoning=True))}."
     if threshold.withheld:
         return f"No thinking budget is recommended: {threshold.withheld}. {certified}"
     return (
@@ -78,15 +72,15 @@ def thinking_words(thinking: ThinkingBudget, margin: float) -> str:
     )
 
 
-def thinking_advice(thinking: ThinkingBudget) -> str | None:
-    """How to apply a thinking budget; None where none is recommended."""
+def thinking_advice(thinking: ThinkingBudget, settings: RunSettings) -> str | None:
+    """How to apply a thinking budget; None where none is recommended. settings: of its run."""
     if thinking.safe_tokens is None:
         return None
     if thinking.supported:
-        send = f"Send thinking_token_budget {thinking.safe_tokens} with each request, beside max_tokens."
+        cuts = _cut_words(thinking.cut or 0, thinking.healthy, "chain of thought", "chains of thought")
         return (
-            f"{send} In the certifying sample it cuts {thinking.cut} of {thinking.healthy} healthy chains of "
-            f"thought short."
+            f"Send thinking_token_budget {thinking.safe_tokens} with each request, beside max_tokens. "
+            f"{_sample_place(settings)}, with this budget, {cuts}."
         )
     return (
         f"This server takes no thinking_token_budget (vLLM 0.20 and later with --reasoning-parser do): stop "
@@ -97,7 +91,8 @@ def thinking_advice(thinking: ThinkingBudget) -> str | None:
 def what_to_do(result: RunResult) -> list[str]:
     """The actions to choose from: the cap, with what it would have cut, the thinking budget, and the advice
     of the verdict."""
-    budget = None if result.thinking is None else thinking_advice(result.thinking)
+    thinking = result.thinking
+    budget = None if thinking is None else thinking_advice(thinking, result.run.settings)
     return [*_cap_advice(result), *([] if budget is None else [budget]), *result.verdict.advice]
 
 
@@ -117,7 +112,7 @@ def _cap_effect(result: RunResult, cap: int) -> str:
     """What the cap would have done to the answers that certify it, degenerate at any length or healthy."""
     onsets = [g.verdict.onset for g in result.certifying if g.verdict.onset is not None]
     healthy, cut = count_cut(result.certifying, cap)
-    sample = "In the sample" if result.run.settings.prompts_file else "For prompts that ask for long texts"
+    sample = _sample_place(result.run.settings)
     cuts = _cut_words(cut, healthy)
     if not onsets:
         return f"{sample}, no answer degenerates; with this cap, {cuts}." if healthy else ""
@@ -135,17 +130,22 @@ def _cap_effect(result: RunResult, cap: int) -> str:
     )
 
 
-def _cut_words(cut: int, healthy: int) -> str:
-    """How many of the healthy answers a cap cuts short, as a clause."""
+def _sample_place(settings: RunSettings) -> str:
+    """Where an effect was seen: a task's prompts ask for long texts, your own are what they are."""
+    return "In the sample" if settings.prompts_file else "For prompts that ask for long texts"
+
+
+def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:
+    """How many of the healthy answers a cap cuts short, as a clause. one, several: what is cut."""
     if not cut:
-        return "no healthy answer is cut short"
+        return f"no healthy {one} is cut short"
     if cut == healthy:
         return (
-            f"all {healthy} healthy answers are cut short"
+            f"all {healthy} healthy {several} are cut short"
             if cut > 1
-            else "the one healthy answer is cut short"
+            else f"the one healthy {one} is cut short"
         )
-    return f"{cut} of the {healthy} healthy answers {'is' if cut == 1 else 'are'} cut short"
+    return f"{cut} of the {healthy} healthy {several} {'is' if cut == 1 else 'are'} cut short"
 
 
 def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:

@@ -87,18 +87,20 @@ def margin_words(margin: float) -> str:
     return f"T less the margin of {percent(margin)}" if margin else "T, without a margin"
 
 
-def certified_sentence(threshold: Threshold, answers: int | None = None) -> str:
+def certified_sentence(threshold: Threshold, answers: int | None = None, *, reasoning: bool = False) -> str:
     """What is certified, and what was counted: "certified up to T = 473 tokens: with 90 % confidence, …".
 
     It starts in lower case and has no full stop. answers: size of the sample, None where it is not known.
-    The risk is conditional on answers that have not ended healthy before T, so it bounds that of all answers.
+    reasoning: whether the threshold is one of the reasoning alone. The risk is conditional on answers (on
+    reasoning) that have not ended healthy before T, so it bounds that of all answers.
     """
+    where, ended = (" in their reasoning", "reasoning") if reasoning else ("", "answers")
     counted = f"{threshold.onsets or 'none'} of {threshold.n} in the sample"
     if answers != threshold.n:
-        counted += ", not counting healthy answers that ended sooner"
+        counted += f", not counting healthy {ended} that ended sooner"
     return (
         f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
-        f"{risk_words(threshold)} by then ({counted})"
+        f"{risk_words(threshold)}{where} by then ({counted})"
     )
 
 

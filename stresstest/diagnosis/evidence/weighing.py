@@ -282,7 +282,7 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     if found.relative >= SCATTERED_SPREAD:
         fact = f"onsets are scattered {where}: {found}, a spread of {share}"
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
-    fact = f"onsets are neither at one place nor scattered: {found}, a spread of {share}"
+    fact = f"onsets are neither at one place nor scattered {where}: {found}, a spread of {share}"
     return [(0, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
 
 

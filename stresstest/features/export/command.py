@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stresstest.store.repository import Store
 
 app = typer.Typer(
-    help="Write answers as training data for TRL, and what is stored as tables.",
+    help="Write training data for TRL, and tables of what is stored.",
     no_args_is_help=True,
     rich_markup_mode=None,
     epilog="""\b

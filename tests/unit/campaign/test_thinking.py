@@ -60,9 +60,10 @@ def test_the_bound_is_that_of_the_threshold_over_the_reasoning() -> None:
     words = thinking_words(found, 0.10)
     assert words.startswith("Safe thinking budget 629: T less the margin of 10 %. Certified up to T = 699")
     assert "max_tokens counts reasoning and answer together" in words
-    assert thinking_advice(found) == (
-        "Send thinking_token_budget 629 with each request, beside max_tokens. In the certifying sample it "
-        "cuts 38 of 38 healthy chains of thought short."
+    assert "10 % of answers degenerate in their reasoning by then (1 of 40 in the sample, not" in words
+    assert thinking_advice(found, RUN.settings) == (
+        "Send thinking_token_budget 629 with each request, beside max_tokens. For prompts that ask for long "
+        "texts, with this budget, all 38 healthy chains of thought are cut short."
     )
     assert thinking_document(found)["thinking_budget"]["threshold"]["tokens"] == 699
 
@@ -74,11 +75,11 @@ def test_a_budget_that_the_sample_limits_is_withheld() -> None:
     assert found is not None
     assert (found.threshold.tokens, found.threshold.censored_at, found.safe_tokens) == (200, 200, None)
     assert found.threshold.withheld == (
-        "a budget of 180 would cut 22 of 40 healthy chains of thought short, although only the sample limits "
-        "T: 22 of 40 are at risk there"
+        "a budget of 180 would cut short 22 of 40 healthy chains of thought, although T is limited by the "
+        "sample (22 of 40 got that far), not by failures"
     )
     assert thinking_words(found, 0.10).startswith("No thinking budget is recommended: a budget of 180 would")
-    assert thinking_advice(found) is None
+    assert thinking_advice(found, RUN.settings) is None
 
 
 def test_too_few_that_reason_certify_nothing() -> None:
@@ -103,7 +104,7 @@ def test_a_server_without_the_parameter_is_not_told_to_take_it(version: str | No
     found = certify(sample([1000] * 40, {0: 600, 1: 700}), run, parsed=parsed)
     assert found is not None
     assert not found.supported
-    assert "takes no thinking_token_budget" in (thinking_advice(found) or "")
+    assert "takes no thinking_token_budget" in (thinking_advice(found, RUN.settings) or "")
 
 
 def test_without_reasoning_there_is_no_budget() -> None:
