@@ -84,6 +84,8 @@ def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
     ):
         if old != new:
             return f"{name} was {old}, is {new}"
+    if before.defaults and now.defaults and before.defaults != now.defaults:
+        return f"the server's sampling defaults were {dict(before.defaults)}, are {dict(now.defaults)}"
     return None
 
 

@@ -121,7 +121,8 @@ def main() -> None:
 def _run() -> int | str | None:
     """Run the command and return its exit code."""
     try:
-        app(prog_name="stresstest")
+        # Not `app()`, which puts an excepthook of its own in the place of `report_crash`.
+        typer.main.get_command(app)(prog_name="stresstest")
     except SystemExit as ended:
         return ended.code
     except StresstestError as error:

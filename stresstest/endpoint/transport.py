@@ -76,6 +76,8 @@ def _as_httpx2(request: httpx2.Request) -> Iterator[None]:
         raise httpx2.RemoteProtocolError("closed before an answer", request=request) from error
     except (aiohttp.ClientResponseError, aiohttp.ClientPayloadError) as error:
         raise httpx2.RemoteProtocolError(str(error), request=request) from error
+    except UnicodeError as error:  # a host that no name lookup accepts, such as a..b
+        raise httpx2.ConnectError("name or service not known", request=request) from error
     except (aiohttp.ClientError, OSError) as error:
         raise httpx2.ReadError(str(error), request=request) from error
     except (BodyDecodingError, BodyTooLargeError) as error:

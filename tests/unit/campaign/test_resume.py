@@ -8,13 +8,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stresstest.errors import ExitCode
+import pytest
+
+from stresstest import __version__
+from stresstest.campaign.served_model import refuse_changed_server
+from stresstest.errors import ExitCode, UsageError
 from stresstest.model import Phase, RunStatus
 from stresstest.store import open_store
 from tests.support.campaign_commands import document, here, run, stopped_in_the_middle, words
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import Hang, page
 from tests.support.forking import start
+from tests.support.stored_data import make_run
 
 TASK = """
 name = "{name}"
@@ -115,6 +120,16 @@ def test_a_resume_may_go_to_another_address_but_changes_nothing_else(tmp_path: P
         more = ("--base-url", fake.url, "--budget-tokens", "1M")
         resumed = document(run(store, None, "--resume", run_id, *more))
     assert resumed["threshold"]["certified"] is True
+
+
+def test_a_server_that_samples_otherwise_by_default_does_not_continue_a_run() -> None:
+    """What a request does not say is the server's choice: one sample at two temperatures is none."""
+    run = make_run("r1")
+    run = replace(run, tool_version=__version__, profile=replace(run.profile, defaults={"temperature": 0.6}))
+    refuse_changed_server(run, run.profile)
+    refuse_changed_server(run, replace(run.profile, defaults={}))
+    with pytest.raises(UsageError, match="sampling defaults"):
+        refuse_changed_server(run, replace(run.profile, defaults={"temperature": 1.0}))
 
 
 def test_a_run_that_is_done_has_its_recommendation_even_if_killed_while_saving(tmp_path: Path) -> None:

@@ -16,17 +16,19 @@ from tests.support.commands import called
 
 CRASH = """
 import sys
+import stresstest.store
 from stresstest.cli import app
-def broken():
+def broken(location):
     raise RuntimeError("lost sk-env-1234 at https://user:pw@host/v1, \\x1b[2J given sk-arg-5678")
-app._run = broken
+stresstest.store.open_store = broken
 sys.argv = ["stresstest", "--api-key", "sk-arg-5678", "runs", "list"]
 app.main()
 """
 
 
 def test_an_unforeseen_error_is_one_sentence_and_a_file_without_secrets(tmp_path: Path) -> None:
-    """No traceback on the screen, exit 1, and neither the sentence nor the file holds a key or a password."""
+    """No traceback on the screen, exit 1, and neither the sentence nor the file holds a key or a password.
+    In a command, that is: Typer has a hook of its own for what happens there."""
     environment = {**os.environ, "OPENAI_API_KEY": "sk-env-1234", "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", CRASH], capture_output=True, text=True, env=environment, check=False

@@ -209,12 +209,13 @@ async def test_a_handshake_that_is_hung_up_on(env: pytest.MonkeyPatch) -> None:
     assert failure.message.endswith("closed the connection while it was being made. Does it speak https?")
 
 
-async def test_an_unknown_host(env: pytest.MonkeyPatch) -> None:
-    """A failing name lookup is told as one."""
-    async with Endpoint("http://gpu.invalid/v1") as endpoint:
+@pytest.mark.parametrize("host", ["gpu.invalid", "a..b", "a" * 64])
+async def test_an_unknown_host(env: pytest.MonkeyPatch, host: str) -> None:
+    """A failing name lookup is told as one, also of what is no name at all."""
+    async with Endpoint(f"http://{host}/v1") as endpoint:
         failure = (await endpoint.generate(REQUEST, lambda tokens: False)).failure
     assert failure is not None
-    assert failure.message == "The host of http://gpu.invalid/v1 is not known (name lookup failed)."
+    assert failure.message == f"The host of http://{host}/v1 is not known (name lookup failed)."
 
 
 async def test_what_comes_in_one_read_with_the_head_survives_the_cut() -> None:
