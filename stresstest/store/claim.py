@@ -34,7 +34,8 @@ def claimed(engine: Engine, address: Address, run_id: str) -> Iterator[None]:
     """
     if address.path is not None:
         digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]  # an id is no file name
-        with _locked_file(address.path.with_name(f"{address.path.name}-{digest}.lock"), run_id):
+        path = address.path.resolve()  # a store has one lock, whatever links lead to it
+        with _locked_file(path.with_name(f"{path.name}-{digest}.lock"), run_id):
             yield
     elif address.url.get_backend_name() == "postgresql":
         with _advisory_lock(engine, run_id):

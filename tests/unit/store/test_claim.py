@@ -44,6 +44,20 @@ def test_a_claim_leaves_no_file_behind(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.lock")) == []
 
 
+def test_a_link_to_a_store_is_the_same_store(tmp_path: Path) -> None:
+    """A second process that names the store by a link would measure the run, too."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link.sqlite3").symlink_to(tmp_path / "s.sqlite3")
+    with (
+        open_store(str(tmp_path / "s.sqlite3")) as store,
+        open_store(str(tmp_path / "folder" / "link.sqlite3")) as linked,
+        store.claim("r1"),
+        pytest.raises(StoreError, match="another process"),
+        linked.claim("r1"),
+    ):
+        pass
+
+
 def test_a_store_in_memory_has_nobody_else() -> None:
     """Nothing to lock, and nothing written to a folder."""
     with open_store("sqlite://") as store, store.claim("r1"):
