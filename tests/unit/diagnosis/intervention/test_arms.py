@@ -190,7 +190,7 @@ def test_the_sentence_of_a_link() -> None:
     drift = CauseLink("r", Plane.CONTEXT, Basis.CONFIRMED, DRIFT, 5312.0, 24, "", arms=(unchanged, arm))
     assert link_sentence(drift) == (
         "language drift from about token 5,300 (median), caused by the context; confirmed. A language "
-        "constraint does not cure it: structure break occurs instead, at about the same token"
+        "constraint does not cure it but changes it to structure break, at about the same token"
     )
 
 
