@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx2
 
+MAX_ERROR_BYTES = 64 * 1024
+"""Of the body of an error, which is quoted in a sentence."""
+MAX_PAGE_BYTES = 24 * 1024 * 1024
+"""Limit on a list of models or a page of metrics, after decompression. 100,000 models are 15 MB. As
+objects it may take fifteen times as much."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""Limit on a reply that is not a stream of tokens, after decompression. 100,000 models are 15 MB."""
+"""Limit on an answer that passes the guard."""
 ACCEPTED_ENCODING = "identity"
 """Compression is not requested, because it delays a stream's events. Compressed bodies are still read."""
 _PIECE_BYTES = 1024 * 1024
@@ -75,7 +80,7 @@ class BodyDecoder:
         return piece
 
 
-async def read_limited(response: httpx2.Response, limit: int = MAX_REPLY_BYTES) -> bytes:
+async def read_limited(response: httpx2.Response, limit: int = MAX_PAGE_BYTES) -> bytes:
     """The decompressed body of an open streamed response.
 
     Raises BodyTooLargeError above `limit` bytes, BodyDecodingError, and what reading raises.

@@ -13,15 +13,19 @@ from stresstest.endpoint import failures
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_text
 from stresstest.endpoint.cpu_vllm import computes_on_cpu
-from stresstest.endpoint.outcome import HttpReply
 from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe_features
 from stresstest.endpoint.wire import sane_count
 from stresstest.errors import EndpointError
 from stresstest.model import EndpointProfile, FailureKind, MissingCapability, ServiceFailure
 
 SIMULATOR_NAME = "stresstest-sim"
+_CACHE_LINE = re.compile(r"^vllm:cache_config_info\{.{0,10000}", re.MULTILINE)
 _CACHE_LABEL = re.compile(r'(\w+)="([^"]{0,64})"')
 _LONGEST_NUMBER = 15
+
+
+class _VersionReply(msgspec.Struct):
+    version: str | None = None
 
 
 class _ModelCard(msgspec.Struct):
@@ -116,9 +120,13 @@ async def _version(endpoint: Endpoint) -> str | None:
         if reply.kind is FailureKind.REFUSED:
             raise failures.endpoint_error(reply)
         return None
-    found = _json(reply)
-    version = found.get("version") if isinstance(found, dict) else None
-    return endpoint.address.redact(version) if isinstance(version, str) else None
+    if reply.status != 200:
+        return None
+    try:
+        version = msgspec.json.decode(reply.body, type=_VersionReply).version
+    except (ValueError, RecursionError):
+        return None
+    return None if version is None else endpoint.address.redact(version)
 
 
 async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard]:
@@ -191,8 +199,8 @@ async def _cache_labels(endpoint: Endpoint) -> dict[str, str] | None:
     text = reply.body.decode("utf-8", "replace")
     if "vllm:" not in text:
         return None
-    line = next((found for found in text.splitlines() if found.startswith("vllm:cache_config_info{")), "")
-    return dict(_CACHE_LABEL.findall(line))
+    line = _CACHE_LINE.search(text)
+    return dict(_CACHE_LABEL.findall(line[0])) if line is not None else {}
 
 
 def _kv_cache_tokens(cache: Mapping[str, str]) -> int | None:
@@ -206,15 +214,6 @@ def _kv_cache_tokens(cache: Mapping[str, str]) -> int | None:
     if size is None and blocks is not None and block is not None:
         size = blocks * block
     return sane_count(size)
-
-
-def _json(reply: HttpReply) -> object:
-    if reply.status != 200:
-        return None
-    try:
-        return msgspec.json.decode(reply.body)
-    except (ValueError, RecursionError):
-        return None
 
 
 _SAMPLING = (

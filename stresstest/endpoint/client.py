@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUTS = Timeouts()
 
 
+class _NamedModel(msgspec.Struct):
+    id: str
+
+
+class _NamedModels(msgspec.Struct):
+    data: list[_NamedModel]
+
+
 class Endpoint:
     """An OpenAI-compatible server. Use as an async context manager.
 
@@ -192,8 +200,8 @@ class Endpoint:
         if isinstance(reply, ServiceFailure) or reply.status != 200:
             return []
         try:
-            return [str(card["id"]) for card in msgspec.json.decode(reply.body)["data"]]
-        except (ValueError, RecursionError, KeyError, TypeError):
+            return [card.id for card in msgspec.json.decode(reply.body, type=_NamedModels).data]
+        except (ValueError, RecursionError):
             return []
 
     def _opened(self) -> openai.AsyncOpenAI:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -19,6 +19,18 @@ SERVER, TOKENIZE, TIKTOKEN, CHUNKS = "server", "tokenize", "tiktoken (estimate)"
 TOTAL_SOURCE = "server (positions in chunks)"
 _ENCODING = "o200k_base"
 _DOWNLOAD = 20.0
+
+
+# A reply is decoded into what is needed of it: as Python objects it takes twenty times its size.
+class _Count(msgspec.Struct):
+    count: int
+
+
+class _Ids(msgspec.Struct):
+    tokens: list[int]
+
+
+_Reply = TypeVar("_Reply", _Count, _Ids)
 
 
 class TokenizeClient(Protocol):
@@ -62,13 +74,12 @@ async def prompt_ids(
     fields: see `count_tokens`. None if /tokenize does not return them.
     """
     if isinstance(prompt, str):
-        found = await _tokenize_reply(endpoint, {"prompt": prompt, "add_special_tokens": True})
+        found = await _tokenize_reply(endpoint, {"prompt": prompt, "add_special_tokens": True}, _Ids)
     else:
-        found = await _tokenize_reply(endpoint, _conversation(prompt, fields))
-    ids = found.get("tokens") if found is not None else None
-    if not isinstance(ids, list) or not ids or not all(isinstance(i, int) and i >= 0 for i in ids):
+        found = await _tokenize_reply(endpoint, _conversation(prompt, fields), _Ids)
+    if found is None or not found.tokens or min(found.tokens) < 0:
         return None
-    return tuple(ids)
+    return tuple(found.tokens)
 
 
 async def count_text(endpoint: TokenizeClient, text: str) -> int | None:
@@ -126,17 +137,17 @@ async def resolve_token_count(
 
 
 async def _tokenize(endpoint: TokenizeClient, question: dict[str, Any]) -> int | None:
-    found = await _tokenize_reply(endpoint, question)
-    count = found.get("count") if found is not None else None
-    return sane_count(count) if isinstance(count, int) else None
+    found = await _tokenize_reply(endpoint, question, _Count)
+    return sane_count(found.count) if found is not None else None
 
 
-async def _tokenize_reply(endpoint: TokenizeClient, question: dict[str, Any]) -> dict[str, Any] | None:
+async def _tokenize_reply(
+    endpoint: TokenizeClient, question: dict[str, Any], form: type[_Reply]
+) -> _Reply | None:
     reply = await endpoint.query("/tokenize", {"model": endpoint.model, **question}, at_root=True)
     if isinstance(reply, ServiceFailure) or reply.status != 200:
         return None
     try:
-        found = msgspec.json.decode(reply.body)
+        return msgspec.json.decode(reply.body, type=form)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None

@@ -18,6 +18,7 @@ from stresstest import clock
 from stresstest.config.suggestions import closest_names
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.errors import EndpointError
+from stresstest.http_limits import MAX_ERROR_BYTES
 from stresstest.model import FailureKind, ServiceFailure
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _HINTS: Mapping[FailureKind, str] = {
 }
 _HTML_TAG = re.compile(r"<[^<>]{0,512}>")
 """Bounded, so that a body of many `<` takes linear time."""
-_MAX_ERROR_BYTES = 65536
 _SOURCE_LINE = re.compile(r" ?\(_ssl\.c:\d+\)")
 _STATUS_KINDS: Mapping[int, FailureKind] = {
     401: FailureKind.UNAUTHORIZED,
@@ -223,9 +223,9 @@ def _connect_sentence(error: Exception, address: EndpointAddress) -> str:
 
 def _server_message(body: bytes, address: EndpointAddress) -> str:
     """The server's error message: from a JSON error, else the body without HTML tags."""
-    text = body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")
+    text = body[:MAX_ERROR_BYTES].decode("utf-8", "replace")
     try:
-        found: Any = msgspec.json.decode(body) if len(body) <= _MAX_ERROR_BYTES else None
+        found: Any = msgspec.json.decode(body) if len(body) <= MAX_ERROR_BYTES else None
     except (ValueError, RecursionError):
         found = None
     if found is None:

@@ -20,7 +20,8 @@ from yarl import URL
 
 from stresstest.http_limits import (
     ACCEPTED_ENCODING,
-    MAX_REPLY_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_PAGE_BYTES,
     BodyDecoder,
     BodyDecodingError,
     BodyTooLargeError,
@@ -105,7 +106,16 @@ class DirectBody(httpx2.AsyncByteStream):
                 yield piece
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self.pieces(MAX_REPLY_BYTES)
+        return self._error() if self._response.status >= 400 else self.pieces(MAX_PAGE_BYTES)
+
+    async def _error(self) -> AsyncGenerator[bytes, None]:
+        """The beginning of an error, which the SDK decodes, whatever it builds of it."""
+        left = MAX_ERROR_BYTES + 1
+        async for piece in self.pieces():
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
 
     async def _received(self) -> AsyncIterator[bytes]:
         while data := await self._response.content.readany():

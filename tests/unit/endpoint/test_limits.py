@@ -10,10 +10,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from stresstest.endpoint.capabilities import fetch_served_models
 from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.counting import count_text
 from stresstest.endpoint.failures import failure_from_status
 from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
 from stresstest.endpoint.stream import StreamLimits
+from stresstest.http_limits import MAX_ERROR_BYTES
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
 from tests.support.fake_vllm import Events, Page, chunk, fake_vllm, sse
 from tests.support.steady_clock import steady_clock
@@ -100,9 +103,41 @@ def test_a_compressed_bomb_is_not_expanded(status: int) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert isinstance(reply, ServiceFailure)
-    assert "cannot be decompressed or is too large" in reply.message
+    if status == 200:
+        assert isinstance(reply, ServiceFailure)
+        assert "cannot be decompressed or is too large" in reply.message
+    else:  # of an error, the beginning is read
+        assert isinstance(reply, HttpReply)
+        assert reply.body == b"\0" * (MAX_ERROR_BYTES + 1)
     assert peak < 200 << 20
+
+
+@pytest.mark.parametrize("path", ["version", "tokenize", "v1/chat/completions"])
+def test_a_reply_is_not_built_of_what_nobody_asked_for(path: str) -> None:
+    """60 KB of gzip, 60 MB of JSON, took 1.6 GB as Python objects; an error that much for every request."""
+    packed = gzip.compress(b'{"version":"1","count":1,"x":[' + b"[]," * 1_000_000 + b"1]}", 1)
+    status = 500 if "chat" in path else 200
+
+    async def steps() -> None:
+        async with fake_vllm(Page(status=404)) as server, Endpoint(server.url, model="m") as endpoint:
+            server.pages[f"/{path}"] = Page(packed, status, headers={"content-encoding": "gzip"})
+            server.pages["/v1/models"] = Page(b'{"data":[]}')
+            if path == "version":
+                assert (await fetch_served_models(endpoint)) == ([], False)
+            elif path == "tokenize":
+                assert await count_text(endpoint, "a") == 1
+            else:
+                failure = (await endpoint.generate(REQUEST, lambda _tokens: False)).failure
+                assert failure is not None
+                assert failure.status == 500
+
+    tracemalloc.start()
+    try:
+        asyncio.run(steps())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 << 20
 
 
 def test_an_encoding_that_was_not_requested_is_a_sentence() -> None:
