@@ -28,13 +28,15 @@ CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
 MAX_LINE = 64 << 20
 """Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. A longer line is not a record."""
+MAX_ITEMS = 2_000_000
+"""Lists and objects of one line, 72 bytes each in memory: 16k tokens with top-20 logprobs have 700,000."""
 
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
-_READ = 1 << 20
+_READ, _MOST_READ = 1 << 20, 4 << 20
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -166,7 +168,10 @@ def _whole_lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingRead
     while line := stream.readline(MAX_LINE):
         packing.line += 1
         if len(line) < MAX_LINE or line.endswith(b"\n"):
-            yield line
+            if line.count(b"[") + line.count(b"{") > MAX_ITEMS:
+                packing.add_damaged(f"a line of more than {MAX_ITEMS:,} lists and objects")
+            else:
+                yield line
             continue
         more = line = stream.readline(CHUNK_BYTES)
         while more and not more.endswith(b"\n"):
@@ -301,7 +306,9 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
                 final = ended or len(buffer) - at > most or not isinstance(error, json.JSONDecodeError)
                 if final:
                     raise UnreadableError("the JSON is damaged or ends here; the rest is not read") from None
+                _refuse_many(buffer, at, len(buffer))
             else:
+                _refuse_many(buffer, at, end)
                 yield buffer[at:end].encode("utf-8", "surrogateescape")
                 at, want = end, _READ
                 continue
@@ -310,9 +317,16 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
                 raise UnreadableError("the array is not closed: the file was cut")
             return
         more = read(want)
-        want = min(2 * want, most)
+        want = min(2 * want, most, _MOST_READ)
         ended = not more
         buffer, at = buffer[at:] + decode(more, final=ended), 0
+
+
+def _refuse_many(buffer: str, start: int, end: int) -> None:
+    if buffer.count("[", start, end) + buffer.count("{", start, end) > MAX_ITEMS:
+        raise UnreadableError(
+            f"an element of more than {MAX_ITEMS:,} lists and objects; the rest is not read"
+        ) from None
 
 
 def _after_blanks(buffer: str, at: int) -> int:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,24 @@ def test_a_line_without_end_is_skipped_without_being_held(
     assert found == ALL
     assert len(damaged) == 1
     assert damaged[0].startswith("2: a line of more than")
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_a_record_that_would_fill_the_memory_is_damaged(tmp_path: Path, array: bool) -> None:
+    """275 KB of gzip, a line of 60 MB of empty lists, took 1.7 GB as Python objects."""
+    record = b'{"response": "a", "x": [' + b"[]," * (source.MAX_ITEMS + 1) + b"1]}"
+    text = b"[" + LINES.splitlines()[0] + b"," + record + b"]" if array else LINES + b"\n" + record + b"\n"
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(text, 1))
+    tracemalloc.start()
+    try:
+        found, damaged = scan(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == (ALL[:1] if array else ALL)
+    assert "more than 2,000,000 lists and objects" in damaged[0]
+    assert peak < 250 << 20
 
 
 @pytest.mark.parametrize("cut", [1, 30, 200, -2])
