@@ -94,6 +94,7 @@ calibrate: $(STAMP)  ## coverage over campaigns with a known truth, into docs/ca
 	$(BIN)/python -m benchmarks.calibrate_campaigns --write
 	$(BIN)/python -m benchmarks.calibrate_service --write
 	$(BIN)/python -m benchmarks.calibrate_text --campaigns 1000 --processes $(or $(CORES),2) --write
+	$(BIN)/python -m benchmarks.calibrate_text --structured --campaigns 1000 --answers 1000 --processes $(or $(CORES),2) --write
 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel

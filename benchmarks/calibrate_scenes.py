@@ -12,6 +12,7 @@ from stresstest.simulation.engine.scenario.distribution import (
     UniformDistribution,
 )
 from stresstest.simulation.engine.vocabulary import encode_chat
+from stresstest.simulation.engine.writing.unit_failures import FORMS
 from stresstest.tasks import Prompt, Task, load_task
 
 UNITS = 4
@@ -28,7 +29,8 @@ _TASK = load_task("narrative")
 class Scene:
     """A scenario, and the campaign that is run against it.
 
-    ends: tokens after which every answer, failing or not, ends itself with its sentence.
+    ends: tokens after which every answer, failing or not, ends itself with its sentence. units: the most that
+    a prompt may ask for, or with `prompts_fixed` what each asks for.
     """
 
     name: str
@@ -36,10 +38,9 @@ class Scene:
     horizon: int = HORIZON
     language: str = "it"
     ends: Distribution | None = None
-
-    @property
-    def task(self) -> Task:
-        return _TASK
+    task: Task = _TASK
+    units: int = UNITS
+    prompts_fixed: bool = False
 
     @property
     def quiet(self) -> Scenario:
@@ -55,9 +56,13 @@ class Scene:
 
     def spec(self, prompt: Prompt) -> DetectorSpec:
         text = "\n".join(m.content for m in prompt.messages)
-        pattern = self.task.language(self.language).unit_pattern
+        asked = self.task.language(self.language)
         return DetectorSpec(
-            language=self.language, unit_pattern=pattern, units=prompt.units, prompt_text=text
+            language=None if asked.unit == "function" else self.language,
+            unit_pattern=asked.unit_pattern,
+            units=prompt.units,
+            prompt_text=text,
+            unit=asked.unit,
         )
 
 
@@ -66,6 +71,8 @@ def request(prompt: Prompt, max_tokens: int, seed: int) -> SimRequest:
     return SimRequest(tuple(encode_chat(messages)), max_tokens, messages=messages, seed=seed)
 
 
+_TOKENS = {"json": 120.0, "code": 180.0, "catalogue": 45.0}
+"""Of a short unit."""
 _SHORT = LognormalDistribution(200.0, 0.25)
 _FAULTS = (
     Hazard("http_500", probability=0.2 / 3),
@@ -80,6 +87,21 @@ def _scene(name: str, *hazards: Hazard) -> Scene:
 
 def _alone(symptom: str, onset: Distribution = _SHORT) -> Scene:
     return _scene(symptom, Hazard(symptom, onset=onset))
+
+
+def _structured(task: str, horizon: int, form: str, *hazards: Hazard) -> Scene:
+    """English records, functions or rows, more than reach the horizon; one rung, as of the user's own
+    prompts: a repetition of units takes long to show."""
+    units = round(1.5 * horizon / _TOKENS[task])
+    scene = Scene(f"{task}: {form}", Scenario(form, "", hazards=hazards), horizon, "en", task=load_task(task))
+    return replace(scene, units=units, prompts_fixed=True)
+
+
+def _units(task: str, form: str, horizon: int) -> Scene:
+    symptom = next(kind for kind, forms in FORMS.items() if form in forms)
+    return _structured(
+        task, horizon, form, Hazard(symptom, onset=LognormalDistribution(400.0, 0.25), form=form)
+    )
 
 
 def _early(scene: Scene, median: float) -> Scene:
@@ -116,3 +138,22 @@ CELLS: dict[str, Scene] = {
         _scene("healthy"),
     )
 }
+STRUCTURED_CELLS: dict[str, Scene] = {
+    scene.name: scene
+    for scene in (
+        _units("json", "counter", 2000),
+        _units("json", "shuffled", 2600),
+        _units("json", "blanks", 1000),
+        _units("json", "value", 1000),
+        _units("json", "list", 1000),
+        _units("code", "counter", 2400),
+        _units("code", "renamed", 2800),
+        _units("catalogue", "counter", 1200),
+        _units("catalogue", "shuffled", 1400),
+        _units("catalogue", "value", 1000),
+        _structured("json", 1000, "healthy"),
+        _structured("code", 1000, "healthy"),
+        _structured("catalogue", 1000, "healthy"),
+    )
+}
+"""Answers of records, functions and rows."""

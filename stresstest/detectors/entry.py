@@ -106,7 +106,8 @@ class SuiteContext:
     feed: takes every token before detectors of the cadences TEXT and SPANS do. rise: first token of a lasting
     rise of entropy, once one was found; on_rise: called with it after the token at which it was found.
     units: complete units of the answer so far, None where it has none; headings: numbers of units so far,
-    likewise.
+    likewise. unit_head: the first token of the record, row or function at whose head a token stands, else
+    that token.
     """
 
     spec: DetectorSpec
@@ -115,6 +116,7 @@ class SuiteContext:
     on_rise: list[Callable[[int], None]] = field(default_factory=list)
     units: Callable[[], int | None] = lambda: None
     headings: Callable[[], int | None] = lambda: None
+    unit_head: Callable[[int], int] = lambda position: position
 
 
 @dataclass(frozen=True, slots=True)

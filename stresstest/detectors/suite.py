@@ -136,6 +136,7 @@ class DetectorSuite:
                 headings=self._context.headings(),
                 sentence_from=self._sentence_from,
                 sense_lost=self._dating.sense_lost,
+                unit_head=self._context.unit_head,
                 reasoning=self._thinking.end,
             ),
         )

@@ -29,7 +29,8 @@ class Observed:
     tokens: output tokens. open_from: first tokens of what was still open at the end, by detector. numbered:
     whether the output has units. units: complete ones. headings: begun ones. sentence_from: first token of
     the first sentence that begins at a position or later. sense_lost: where a loss of sense that is known
-    from a position on began (`dating`). reasoning: tokens up to the end of the reasoning before the answer.
+    from a position on began (`dating`). unit_head: see `SuiteContext`. reasoning:
+    tokens up to the end of the reasoning before the answer.
     """
 
     tokens: int
@@ -39,6 +40,7 @@ class Observed:
     headings: int | None = None
     sentence_from: Callable[[int], int] | None = None
     sense_lost: Callable[[int], int] | None = None
+    unit_head: Callable[[int], int] | None = None
     reasoning: int = 0
 
 
@@ -200,6 +202,8 @@ def _date_onset(first: Symptom, symptoms: Iterable[Symptom], seen: Observed) -> 
     dates = [onset]
     if info.gradual and seen.sense_lost is not None:
         dates.append(seen.sense_lost(onset))
+    if first.kind is SymptomKind.NEAR_LOOP and seen.unit_head is not None:
+        dates.append(seen.unit_head(onset))  # a copy begins with its own name or number
     if info.exact_onset:
         return min(dates)
     for warning in symptoms:

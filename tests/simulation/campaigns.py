@@ -10,7 +10,7 @@ from typing import Any
 from stresstest.campaign.conclude import conclude
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.features.demo.command import simulator
-from stresstest.model import Generation, Plane, Run, ServerSample
+from stresstest.model import Generation, GenerationRecord, Plane, Run, ServerSample
 from stresstest.simulation.engine import Engine, SimRequest, vocabulary
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.simulation.engine.virtual import run_virtual
@@ -103,6 +103,14 @@ def truths(campaign: Campaign) -> dict[str, Truth]:
         ids = [written.id for written in sequence.output if written.id != vocabulary.EOS]
         found[generation.key] = Truth(vocabulary.decode(ids), sequence.onset, sequence.symptom)
     return found
+
+
+def as_it_was(generation: GenerationRecord, truth: Truth) -> GenerationRecord:
+    """The generation with the true onset in place of the one that was found."""
+    verdict = generation.verdict
+    onset = truth.onset if truth.onset is not None and truth.onset <= verdict.tokens else None
+    observed = verdict.tokens if onset is None else onset - 1
+    return replace(generation, verdict=replace(verdict, onset=onset, observed=observed))
 
 
 def disagreements(campaign: Campaign, known: dict[str, Truth], *, within: int) -> list[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stresstest.model import RIGORS, AnswerPart, GenerationRecord, Phase
+from stresstest.model import RIGORS, AnswerPart, Phase
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.statistics import certified_threshold
 from stresstest.statistics.reasoning import reasoning_records
-from tests.simulation.campaigns import Campaign, Truth, campaign, disagreements, truths
+from tests.simulation.campaigns import Campaign, as_it_was, campaign, disagreements, truths
 from tests.support.commands import command
 
 pytestmark = pytest.mark.simulated
@@ -19,14 +18,6 @@ pytestmark = pytest.mark.simulated
 TRUE_T = 469
 """The T with q(T) = 10 %, over four million draws of the scenario's onsets (lognormal, median 700, sigma 0.3)
 and lengths of reasoning (median 600, sigma 0.6)."""
-
-
-def as_it_was(generation: GenerationRecord, truth: Truth) -> GenerationRecord:
-    """The generation with the true onset in place of the one that was found."""
-    verdict = generation.verdict
-    onset = truth.onset if truth.onset is not None and truth.onset <= verdict.tokens else None
-    observed = verdict.tokens if onset is None else onset - 1
-    return replace(generation, verdict=replace(verdict, onset=onset, observed=observed))
 
 
 def compare_with_truth(found: Campaign) -> None:

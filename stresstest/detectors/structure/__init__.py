@@ -14,6 +14,7 @@ def _online(context: SuiteContext) -> Detector:
     context.on_rise.append(detector.confirm_with_entropy_shift)
     context.units = lambda: detector.units
     context.headings = lambda: detector.headings
+    context.unit_head = detector.unit_head
     return detector
 
 

@@ -11,7 +11,7 @@ a rise of entropy dates it back.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from stresstest.detectors.entry import DetectorSpec
@@ -59,6 +59,10 @@ MIN_COUNTED_FIGURES = 100
 """Digits of a passage without words that count on and say nothing: more than a date, a sum, a short table."""
 _CERTAIN_SLIPS = frozenset({"empties", "counting"})
 """They prove a break alone: nobody who writes prose in units makes one by mistake."""
+
+
+HEAD_TOKENS = 24
+"""Of a record, row or function, in which its own name and number stand: a copy differs there."""
 
 
 def _slip_reach(what: str) -> int:
@@ -132,6 +136,18 @@ class StructureDetector:
         if self._reader is not None:
             return self._reader.begun
         return None if self._pattern is None else len(self._numbering.seen)
+
+    def unit_head(self, position: int) -> int:
+        """The first token of the record, row or function at whose head a token stands, or of the first that
+        only repeats if all do from there on; else that token."""
+        if self._compared.run is not None:
+            repeated = self._feed.token_at(self._compared.run.start)
+            if repeated <= position:
+                return repeated
+        starts = self._compared.starts
+        at = bisect_right(starts, position, key=self._feed.token_at)
+        head = self._feed.token_at(starts[at - 1]) if at else position
+        return head if position - head <= HEAD_TOKENS else position
 
     @property
     def open_from(self) -> int | None:

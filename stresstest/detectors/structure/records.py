@@ -7,7 +7,8 @@ ever, so that nothing here depends on broken syntax: what counts is whether the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MIN_SAME_UNITS = 8
@@ -15,7 +16,8 @@ MIN_SAME_UNITS = 8
 MIN_SAME_STUBS = 64
 """Of functions of one statement: a stub says in its name alone what it is."""
 MIN_RECURRING_UNITS = 12
-"""Records or rows in a row each of which an earlier one said, in whatever order: a few values taken anew."""
+"""Units in a row each of which an earlier one said, in whatever order: a few values taken anew, or functions
+written again."""
 ENDLESS_CHARACTERS, ENDLESS_FACTOR, FEWEST_UNITS = 2_000, 8, 3
 """A record that has not closed after so many characters, and so many times the longest of some before it: a
 string, an array or an object in it never ends."""
@@ -166,11 +168,12 @@ def _has_body(unit: Unit) -> bool:
 
 
 class UnitComparison:
-    """Compares each unit with those before it: equal but for numbers that stay or count, in turn or, but for
-    functions, in any order."""
+    """Compares each unit with those before it: equal but for numbers that stay or count, in turn or in any
+    order."""
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
+        self._starts = array("q")
         self._words: list[str] = []
         self._numbers: list[tuple[float, ...]] = []
         self._runs = [0] * (MAX_PERIOD + 1)
@@ -179,9 +182,20 @@ class UnitComparison:
         self._reported = False
 
     @property
+    def starts(self) -> Sequence[int]:
+        """The first character of each unit so far."""
+        return self._starts
+
+    @property
     def complete(self) -> int:
         """Units so far."""
         return len(self._units)
+
+    @property
+    def run(self) -> Unit | None:
+        """The first of the units up to the last one that all say what was said; None for fewer than two."""
+        longest = max(*self._runs, self._recurring)
+        return self._units[-longest] if longest > 1 else None
 
     @property
     def open(self) -> Unit | None:
@@ -206,6 +220,7 @@ class UnitComparison:
             text = text.replace(name, "0")
         text = " ".join(text.split())
         self._units.append(unit)
+        self._starts.append(unit.start)
         self._words.append(_NUMBER.sub("0", text.casefold()))
         self._numbers.append(tuple(map(float, _NUMBER.findall(text))))
         here = len(self._units) - 1
@@ -219,7 +234,7 @@ class UnitComparison:
                 self._reported = True
                 exact = all(a.text == b.text for a, b in zip(units, units[period:], strict=False))
                 return Repetition(units[0], period, run, exact)
-        self._recurring = self._recurring + 1 if not unit.name and self._recurs(here) else 0
+        self._recurring = self._recurring + 1 if self._recurs(here) else 0
         self._last[self._words[here]] = here
         if self._recurring < MIN_RECURRING_UNITS or self._reported:
             return None
@@ -227,10 +242,14 @@ class UnitComparison:
         return Repetition(self._units[here - self._recurring + 1], 1, self._recurring, exact=False)
 
     def _recurs(self, here: int) -> bool:
-        """Whether an earlier unit says the same, but for numbers that count on from the unit before."""
+        """Whether an earlier unit says the same, but for numbers that count on from the unit before. A
+        function is the same under its own name only, and a stub never."""
         earlier = self._last.get(self._words[here])
         if earlier is None:
             return False
+        unit = self._units[here]
+        if unit.name:
+            return unit.text == self._units[earlier].text and _has_body(unit)
         now, then, before = self._numbers[here], self._numbers[earlier], self._numbers[here - 1]
         if len(before) != len(now):
             return now == then

@@ -48,6 +48,7 @@ class _GatedHazard:
     onset: int
     gate: Callable[[], bool]
     ends: bool
+    form: str | None
 
 
 class TextAnswer:
@@ -80,16 +81,18 @@ class TextAnswer:
         self._onset: int | None = None
         self._symptom: str | None = None
 
-    def plan_failure(self, kind: str, onset: int, *, gate: Callable[[], bool] | None, ends: bool) -> None:
+    def plan_failure(
+        self, kind: str, onset: int, *, gate: Callable[[], bool] | None, ends: bool, form: str | None = None
+    ) -> None:
         """Degenerate as `kind` from this request's token `onset` on.
 
         A gate is asked at the first end of a sentence from there on, and while it says no at each later one;
         meanwhile the text is healthy, and other plans go their way.
         """
         if gate is None:
-            self.generator.plan_failure(kind, onset, ends=ends)
+            self.generator.plan_failure(kind, onset, ends=ends, form=form)
         else:
-            self._gated.append(_GatedHazard(kind, onset, gate, ends))
+            self._gated.append(_GatedHazard(kind, onset, gate, ends, form))
 
     @property
     def onset(self) -> int | None:
@@ -117,7 +120,8 @@ class TextAnswer:
                 self._next = lambda: None
         for each in [g for g in self._gated if g.onset <= self._written + 1 and g.gate()]:
             self._gated.remove(each)
-            self.generator.plan_failure(each.kind, self._written + 1 - self._offset, ends=each.ends)
+            at = self._written + 1 - self._offset
+            self.generator.plan_failure(each.kind, at, ends=each.ends, form=each.form)
 
     def _end_or_continue(self) -> EmittedToken | None:
         """The generator has ended: EOS, or further units if the EOS must not be emitted."""

@@ -169,7 +169,7 @@ def _plan_failures(answer: TextAnswer, strikes: Sequence[ArmedHazard], gates: Ga
         hazard, gate = each.hazard, gates(each)
         if perhaps_stuck:
             gate = _unless_stuck(answer, gate)
-        answer.plan_failure(hazard.symptom, each.at, gate=gate, ends=hazard.ends)
+        answer.plan_failure(hazard.symptom, each.at, gate=gate, ends=hazard.ends, form=hazard.form)
         if is_repetition(hazard.symptom) and not hazard.ends:
             if gate is None:
                 return

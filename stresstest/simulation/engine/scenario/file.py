@@ -11,7 +11,7 @@ from typing import Any
 from stresstest.config.foreign_files import MalformedFileError, TomlTable, format_short, read_file, toml_table
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError
-from stresstest.model import AnswerPart, Plane
+from stresstest.model import AnswerPart, Plane, SymptomKind
 from stresstest.simulation.engine.grammar import GRAMMAR_LANGUAGES
 from stresstest.simulation.engine.scenario.distribution import (
     Distribution,
@@ -35,6 +35,7 @@ from stresstest.simulation.engine.scenario.spec import (
     parse_condition,
 )
 from stresstest.simulation.engine.writing.failure_types import text_symptoms
+from stresstest.simulation.engine.writing.unit_failures import FORMS
 
 _Reader = Callable[[TomlTable, str], Any]
 """Reads the value of a key that the table has, and refuses one that is not allowed."""
@@ -113,6 +114,12 @@ def _hazard(table: TomlTable) -> Hazard:
             raise MalformedFileError(f"{table.key(key)} belongs to {owner} only, not to {symptom}")
     if "ends" in table.values and service:
         raise MalformedFileError(f"{table.key('ends')} belongs to symptoms of text only, not to {symptom}")
+    if "form" in table.values:
+        forms = FORMS.get(SymptomKind(symptom), ()) if not service else ()
+        if not forms:
+            owners = " and ".join(kind.value for kind in FORMS)
+            raise MalformedFileError(f"{table.key('form')} belongs to {owners} only, not to {symptom}")
+        _choice(table, "form", forms)
     return Hazard(**{**_read(table, _HAZARD), "plane": plane})
 
 
@@ -282,4 +289,5 @@ _HAZARD: Mapping[str, _Reader] = {
     "factor": _between(1, 1_000),
     "seconds": _between(0, 86_400),
     "part": lambda table, key: AnswerPart(_choice(table, key, tuple(part.value for part in AnswerPart))),
+    "form": lambda table, key: table.values[key],
 }

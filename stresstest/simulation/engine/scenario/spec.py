@@ -183,7 +183,8 @@ class Hazard:
     against. onset: in output tokens (plane `context`: tokens in context). probability: share of the
     generations that carry it. ends: the degenerate text ends or recovers by itself some time after.
     factor: of the step time, for `slow`. seconds: how long a `stall` lasts. part: in which of reasoning and
-    answer it strikes; its onset counts from the first token of that part.
+    answer it strikes; its onset counts from the first token of that part. form: that the symptom takes in an
+    answer of records, rows or functions; None: any of its forms.
     """
 
     symptom: str
@@ -195,6 +196,7 @@ class Hazard:
     factor: float = 3.0
     seconds: float = 600.0
     part: AnswerPart = AnswerPart.ANSWER
+    form: str | None = None
 
     @property
     def is_text_failure(self) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from stresstest.simulation.engine.writing.failure_types import make_failure
 from stresstest.simulation.engine.writing.failures import TextChunk, TextFailure
-from stresstest.simulation.engine.writing.layout import FITTING_TOKENS, AnswerBrief, AnswerLayout
+from stresstest.simulation.engine.writing.layout import FITTING_TOKENS, AnswerBrief
+from stresstest.simulation.engine.writing.structured import make_layout
 from stresstest.simulation.engine.writing.token_emitter import EmittedToken, TokenEmitter
 
 
@@ -30,7 +31,7 @@ class AnswerGenerator:
         self.onset: int | None = None
         self.symptom: str | None = None
         self._rng = random.Random(seed)
-        self._layout = AnswerLayout(brief, self._rng, history)
+        self._layout = make_layout(brief, self._rng, history)
         self._emitter = TokenEmitter(self._layout.language, brief.temperature, self._rng)
         self._plans: list[_PlannedFailure] = []
         self._active: Iterator[TextChunk] | None = None
@@ -39,15 +40,16 @@ class AnswerGenerator:
         self._generated = 0
         self._over = False
 
-    def plan_failure(self, kind: str, onset: int, *, ends: bool = False) -> None:
+    def plan_failure(self, kind: str, onset: int, *, ends: bool = False, form: str | None = None) -> None:
         """Degenerate as `kind` (a registered symptom) from generated token `onset` on, or from the next
         possible place after it.
 
-        ends: recovers, or ends the answer, some time after. Of several plans a later one takes over at its
-        onset. Raises ValueError for an unknown kind.
+        ends: recovers, or ends the answer, some time after. form: in an answer of records, rows or
+        functions; None: any that the symptom has there. Of several plans a later one takes over at its onset.
+        Raises ValueError for an unknown kind.
         """
         rng = random.Random(self._rng.getrandbits(64))
-        failure = make_failure(kind, self._layout, rng, ends=ends)
+        failure = make_failure(kind, self._layout, rng, ends=ends, form=form)
         self._plans.append(_PlannedFailure(max(onset, 1), failure))
         self._plans.sort(key=lambda plan: plan.onset)
 

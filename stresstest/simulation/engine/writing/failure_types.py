@@ -18,7 +18,9 @@ from stresstest.simulation.engine.writing.decay import (
 from stresstest.simulation.engine.writing.failures import TextChunk, TextFailure
 from stresstest.simulation.engine.writing.layout import AnswerLayout
 from stresstest.simulation.engine.writing.loops import FloodingFailure, LoopFailure, NearLoopFailure
+from stresstest.simulation.engine.writing.structured import StructuredLayout
 from stresstest.simulation.engine.writing.token_emitter import OPEN, classify_pieces
+from stresstest.simulation.engine.writing.unit_failures import make_unit_failure
 
 
 class SpecimenFailure(TextFailure):
@@ -59,10 +61,16 @@ def text_symptoms() -> tuple[str, ...]:
     return tuple(entry.kind.value for entry in entries() if entry.kind in _WRITERS or entry.symptom.specimen)
 
 
-def make_failure(kind: str, page: AnswerLayout, rng: random.Random, *, ends: bool) -> TextFailure:
+def make_failure(
+    kind: str, page: AnswerLayout, rng: random.Random, *, ends: bool, form: str | None = None
+) -> TextFailure:
     """The failure of this kind on a page. Raises ValueError for one that cannot be written."""
     if kind not in text_symptoms():
         raise ValueError(f"{kind!r} is not a symptom that the simulator writes: {', '.join(text_symptoms())}")
+    if isinstance(page, StructuredLayout):
+        failure = make_unit_failure(SymptomKind(kind), page, rng, ends=ends, form=form)
+        if failure is not None:
+            return failure
     writer = _WRITERS.get(SymptomKind(kind))
     if writer is None:
         return SpecimenFailure(page, rng, ends=ends, symptom=symptom_info(kind))

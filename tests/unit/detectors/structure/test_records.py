@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -192,3 +193,32 @@ def test_a_list_in_place_of_a_table_has_rows() -> None:
     assert symptom == "near_loop"
     assert onset is not None
     assert "\n".join(lines)[:onset].count("\n") <= 4
+
+
+def test_functions_that_come_again_in_any_order() -> None:
+    """The module's own functions once more, each under its own name: nobody writes them twice."""
+    functions = MODULE.removeprefix("import os\n\n\n").split("\n\n\n")
+    again = random.Random(3).choices(functions[:5], k=40)
+    symptom, onset = verdict_at("function", "\n\n\n".join([MODULE, *again]) + "\n")
+    assert symptom in ("near_loop", "loop")
+    assert onset is not None
+    assert abs(onset - len(MODULE)) <= 2 * len(functions[0])
+
+
+def test_a_copy_begins_with_its_own_name() -> None:
+    """A row under ever new names is dated to the row, not to the first word that it shares; also where the
+    request is closed some hundred tokens after the alarm."""
+    rows = [
+        f"| {i} | {name} {city} | {city} Bay | a note on {name} |"
+        for i, name in enumerate(NAMES, 1)
+        for city in (CITIES[i - 1],)
+    ]
+    same = (
+        "In this town there lived a stern old baker who knew each family by its bread | all kinds of feasts |"
+    )
+    copies = [f"| {i + 13} | {NAMES[i % 12]} {CITIES[i * 5 % 11]} | {same}" for i in range(60)]
+    head = "| id | name | place | note |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    for most in (25, 60):
+        symptom, onset = verdict_at("row", head + "\n".join(copies[:most]) + "\n")
+        assert symptom == "near_loop"
+        assert onset == len(head) + len(copies[0]) + 1
