@@ -98,7 +98,7 @@ _RUN_OPTIONS = (
         str,
         "--lang",
         "-l",
-        help="Language of the answers, such as it, en or fr. Required, except with --prompts.",
+        help="Language of the answers, such as it, en or fr. Required unless --prompts is given.",
     ),
     _option(
         "task",
