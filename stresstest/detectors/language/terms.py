@@ -53,9 +53,10 @@ def _is_sentence(part: str) -> bool:
 
 
 def are_labels(parts: Sequence[str]) -> bool:
-    """Whether these are several words or pairs of words that each stand alone."""
-    return len(parts) >= MIN_LABELS and all(
-        len(extract_words(part)) <= LABEL_WORDS and weighted_length(part) <= LABEL_SIZE for part in parts
+    """Whether these are several words or pairs of words that each stand alone or between commas."""
+    labels = [label.strip() for part in parts for label in part.split(",")]
+    return len(labels) >= MIN_LABELS and all(
+        len(extract_words(label)) <= LABEL_WORDS and weighted_length(label) <= LABEL_SIZE for label in labels
     )
 
 

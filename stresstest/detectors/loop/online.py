@@ -42,12 +42,16 @@ line four times repeat as they should."""
 _WORD = re.compile(r"[^\W\d_]{3}|[^\W\d_][a-z]|[^\W\d_\x00-\x7f]")
 """In a token: three letters, two that are no capitals, or one of another script, where it may be a word."""
 
+_RULING = re.compile(r"[-=_─━|:+ \t]*[-=_─━][-=_─━|:+ \t]*")
+"""Of a line between the rows of a table or below a heading."""
+
 CODE_REPEATED, CODE_TABLE_REPEATED = 192, 1024
 """Repeated tokens of a loop in a module, and of one without a letter, unless the cap cuts it: the lines of a
 test and the zeros of a table are written again and again, but not until the cap."""
 
 SAME_CHARACTER_LIMIT = 1024
-"""Or so many of one sign, digit or blank: a token may hold dozens of them."""
+"""Or so many of one sign, digit or blank: a token may hold dozens of them. A ruling always needs so many: in
+a padded table it is as wide as the longest cell."""
 
 OPEN_REPEATED = 12
 """From here on a run may yet become a loop, and the output counts as observed only up to it."""
@@ -101,6 +105,8 @@ def is_separator(text: str) -> bool:
 def _separator_limit(text: str, period: int) -> int:
     """Repeated tokens that a separator needs, given a period's text."""
     signs = token_key(text)
+    if _RULING.fullmatch(text):
+        return -(-SAME_CHARACTER_LIMIT * period // len(signs))
     if signs.strip() and (len(set(signs)) > 1 or signs[0].isalpha()):
         return SEPARATOR_REPEATED
     # Combining marks alone, or tokens that carry only a part of a character, leave no sign.

@@ -78,11 +78,15 @@ MAX_CIRCLE_DISTANCE = 24
 CIRCLING_WORDS = 32
 """Circling words that are proof: about the 48 tokens of an exact loop, at two words to three tokens."""
 
+MAX_PHRASE_DISTANCE, MIN_ITEM_WORDS = 12, 48
+"""Text that recurs from further back, or steadily, is whole items: they need so many words. Four items of a
+list that are worded alike, or three blanks of a letter to be filled in, have fewer."""
+
 STRAY_COST = 2
 """Cost of a word that does not end four recently repeated words (a new word costs four times as much)."""
 
 RECHECK_INTERVAL = 48
-"""Copied words after which a stretch that was no near-loop is checked again."""
+"""Copied words, at most, after which a stretch that was no near-loop is checked again."""
 
 _BITS = 20
 _MASK = (1 << (_BITS * GRAM_WORDS)) - 1
@@ -337,8 +341,9 @@ class NearLoopDetector:
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)
         if stretch.data or said.words < need:
-            stretch.third = max(self._third, self._circling, stretch.third) + RECHECK_INTERVAL
-            stretch.constant_lag = max(self._steady, stretch.constant_lag) + RECHECK_INTERVAL
+            wait = RECHECK_INTERVAL if stretch.data else min(need - said.words, RECHECK_INTERVAL)
+            stretch.third = max(self._third, self._circling, stretch.third) + wait
+            stretch.constant_lag = max(self._steady, stretch.constant_lag) + wait
             return
         if self._found and stretch.first <= self._found[-1].last:
             self._current = found = self._found[-1]
@@ -356,7 +361,8 @@ class NearLoopDetector:
         """Words that the copied stretch up to the word at n needs, given its kind; `said`: its words so
         far."""
         written, code = self._history, self._is_code(said)
-        need = SEPARATOR_REPEATED if said.tabular or code else 0
+        items = steady or lag > MAX_PHRASE_DISTANCE
+        need = SEPARATOR_REPEATED if said.tabular or code else MIN_ITEM_WORDS if items else 0
         if steady and self._prose_wanted and not code:
             return 0  # no table was asked for, and a counter alone says nothing
         if steady and said.data:

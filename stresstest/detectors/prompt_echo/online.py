@@ -45,7 +45,8 @@ MAX_COPIES = 2
 """Complete echoes, one after the other, that no answer follows."""
 OPEN_WORDS = 10
 """Echoed words from which on an echo may become one."""
-_EDGE = re.compile(r"[:\n\"“„«]")
+_BREAK = re.compile(r"\n|<br\b")
+_EDGE = re.compile(rf"[:\"“„«]|{_BREAK.pattern}")
 _PROBES, _PROBE_WORDS = 8, 4
 """Phrases of the prompt that are looked for, evenly spaced, and the words of each."""
 _BLOCK = 128
@@ -65,7 +66,7 @@ class _Prompt:
             self._places.setdefault(tuple(self.words[place : place + GRAM_WORDS]), []).append(place)
         edge = _EDGE.search(text, len(text) - len(text.lstrip()))
         head = len(text) if edge is None else edge.start()
-        last = text.rstrip().rfind("\n") + 1
+        last = max((match.end() for match in _BREAK.finditer(text.rstrip())), default=0)
         self._edges = (
             {n for n, match in enumerate(found) if match.start() < head},
             {n for n, match in enumerate(found) if match.start() >= last},

@@ -141,6 +141,11 @@ def test_a_list_of_labels_is_no_drift(labels: tuple[str, str], wanted: str, form
     assert not confirmed(f"{FIFTEEN[wanted]}\n\n{lines}", wanted)
 
 
+def test_words_between_commas_are_labels() -> None:
+    """A list of single words in one line is no opening sentence of another language."""
+    assert not confirmed("boor, door, poot, snoot, boot, loor", "en")
+
+
 HARMLESS_IT = [
     "Smith, J. A., & Lee, M. (2019). The effects of the rain on the roofs of old houses. J. Rain, 3, 4-9.",
     "[12] Smith J, Lee MA. What the old fisherman never told to his sister. Rain. 2018;38(4):12-21.",

@@ -14,7 +14,7 @@ from stresstest.detectors.loop.online import (
     LONG_REPEATED,
     MIN_REPEATED,
     OPEN_REPEATED,
-    SEPARATOR_REPEATED,
+    SAME_CHARACTER_LIMIT,
     LoopDetector,
     min_repeated_tokens,
 )
@@ -155,6 +155,8 @@ def test_a_refrain_between_different_verses_is_no_loop() -> None:
         "a" * 4000,
         "哈" * 200,
         "|   |   |   |   |\n" * 20,
+        "| Name |" + " " * 600 + "|\n|------|" + "-" * 600 + "|",
+        "+" + "-----+" * 100,
     ],
 )
 def test_separators_and_one_character_runs_are_no_loops_below_a_generous_length(text: str) -> None:
@@ -170,9 +172,9 @@ def test_blanks_and_signs_that_tokens_hold_by_the_dozen(blank: str) -> None:
 
 
 def test_a_ruler_without_end_is_a_loop() -> None:
-    """Generous is not unlimited: a thousand dashes are a failure like any other."""
-    (loop,) = in_text("A heading\n" + "- " * 1000)
-    assert loop.alarm - loop.onset + 1 == SEPARATOR_REPEATED
+    """Generous is not unlimited: more than a thousand dashes are a failure like any other."""
+    (loop,) = in_text("A heading\n" + "- " * 1100)
+    assert loop.alarm - loop.onset + 1 == SAME_CHARACTER_LIMIT
     assert loop.detail["period"] == 1
 
 

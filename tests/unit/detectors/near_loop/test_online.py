@@ -405,3 +405,13 @@ def test_figures_of_its_own_make_a_worked_example() -> None:
     sums = [task.format(room, a, b, a * b) for room, (a, b) in zip(rooms, sides, strict=True)]
     assert found("".join(sums)) == []
     assert found(sums[0] * 8) != []
+
+
+def test_a_few_items_that_are_worded_alike_are_no_near_loop() -> None:
+    """Three variables of one kind are a short list."""
+    item = (
+        "`room{n}_free` (boolean): tells every visitor whether room{n} is free in the hour "
+        "that was chosen (yes) or not (no)\n"
+    )
+    items = "".join(item.format(n=n) for n in (1, 2, 3))
+    assert found(f"Here is what you asked for.\n{items}That is all there is to it.") == []

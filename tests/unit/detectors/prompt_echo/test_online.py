@@ -96,6 +96,7 @@ def test_an_echo_that_was_cut_off_is_open() -> None:
         (PROMPT, "How the old light was repaired last winter: a report on the harbour in six sections."),
         (f"Please correct the grammar of this text: {TEXT}", TEXT.replace("altough", "although")),
         (f"{TEXT}\n\nCorrect the text above.", TEXT.replace("altough", "although")),
+        (f"{TEXT}<br><br>Correct the text above.", TEXT.replace("altough", "although")),
         (f"Which mistakes are in “{TEXT}”?", f"“{TEXT}”"),
         (
             "What is the capital of the country where the light stands?",
