@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from stresstest.endpoint import failures
-from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.client import LONGEST_MODEL_NAME, Endpoint
 from stresstest.endpoint.counting import count_text
 from stresstest.endpoint.cpu_vllm import computes_on_cpu
 from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe_features
@@ -46,6 +46,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     rejects the key, or does not serve the model.
     """
     missing: list[MissingCapability] = []
+    _require_short((model or "",))
     version = await _version(endpoint)
     simulated = _names_simulator(version)
     cards = await _fetch_cards(endpoint, optional=model is not None)
@@ -82,7 +83,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         model=card.id,
         version=version,
         max_model_len=card.max_model_len,
-        root=card.root,
+        root=card.root and card.root[:LONGEST_MODEL_NAME],
         metrics=metrics,
         tokenize=tokenize,
         token_ids=features.token_ids,
@@ -91,7 +92,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         kv_cache_tokens=_kv_cache_tokens(cache or {}),
         on_cpu=endpoint.on_cpu,
         simulated=simulated,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint and fingerprint[:LONGEST_MODEL_NAME],
         missing=tuple(missing),
     )
 
@@ -126,7 +127,7 @@ async def _version(endpoint: Endpoint) -> str | None:
         version = msgspec.json.decode(reply.body, type=_VersionReply).version
     except (ValueError, RecursionError):
         return None
-    return None if version is None else endpoint.address.redact(version)
+    return None if version is None else endpoint.address.redact(version[:LONGEST_MODEL_NAME])
 
 
 async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard]:
@@ -141,13 +142,25 @@ async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard
             failures.failure_from_status(reply.status, reply.body, endpoint.address)
         )
     try:
-        return msgspec.json.decode(reply.body, type=_ModelList).data
+        cards = msgspec.json.decode(reply.body, type=_ModelList).data
     except (ValueError, RecursionError):
         what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something else"
         raise EndpointError(
             f"The server at {endpoint.base_url} answered with {what} instead of a list of models.",
             hint="Check --base-url (it usually ends in /v1).",
         ) from None
+    _require_short(card.id for card in cards)
+    return cards
+
+
+def _require_short(names: Iterable[str]) -> None:
+    """EndpointError for a name that would make every list and table of runs unreadable."""
+    longest = max(map(len, names), default=0)
+    if longest > LONGEST_MODEL_NAME:
+        raise EndpointError(
+            f"A model's name has {longest:,} characters; {LONGEST_MODEL_NAME} are the most.",
+            hint="Serve it under a shorter name (vLLM: --served-model-name).",
+        )
 
 
 def _choose_card(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 
@@ -39,8 +39,12 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUTS = Timeouts()
 
 
+LONGEST_MODEL_NAME = 512
+"""Characters. Every record of a run, and every sentence about it, repeats the name."""
+
+
 class _NamedModel(msgspec.Struct):
-    id: str
+    id: Annotated[str, msgspec.Meta(max_length=LONGEST_MODEL_NAME)]
 
 
 class _NamedModels(msgspec.Struct):

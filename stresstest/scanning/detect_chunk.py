@@ -46,6 +46,8 @@ SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 OTHER_LANGUAGE = "other language than the group's"
 """Source of the language of an answer that plainly begins in another one than its group."""
 
+_LONGEST_VALUE = 512
+"""Characters of a group's key."""
 _FIRST_ANSWERS = 40
 """First answers of a group from which its language is inferred."""
 _LATE_ANSWERS = (3, 12)
@@ -141,7 +143,15 @@ def _utf8_size(text: str) -> int:
 
 def group_key(record: Record, keys: Sequence[str]) -> GroupKey:
     """The values of the keys to group by; None for a key that the record does not have."""
-    return tuple(_value(record, key) for key in keys)
+    return tuple(_shorten(_value(record, key)) for key in keys)
+
+
+def _shorten(value: str | None) -> str | None:
+    """A value; of a long one, which every answer of its group would hold, the beginning and a digest."""
+    if value is None or len(value) <= _LONGEST_VALUE:
+        return value
+    digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{value[: _LONGEST_VALUE - 18]}… {digest}"
 
 
 def infer_languages(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from stresstest.errors import StoreError, UsageError
 from stresstest.model import DocumentKind
@@ -43,8 +43,16 @@ def save(connection: Connection, document: StoredDocument) -> None:
 
 
 def read(connection: Connection, kind: DocumentKind | None, run: str | None) -> list[StoredDocument]:
-    """Those of a kind, and of a run, newest first."""
-    query = select(tables.document).order_by(_document.saved.desc(), _document.id)
+    """Those of a kind, and of a run, newest first.
+
+    Those that stand on runs come first, in the order in which they were saved: a clock that was set back must
+    not make an old verdict the newest.
+    """
+    last = select(func.max(_link.id)).where(_link.document_id == _document.id).scalar_subquery()
+    query = select(tables.document)
+    if kind is not None or run is not None:
+        query = query.order_by(func.coalesce(last, 0).desc())
+    query = query.order_by(_document.saved.desc(), _document.id)
     if kind is not None:
         query = query.where(_document.kind == kind.value)
     if run is not None:

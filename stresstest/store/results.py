@@ -20,7 +20,7 @@ from stresstest.model import (
 from stresstest.store import tables
 from stresstest.store.documents import clean_text, dump, load, require_columns
 from stresstest.store.records import StoredThreshold
-from stresstest.store.runs import require
+from stresstest.store.runs import newest_first, require
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -82,7 +82,7 @@ def read(
             run.language,
         )
         .join(tables.run, run.id == result.run_id)
-        .order_by(run.created.desc(), run.id.desc())
+        .order_by(*newest_first())
     )
     for column, wanted in ((run.model, model), (run.task, task), (run.language, language)):
         if wanted is not None:

@@ -129,7 +129,7 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
         select(tables.run, counts, result.body.label("threshold"), result.safe_max_tokens)
         .outerjoin(counts, counts.c.run_id == _run.id)
         .outerjoin(tables.threshold, result.run_id == _run.id)
-        .order_by(_run.created.desc(), _run.id.desc())
+        .order_by(*newest_first())
     )
     if subject is not None:
         query = query.where(_of(subject))
@@ -138,6 +138,13 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
     return [
         _summary(row, sum(s.seconds for s in sessions(connection, row.id)), cells.get(row.id)) for row in rows
     ]
+
+
+def newest_first() -> tuple[ColumnElement[Any], ...]:
+    """How to order a query on runs: by their first session, whose ids cannot go back as a clock can."""
+    table = tables.session.c
+    first = select(func.min(table.id)).where(table.run_id == _run.id).scalar_subquery()
+    return func.coalesce(first, 0).desc(), _run.created.desc(), _run.id.desc()
 
 
 def begin_session(connection: Connection, run_id: str, started: float) -> int:
@@ -248,7 +255,7 @@ def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
 
 def _ids(connection: Connection) -> list[str]:
     """All ids, newest first."""
-    return list(connection.execute(select(_run.id).order_by(_run.created.desc(), _run.id.desc())).scalars())
+    return list(connection.execute(select(_run.id).order_by(*newest_first())).scalars())
 
 
 def _unknown(connection: Connection, reference: str) -> UsageError:

@@ -21,6 +21,8 @@ from stresstest.tasks.bodies import parse_fields, parse_messages, sendable
 DEFAULT_TOKENS_PER_UNIT = 60.0
 MAX_PROMPTS_FILE = 256 * 1024 * 1024
 """Bytes: all prompts of a file are in memory at once."""
+MAX_PROMPTS_ITEMS = 2_000_000
+"""Lists and objects of such a file: two bytes each, which take a hundred. A prompt has about three."""
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -193,7 +195,10 @@ def load_prompts(path: str | Path) -> PromptsFile:
     not_sent: set[str] = set()
     line_of: dict[str, int] = {}
     # Split as bytes: str.splitlines would also cut at U+2028, which JSON allows inside a string.
-    for number, raw in enumerate(read_file(path, "prompts file", MAX_PROMPTS_FILE).split(b"\n"), start=1):
+    content = read_file(path, "prompts file", MAX_PROMPTS_FILE)
+    if content.count(b"[") + content.count(b"{") > MAX_PROMPTS_ITEMS:
+        raise UsageError(f"prompts file {path} holds more than {MAX_PROMPTS_ITEMS:,} lists and objects")
+    for number, raw in enumerate(content.split(b"\n"), start=1):
         if not raw.strip():
             continue
         try:

@@ -23,6 +23,11 @@ from stresstest.http_limits import (
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
 
+MAX_PAGE = 4 * 1024 * 1024
+"""Bytes of a page. A real one has less than 1 MB; it is parsed in the event loop, four times a second."""
+MAX_USED = 512 * 1024
+"""Characters of the lines that are parsed: some 50 ms each 100,000. 64 engines have 200,000."""
+
 
 class PageSampler(ABC):
     """An asyncio task that reads a page until `stop`. A subclass parses the page and sets the interval.
@@ -87,7 +92,7 @@ class PageSampler(ABC):
         try:
             # The client's timeout applies to each step; this one limits a page that trickles in.
             async with asyncio.timeout(self._timeout), client.stream("GET", self._url) as response:
-                page = await read_limited(response)
+                page = await read_limited(response, MAX_PAGE)
         except (HTTPError, InvalidURL, OSError, BodyTooLargeError, BodyDecodingError) as exc:
             error: str | None = self._describe_error(exc)
         else:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from stresstest.config.secrets import spellings
 from stresstest.model import ServerSample
-from stresstest.telemetry.page_sampler import PageSampler
+from stresstest.telemetry.page_sampler import MAX_USED, PageSampler
 
 HISTOGRAMS = (
     "time_to_first_token_seconds",
@@ -47,6 +47,10 @@ _NAMES = frozenset(
         *_OLD_NAMES.values(),
     )
 )
+
+
+_MAX_REASONS = 64
+"""Finish reasons; vLLM has six, and every reading keeps them."""
 
 
 class RecognisedMetrics(NamedTuple):
@@ -117,6 +121,8 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
     for series in page.get("request_success_total", []):
         reason = series.labels.get("finished_reason", "")
         finished[reason] = finished.get(reason, 0.0) + series.value
+    if len(finished) > _MAX_REASONS:
+        return None
     histograms = {}
     for name in HISTOGRAMS:
         seconds, count = _total(values(f"{name}_sum")), _total(values(f"{name}_count"))
@@ -136,15 +142,18 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
 
 
 def _read(lines: Iterable[str]) -> dict[str, list[_MetricSeries]]:
-    """Series by metric name without vLLM's prefix; empty if any line is malformed.
+    """Series by metric name without vLLM's prefix; empty if any line is malformed, or they are too many.
 
     An incomplete page would give sums that are too small, which is worse than none.
     """
     from prometheus_client.parser import text_string_to_metric_families
 
+    text = "\n".join(lines) + "\n"
+    if len(text) > MAX_USED:
+        return {}
     page: dict[str, list[_MetricSeries]] = {}
     try:
-        for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if math.isfinite(sample.value):
                     series = _MetricSeries(sample.labels, sample.value)

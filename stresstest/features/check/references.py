@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.conclude import find_run
 from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server, matches_settings
-from stresstest.features.check.project.baseline import rejected_run_ids
+from stresstest.features.check.project.baseline import earlier_runs, rejected_run_ids
 from stresstest.model import Run, RunSettings, RunStatus
 from stresstest.store import RunSummary
 
@@ -87,7 +87,7 @@ def find_baseline(
         return named
     rows = _finished_runs(store, words[0], task, lang)
     if later is not None:
-        rows = [row for row in rows if row.created < later.created]
+        rows = earlier_runs(store, rows, later)
     if not rows:
         raise _unknown_reference(store, words[0], "" if later is None else f" before run {later.id}")
     subjects = list(dict.fromkeys(row.subject for row in rows))
@@ -105,7 +105,7 @@ def _latest_baseline(store: Store, candidate: Run | None, task: str | None, lang
     done = _finished_runs(store, None, task, lang)
     if candidate is not None:
         simulated = candidate.profile.simulated
-        done = [row for row in done if row.created < candidate.created and row.simulated == simulated]
+        done = [row for row in earlier_runs(store, done, candidate) if row.simulated == simulated]
     if not done:
         before = "" if candidate is None else f" before run {candidate.id}"
         raise UsageError(
@@ -208,10 +208,12 @@ def _matching_runs(store: Store, model: str, baseline: Run, query: CandidateQuer
     settings = baseline.settings
     wanted = query.settings(baseline, model)
     any_decoding = query.any_decoding and wanted.decoding == settings.decoding
-    for row in _finished_runs(store, model, settings.subject.task, settings.subject.language):
+    rows = _finished_runs(store, model, settings.subject.task, settings.subject.language)
+    earlier = {row.id for row in earlier_runs(store, rows, baseline)}
+    for row in rows:
         if row.id == baseline.id or row.simulated != baseline.profile.simulated:
             continue
-        if model == settings.subject.model and row.created <= baseline.created:
+        if model == settings.subject.model and row.id in earlier:
             continue
         run = store.run(row.id)
         if (any_decoding or row.decoding == wanted.decoding) and matches_settings(

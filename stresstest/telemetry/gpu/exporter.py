@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from stresstest.model import GpuDevice, GpuSample, clock_events
-from stresstest.telemetry.page_sampler import PageSampler
+from stresstest.telemetry.page_sampler import MAX_USED, PageSampler
 
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
@@ -193,8 +193,11 @@ def _parse(text: str) -> tuple[str | None, dict[str, _GpuMetrics]]:
         for line in text.replace("\r", "").split("\n")
         if line.startswith(tuple(_PREFIXES)) and line.partition("{")[0].partition(" ")[0] in wanted
     ]
+    used = "\n".join(lines) + "\n"
+    if len(used) > MAX_USED:
+        return None, {}
     try:
-        families = list(text_string_to_metric_families("\n".join(lines) + "\n"))
+        families = list(text_string_to_metric_families(used))
     except (ValueError, LookupError, TypeError, AttributeError):
         return None, {}
     samples = [s for family in families for s in family.samples if math.isfinite(s.value)]

@@ -233,3 +233,17 @@ async def test_absurd_numbers_of_a_server_are_left_out(digits: int) -> None:
         assert await count_tokens(endpoint, [Message("user", "Ciao")]) is None
     assert found.metrics
     assert (found.kv_cache_tokens, found.max_model_len) == (None, None)
+
+
+async def test_a_name_of_megabytes_is_refused_where_it_enters() -> None:
+    """Once stored, it made `runs list` take 18 s; what else a server says of itself is cut."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        with pytest.raises(EndpointError, match="has 2,000,000 characters; 512 are the most"):
+            await profile_endpoint(endpoint, "m" * 2_000_000)
+        server.pages["/version"] = page({"version": "9" * 100_000})
+        server.pages["/v1/models"] = page({"data": [{"id": "m" * 512, "root": "r" * 100_000}]})
+        found = await profile_endpoint(endpoint, None)
+        assert (len(found.model), len(found.root or ""), len(found.version or "") <= 512) == (512, 512, True)
+        server.pages["/v1/models"] = page({"data": [{"id": "a"}, {"id": "m" * 513}]})
+        with pytest.raises(EndpointError, match="has 513 characters"):
+            await profile_endpoint(endpoint, "a")

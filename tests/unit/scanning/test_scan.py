@@ -640,3 +640,11 @@ def test_by_length_reads_the_requested_length_from_a_key(tmp_path: Path) -> None
     assert group.by_length.ratio is not None
     assert group.by_length.ratio > 3
     assert not group.by_length.independent
+
+
+def test_a_groups_name_of_megabytes_is_shortened(tmp_path: Path) -> None:
+    """Every answer of a group holds its name; two that differ at the end alone stay two."""
+    names = ["m" * 2_000_000 + end for end in "ab"]
+    path = write(tmp_path / "a.jsonl", [{"model": name, "text": "One two."} for name in names])
+    groups = run(path, job=ScanJob(FieldMapping(keys=("model",)), ("model",), "en")).groups
+    assert [len(str(group.key["model"])) for group in groups] == [512, 512]

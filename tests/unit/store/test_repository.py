@@ -283,3 +283,17 @@ def test_no_credentials_reach_the_file(tmp_path: Path) -> None:
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"host/v1" in written
     assert secret.encode() not in written
+
+
+def test_a_clock_that_was_set_back_makes_no_old_run_the_newest(store: Store) -> None:
+    """A run dated in the future would stay `latest`, with a limit that a later one has disproved."""
+    for name, created, tokens in (("future", 9000.0, 4000), ("later", 1000.0, 2000)):
+        store.create_run(make_run(name, created=created))
+        store.add_session(name, created)
+        threshold = Threshold(0.05, 0.95, tokens, 124, 0, 0.02, True)
+        store.save_threshold(name, threshold, tokens, PlaneVerdict(None, None, "Nothing fails."))
+    assert [row.id for row in store.runs()] == ["later", "future"]
+    assert [row.run_id for row in store.thresholds() if row.latest] == ["later"]
+    for name, saved in (("passed", 9000.0), ("refused", 1000.0)):
+        store.save_document(DocumentKind.CHECK, {}, runs=("later", "future"), id=name, saved=saved)
+    assert [d.id for d in store.documents(DocumentKind.CHECK)] == ["refused", "passed"]

@@ -135,3 +135,10 @@ def test_an_option_against_the_file_is_a_clash_and_named(tmp_path: Path, given: 
     """Either value in force silently would be another decoding than the user believes."""
     with pytest.raises(UsageError, match="different values"):
         load_prompts(prompts_file(tmp_path, *BODIES)).decoding(given)
+
+
+def test_a_file_of_nested_lists_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    """15 MB of empty lists took half a gigabyte."""
+    path = prompts_file(tmp_path, '{"prompt": "x", "documents": [' + "[]," * 2_000_000 + "[]]}")
+    with pytest.raises(UsageError, match="more than 2,000,000 lists and objects"):
+        load_prompts(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from stresstest.config.suggestions import did_you_mean
@@ -9,6 +10,7 @@ from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server
 from stresstest.model import CheckVerdict, DocumentKind, Run, RunStatus, Subject
 from stresstest.model.comparison import GateOutcome
+from stresstest.store import RunSummary
 from stresstest.store.repository import Store
 
 PREVIOUS = "previous"
@@ -50,11 +52,10 @@ def find_cell_baseline(
     spoilt = rejected_run_ids(store)
     model = subject.model if named == PREVIOUS else named
     wanted = (Subject(model, subject.task, subject.language), candidate.settings.decoding)
-    for row in stored:
+    for row in earlier_runs(store, stored, candidate):
         alike = (row.subject, row.decoding) == wanted and row.simulated == candidate.profile.simulated
         certified = row.threshold is not None and row.threshold.certified
-        earlier = row.status is RunStatus.DONE and row.created < candidate.created
-        if not (alike and certified and earlier) or row.id in spoilt:
+        if not (alike and certified and row.status is RunStatus.DONE) or row.id in spoilt:
             continue
         run = store.run(row.id)
         if not same_address or is_same_server(run, candidate.settings.base_url):
@@ -62,6 +63,13 @@ def find_cell_baseline(
     where = " at this address" if same_address else ""
     why = f"no earlier certified run of {wanted[0]} with this decoding{where} that passed its checks"
     return None, f"{why} is stored"
+
+
+def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[RunSummary]:
+    """Those of the rows that began before the run: by the store's order, because a clock can be set back."""
+    ids = [row.id for row in store.runs()]
+    earlier = set(ids[ids.index(run.id) + 1 :])
+    return [row for row in rows if row.id in earlier]
 
 
 def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:

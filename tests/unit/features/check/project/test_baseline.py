@@ -133,3 +133,11 @@ def test_a_damaged_check_is_a_sentence_and_not_a_pass(store: Store, body: dict[s
     store.save_document(DocumentKind.CHECK, body, id="c", runs=["good"])
     with pytest.raises(StoreError, match="The stored check c is damaged"):
         find_cell_baseline(store, candidate, "previous")
+
+
+def test_earlier_means_begun_before_whatever_the_clock_said(store: Store) -> None:
+    """After a clock was set back, a good run dated in the future is still the baseline of the next one."""
+    for name, created in (("future", 9000.0), ("next", 1000.0)):
+        candidate = add(store, name, created)
+        store.add_session(name, created)
+    assert named(store, candidate) == "future"
