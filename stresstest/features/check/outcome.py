@@ -11,6 +11,7 @@ from stresstest.features.check.reservations import (
     count_unanswered,
     few_answers_objection,
     find_reservations,
+    foreign_language_objection,
     refuse_same_file,
     reservation_notes,
 )
@@ -51,7 +52,12 @@ def compare_samples(
     reservations = find_reservations(baseline, candidate, rule)
     lacking = candidate.lacking
     if found.tested is CheckVerdict.PASS:
-        lacking = lacking or reservations.pass_objection(rule) or few_answers_objection(baseline, candidate)
+        lacking = (
+            lacking
+            or reservations.pass_objection(rule)
+            or few_answers_objection(baseline, candidate)
+            or foreign_language_objection(baseline, candidate, rule)
+        )
     if lacking is not None:
         found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)
     p, earlier = compare_survival(baseline.observations, candidate.observations)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stresstest.errors import UsageError
-from stresstest.features.check.sample import CheckSample
+from stresstest.features.check.sample import MAX_NAMED, CheckSample
 from stresstest.model.percent import percent
 from stresstest.statistics.assessment import CheckRule
+from stresstest.statistics.comparison import lower_bound
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 
 
@@ -108,6 +109,27 @@ def few_answers_objection(baseline: CheckSample, candidate: CheckSample) -> str 
     return (
         f"the candidate answers {known - missing} of the baseline's {known} prompts, fewer than half, and "
         f"those that it leaves out may fail. If it was not asked them, remove them from the baseline's file"
+    )
+
+
+def foreign_language_objection(baseline: CheckSample, candidate: CheckSample, rule: CheckRule) -> str | None:
+    """Why answers in languages that are rare in the baseline decide no pass: each is judged in its own.
+
+    Where --lang or the records say the language, such answers are language drift instead.
+    """
+    before = baseline.languages or ({baseline.subject.language: 1} if baseline.subject.language else {})
+    known, answers = sum(before.values()), sum(candidate.languages.values())
+    if not known or not answers:
+        return None
+    rare = {name for name in candidate.languages if before.get(name, 0) <= rule.alpha * known}
+    moved = sum(candidate.languages[name] for name in rare)
+    usual = sum(before.get(name, 0) for name in rare) / known
+    if lower_bound(moved, answers, rule.confidence) <= rule.alpha + usual:
+        return None
+    return (
+        f"{moved} of the candidate's {answers} answers are in languages that are rare in the baseline "
+        f"({', '.join(sorted(rare)[:MAX_NAMED])}), and were judged in these. To count them as language "
+        f"drift: --lang"
     )
 
 

@@ -51,8 +51,8 @@ class CheckSample:
     or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows. further:
     later outputs of prompts, which are not among the observations. empty: for each answer without text that
     no service failure explains, its key of `by_prompt`, or "". unread: lines without an answer; lost: answers
-    that the service gave up. complete: False where prompts were left out by chance. token_texts:
-    token id → its most frequent text in the first answers.
+    that the service gave up. languages: of recorded answers, with their number, where known. complete: False
+    where prompts were left out by chance. token_texts: token id → its most frequent text in first answers.
     """
 
     label: str
@@ -76,6 +76,7 @@ class CheckSample:
     empty: tuple[str, ...] = ()
     unread: int = 0
     lost: int = 0
+    languages: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
     tokens_spent: int = 0
     seconds: float = 0.0
@@ -269,6 +270,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         empty=("",) * (tally.missing - tally.lost),
         unread=found.damaged,
         lost=tally.lost,
+        languages={name: count for name, count in tally.languages.items() if name != "unknown"},
         complete=tally.sample.complete,
     )
 

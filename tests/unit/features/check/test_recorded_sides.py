@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,31 @@ def test_what_is_not_at_risk_says_nothing() -> None:
     blank = Observation(None, 200, "c", None)
     assert assess_left_aside(100, [short], 0.95) == LeftAsideOutputs(1, 0, 0, None)
     assert count_repeated(100, [short, long], [short, long, blank]) == (1, 2)
+
+
+def _italian(seed: int) -> str:
+    rng = random.Random(seed)
+    who = ["il guardiano", "un vecchio marinaio", "mia sorella", "il capitano", "il fornaio", "la bambina"]
+    did = ["trovò una lettera sotto", "camminò verso", "dipinse la porta di", "ricordò il nome di", "sognò"]
+    what = ["il faro", "la stazione vuota", "un giardino", "il porto", "la biblioteca", "un piccolo ponte"]
+    when = [
+        *("prima che cominciasse la pioggia", "mentre nessuno guardava", "perché la notte era fredda"),
+        *("dopo il treno", "quando suonavano le campane", "senza una parola", "nonostante il vento"),
+    ]
+    words = (" ".join(map(rng.choice, (who, did, what, when, when))) for _ in range(60))
+    return " ".join(f"{each[0].upper()}{each[1:]}." for each in words)
+
+
+def test_answers_in_another_language_than_the_baselines_are_no_pass(tmp_path: Path, base: str) -> None:
+    """A model that answers two of five prompts in Italian passed where no --lang was given."""
+    changed = healthy(100)
+    for i, row in enumerate(changed):
+        if i % 5 < 2:
+            row["output"] = "".join(split_pieces(_italian(i))[:LENGTH])
+    candidate = write(tmp_path / "c.jsonl", changed)
+    sides = ("--baseline", base, "--candidate", candidate, "--rigor", "quick")
+    code, document, err = checked_runs.check(str(tmp_path / "s.sqlite3"), *sides)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive"), err
+    assert "in languages that are rare in the baseline (it)" in document["lacking"]
+    sides = ("--baseline", base, "--candidate", write(tmp_path / "d.jsonl", healthy(100)), "--rigor", "quick")
+    assert checked_runs.check(str(tmp_path / "s.sqlite3"), *sides)[0] == ExitCode.DONE
