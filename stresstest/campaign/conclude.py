@@ -66,7 +66,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         store.generations(run.id), samples, run.profile, run.settings.decoding, gpus=gpus
     )
     settings, found = run.settings, find_diagnosis(store, run)
-    observed = plane_verdict(generations, settings.decoding, run.profile)
+    observed = plane_verdict(generations, settings.decoding, run.profile, run.id)
     generations = apply_confirmed_plane(generations, found, run)
     certifying = certifying_sample(generations)
     threshold = certified_threshold(
@@ -229,7 +229,8 @@ def _notes(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     lags = [g.loop_lag for g in generations if g.loop_lag is not None]
     if lags and max(lags) > 0.25:
         notes.append(
-            f"This client lagged by up to {max(lags):.2f} s: timings are unreliable, texts are not affected."
+            f"stresstest itself was slow (up to {max(lags):.2f} s): timings are unreliable, texts are not "
+            f"affected."
         )
     if any(g.verdict.tokens and not g.token_summary.entropy for g in generations):
         notes.append("Entropy was not measured: the server gave no logprobs.")

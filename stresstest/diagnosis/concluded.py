@@ -16,6 +16,7 @@ from stresstest.diagnosis.intervention.wording import (
     rounded_tokens,
     split_sentence,
 )
+from stresstest.diagnosis.planes import NOT_TESTED, TO_TEST
 from stresstest.model import (
     NEXT_FAILURE_RIGOR,
     RIGORS,
@@ -50,7 +51,7 @@ def confirmed_link(found: Diagnosis | None, run_id: str) -> CauseLink | None:
 def apply_diagnosis(observed: PlaneVerdict, found: Diagnosis | None, run: Run) -> PlaneVerdict:
     """The verdict updated by the diagnosis; `observed` itself if the diagnosis adds nothing.
 
-    Evidence from the arms precedes the observed evidence. Advice on how to confirm the plane is removed, also
+    Evidence from the arms precedes the observed evidence. Advice on how to test the plane is removed, also
     where arms were run and none cleared.
     """
     if found is None or observed.basis is Basis.CONFIRMED:
@@ -58,9 +59,10 @@ def apply_diagnosis(observed: PlaneVerdict, found: Diagnosis | None, run: Run) -
     link = confirmed_link(found, run.id)
     if link is None:
         tried = _inconclusive_advice(found, run.id)
-        kept = [line for line in observed.advice if not (tried and line.startswith("To confirm"))]
+        kept = [line for line in observed.advice if not (tried and line.startswith(TO_TEST))]
         advice = tuple(dict.fromkeys((*tried, *kept, *remedy_sentences(found, run))))
-        return observed if advice == observed.advice else replace(observed, advice=advice)
+        sentence = observed.sentence.replace(NOT_TESTED, "(tested, not confirmed)" if tried else NOT_TESTED)
+        return replace(observed, sentence=sentence, advice=advice)
     return PlaneVerdict(
         link.plane,
         Basis.CONFIRMED,
@@ -122,7 +124,7 @@ def _rigor(run: Run) -> str:
 
 
 def _inconclusive_advice(found: Diagnosis, run_id: str) -> tuple[str, ...]:
-    """What the diagnosis says in place of advice to confirm: it has tried that, and nothing cleared."""
+    """What the diagnosis says in place of advice to test the cause: it has, and nothing cleared."""
     own = next((link for link in found.chain if link.run_id == run_id and link.arms), None)
     if own is None or own.lacking is None:
         return ()

@@ -1,4 +1,4 @@
-"""The suspected plane of failures, from evidence alone, with advice on how to confirm it.
+"""The suspected plane of failures, from evidence alone, with advice on how to test it.
 
 Planes mask each other, so they are tested in order: system, decoding, context.
 """
@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stresstest.detectors.registry import ends_answer, symptom_counts
+from stresstest.detectors.registry import ends_answer, symptom_info
 from stresstest.diagnosis.evidence.weighing import (
     WeightedEvidence,
     context_positions,
-    effective_penalties,
     onsets,
     position_spread,
     weigh_evidence,
@@ -28,16 +27,28 @@ from stresstest.model import (
     PlaneVerdict,
     SymptomKind,
 )
+from stresstest.model.percent import percent
+from stresstest.model.result import certifying_sample
+
+NOT_TESTED = "(not tested yet)"
+"""What a sentence says of a cause that no intervention has tested."""
+TO_TEST = "To test the cause"
+"""How the advice on testing the cause begins."""
 
 
 def plane_verdict(
-    generations: Iterable[GenerationRecord], decoding: Decoding, profile: EndpointProfile
+    generations: Iterable[GenerationRecord],
+    decoding: Decoding,
+    profile: EndpointProfile,
+    run_id: str = "latest",
 ) -> PlaneVerdict:
     """The suspected plane of the failing `generations`, annotated by `annotate_planes`.
 
     The plane is `system` if service failures and onsets preceded by system evidence are at least half of the
     failures. Otherwise symptom, onset and decoding are weighed. The basis is always `observed`;
-    `apply_diagnosis` updates it. plane and basis are None if nothing fails.
+    `apply_diagnosis` updates it. plane and basis are None if nothing fails. The sentence counts the
+    certifying sample alone, so that all sentences on a run have one denominator. run_id: for the
+    command in the advice.
     """
     every = list(generations)
     lost = [g for g in every if g.failure is not None and _no_onset(g)]
@@ -47,15 +58,15 @@ def plane_verdict(
     if not lost and not degenerate:
         return _healthy(every)
     if len(lost) + len(shaken) >= len(calm):
-        return _system(len(every), lost, shaken, calm)
+        return _system(len(every), lost, shaken, calm, run_id)
     weighed = weigh_evidence(calm, decoding, profile)
     plane, margin = _decide(weighed)
     return PlaneVerdict(
         plane,
         Basis.OBSERVED,
-        _sentence(plane, margin, calm, len(every)),
+        _sentence(plane, margin, calm, every),
         (*(e for _, e in weighed), *_system_facts(lost, shaken, calm)),
-        _advice(plane, calm, decoding, profile),
+        _advice(plane, run_id),
     )
 
 
@@ -113,6 +124,7 @@ def _system(
     lost: Sequence[GenerationRecord],
     shaken: Sequence[GenerationRecord],
     calm: Sequence[GenerationRecord],
+    run_id: str,
 ) -> PlaneVerdict:
     parts = []
     if lost:
@@ -124,7 +136,7 @@ def _system(
             f"{len(shaken)} of {len(shaken) + len(calm)} onsets followed preemptions, a full KV cache, "
             f"a growing queue or GPU trouble"
         )
-    cause = "Cause: the system" if lost else "Suspected cause: the system (observed, not confirmed)"
+    cause = "Cause: the system" if lost else f"Suspected cause: the system {NOT_TESTED}"
     sentence = f"{cause}. {'; '.join(parts)}."
     if calm:
         sentence += f" {len(calm)} more degenerated without any such evidence."
@@ -132,12 +144,10 @@ def _system(
     advice = []
     if lost:
         advice.append("Read the server's log at the times of the failures; check its restarts and limits.")
-    if shaken:
-        advice.append(
-            "To confirm: repeat with --concurrency 1 on an idle server. If the failure goes away there "
-            "and comes "
-            "back under load, the system causes it."
-        )
+        if shaken:
+            advice.append(f"{TO_TEST}: repeat with --concurrency 1 on an idle server.")
+    else:
+        advice.append(f"{TO_TEST}: stresstest diagnose {run_id}")
     return PlaneVerdict(
         Plane.SYSTEM,
         Basis.OBSERVED,
@@ -157,9 +167,8 @@ def _system_facts(
     measured = [g for g in calm if any(_against(e) for e in g.evidence)]
     blind = len(calm) - len(measured)
     if measured:
-        worst = _worst(measured)
         sources = sorted({e.source for g in measured for e in g.evidence if _against(e)})
-        fact = f"{len(measured)} of {total} onsets had no system evidence before them ({worst})"
+        fact = _none_before(measured, total)
         facts.append(Evidence(Plane.SYSTEM, False, ", ".join(sources), fact, value=float(len(measured))))
     if blind:
         fact = (
@@ -180,10 +189,27 @@ def _against(evidence: Evidence) -> bool:
     return evidence.plane is Plane.SYSTEM and not evidence.supports and evidence.value is not None
 
 
-def _worst(measured: Sequence[GenerationRecord]) -> str:
-    """The fact with the highest value of each kind, as one sentence."""
-    highest = _highest(e for g in measured for e in g.evidence if _against(e))
-    return "; ".join(sorted(e.fact for e in highest.values()))
+def _none_before(measured: Sequence[GenerationRecord], total: int) -> str:
+    """What was looked for before the onsets and not found, as one sentence. total: of all onsets."""
+    highest = list(_highest(e for g in measured for e in g.evidence if _against(e)).values())
+    absent = [words for words in map(_absent, highest) if words is not None]
+    other = [e.fact for e in highest if _absent(e) is None]
+    of = f" (of {total})" if len(measured) < total else ""
+    which = f"none of the {len(measured)} onsets{of}" if total > 1 else "the onset came none of these"
+    found = [f"before {which}: {', '.join(sorted(absent))}"] if absent else []
+    return "; ".join([*found, *sorted(other)])
+
+
+def _absent(evidence: Evidence) -> str | None:
+    """What a fact of the server's metrics rules out; None for another fact."""
+    value = evidence.value or 0.0
+    if evidence.fact.startswith("KV cache"):
+        return f"KV cache above {percent(value)}"
+    if "preemptions" in evidence.fact:
+        return "a preemption"
+    if "requests waiting" in evidence.fact:
+        return f"more than {value:.0f} requests waiting" if value else "a waiting request"
+    return None
 
 
 def _highest(evidence: Iterable[Evidence]) -> dict[tuple[str, str], Evidence]:
@@ -197,47 +223,56 @@ def _highest(evidence: Iterable[Evidence]) -> dict[tuple[str, str], Evidence]:
     return highest
 
 
-def _sentence(plane: Plane, margin: int, failing: Sequence[GenerationRecord], total: int) -> str:
-    symptoms = Counter(str(g.verdict.symptom) for g in failing if g.verdict.symptom is not None)
-    kinds = symptom_counts(dict(symptoms.most_common()))
-    where = position_spread(onsets(failing))
-    at = f"onset {where}" if where else f"onset at {onsets(failing)[0]:,.0f} tokens"
-    in_context = position_spread(context_positions(failing))
-    if plane is Plane.CONTEXT and in_context:
-        at = f"position in the context: {in_context}; {at}"
-    strength = "Weakly suspected" if margin <= 1 or len(failing) < 3 else "Suspected"
+def _sentence(
+    plane: Plane, margin: int, calm: Sequence[GenerationRecord], every: Sequence[GenerationRecord]
+) -> str:
+    strength = "Weakly suspected" if margin <= 1 or len(calm) < 3 else "Suspected"
     name = "the context" if plane is Plane.CONTEXT else str(plane)
-    one = "s" if len(failing) == 1 else ""
-    which = f"{len(failing)} of the run's {total} answers degenerate{one}"
-    if len(failing) == total > 1:
-        which = f"All {total} answers of the run degenerate"
-    return f"{strength} cause: {name} (observed, not confirmed). {which} sooner or later ({kinds}); {at}."
+    return f"{strength} cause: {name} {NOT_TESTED}. {_failing_words(plane, every)}."
 
 
-def _advice(
-    plane: Plane, failing: Sequence[GenerationRecord], decoding: Decoding, profile: EndpointProfile
-) -> tuple[str, ...]:
-    penalty = effective_penalties(decoding, profile).effective_repetition
+def _failing_words(plane: Plane, every: Sequence[GenerationRecord]) -> str:
+    """How many answers fail, how, and from where on: of the certifying sample, where any of it does."""
+    whose = "sample"
+    answers: Sequence[GenerationRecord] = certifying_sample(every)
+    failing = [g for g in answers if not _no_onset(g)]
+    if not failing:
+        whose, answers, failing = "run", every, [g for g in every if not _no_onset(g)]
+    total, number = len(answers), len(failing)
+    which = (
+        f"All {total} answers of the {whose}"
+        if number == total > 1
+        else f"{number} of the {whose}'s {total} answers"
+    )
+    where = [_place(onsets(failing), "token")]
+    if plane is Plane.CONTEXT and (positions := context_positions(failing)):
+        where.append(f"with the prompt, {_place(positions, 'position')}")
+    return f"{which} {_symptom_words(failing)}, {'; '.join(where)}"
+
+
+def _symptom_words(failing: Sequence[GenerationRecord]) -> str:
+    """``loop``, ``degenerate (language drift)`` or ``degenerate (28 loop, 4 near-loop)``."""
+    ending = "s" if len(failing) == 1 else ""
+    symptoms = Counter(g.verdict.symptom for g in failing if g.verdict.symptom is not None)
+    if set(symptoms) == {SymptomKind.LOOP}:
+        return f"loop{ending}"
+    counted = [f"{n} {symptom_info(kind).label}" for kind, n in symptoms.most_common()]
+    kinds = symptom_info(next(iter(symptoms))).label if len(symptoms) == 1 else ", ".join(counted)
+    return f"degenerate{ending} ({kinds})"
+
+
+def _place(values: Sequence[float], unit: str) -> str:
+    spread = position_spread(values)
+    if spread is None:
+        return f"from {unit} {values[0]:,.0f}"
+    return f"from {unit} {spread.median:,.0f} in the median (IQR {spread.iqr:,.0f})"
+
+
+def _advice(plane: Plane, run_id: str) -> tuple[str, ...]:
+    command = f"stresstest diagnose {run_id}"
     if plane is Plane.CONTEXT:
         return (
-            "To confirm: run stresstest diagnose. It continues the failing answers from the "
-            "instruction and the "
-            "last few units only. If they stay healthy, the context causes the failure.",
-            "Cheap cross-check: repeat with a longer --system-prompt; a limit in the context moves the onset "
-            "earlier by as many tokens.",
+            f"{TO_TEST}: {command}",
             "For longer outputs: generate them in pieces, each with a short context.",
         )
-    kind = Counter(g.verdict.symptom for g in failing).most_common(1)[0][0]
-    if kind in {SymptomKind.LANGUAGE_DRIFT, SymptomKind.STRUCTURE_BREAK} and penalty > 1.0:
-        change = "a lower --repetition-penalty (1.0 included)"
-    elif decoding.temperature is not None and decoding.temperature >= 1.0 and kind is SymptomKind.GIBBERISH:
-        change = "a lower --temperature or --top-p"
-    elif penalty > 1.0:
-        change = "another --temperature and --repetition-penalty, 1.0 included"
-    else:
-        change = "a mild --repetition-penalty (1.05 to 1.1) or a higher --temperature"
-    return (
-        "To confirm: run stresstest diagnose, which also looks for a setting with a higher cap, or repeat "
-        f"with {change}. If the same prompts then stay healthy past their onsets, the decoding is the cause; "
-        "if every decoding fails at about the same position in the context, suspect the context.",
-    )
+    return (f"{TO_TEST} and look for a setting with a higher cap: {command}",)

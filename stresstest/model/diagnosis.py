@@ -215,8 +215,7 @@ class Diagnosis:
             if before is not None and before.run_id == link.run_id:
                 words = f"also, {words}"
             elif before is not None and before.cleared_by:
-                alone = before.plane is Plane.SYSTEM
-                words = f"then, {'' if alone else 'with '}{before.cleared_by}, {words}"
+                words = f"after that fix ({before.cleared_by}): {words}"
             elif before is not None:
                 words = f"then, {words}"
             found.append(f"{words[:1].upper()}{words[1:]}.")

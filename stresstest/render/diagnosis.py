@@ -40,7 +40,8 @@ def link_details(link: CauseLink) -> list[str]:
         if arm.clears and arm.effects:
             lines.append(f"with {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
     if link.position is not None:
-        lines.append(f"median position in the context (prompt + onset): {format_count(link.position)} tokens")
+        where = f"at {format_count(link.position)} tokens of context (prompt + onset)"
+        lines.append(f"the tested answers fail {where} in the median")
     return [*lines, *link.notes]
 
 

@@ -70,17 +70,24 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     for note in result.notes:
         _say(console, Text(f"note: {sanitize(note)}", style="yellow"))
     advice = what_to_do(result)
-    for line in filter(None, (BLIND_SPOTS, glosses(headline(result), result.verdict.sentence, *advice))):
+    for line in filter(None, (BLIND_SPOTS, glosses(*_said(result, advice)))):
         _say(console, Text(line, style="dim"))
     _print_answer(console, result, advice)
     if program is not None:
         _say(console, Text(cost_sentence(result), style="dim"))
+        observed = result.verdict.basis is Basis.OBSERVED
         print_next(
             console,
-            *([f"{program} diagnose {result.run.id}"] if result.verdict.basis is Basis.OBSERVED else []),
-            f"{program} report {result.run.id} -o report.html",
-            f"{program} recommend --like {result.run.id}",
+            *([(f"{program} diagnose {result.run.id}", "tests the cause")] if observed else []),
+            (f"{program} report {result.run.id} -o report.html", "a page to share"),
+            (f"{program} recommend --like {result.run.id}", "as server flags"),
         )
+
+
+def _said(result: RunResult, advice: Sequence[str]) -> list[str]:
+    """What is shown with terms that may need a gloss."""
+    facts = [each.fact for each in result.verdict.evidence]
+    return [headline(result), result.verdict.sentence, *advice, *facts]
 
 
 def cost_sentence(result: RunResult) -> str:
@@ -88,12 +95,20 @@ def cost_sentence(result: RunResult) -> str:
     return f"The run took {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}."
 
 
-def print_next(console: Console, *commands: str) -> None:
-    """Print the next commands, each on a line of its own that is never wrapped, so that it can be copied."""
+def print_next(console: Console, *commands: tuple[str, str]) -> None:
+    """Print the next commands, each on a line of its own that is never wrapped, so that it can be copied.
+
+    commands: each with what it is for, which follows as a comment if the terminal is wide enough.
+    """
     from rich.text import Text
 
-    for number, command in enumerate(commands):
-        console.print(Text(f"{'' if number else 'Next:':<6}{single_line(command)}"), soft_wrap=True)
+    width = max(len(single_line(command)) for command, _ in commands)
+    longest = max(len(purpose) for _, purpose in commands)
+    commented = 6 + width + 4 + longest <= console.width
+    for number, (command, purpose) in enumerate(commands):
+        line = f"{'' if number else 'Next:':<6}{single_line(command):<{width}}"
+        comment = f"  # {purpose}" if commented else ""
+        console.print(Text(f"{line}{comment}".rstrip()), soft_wrap=True)
 
 
 def _print_answer(console: Console, result: RunResult, actions: Sequence[str]) -> None:

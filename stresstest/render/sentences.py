@@ -80,7 +80,7 @@ def thinking_advice(thinking: ThinkingBudget, settings: RunSettings) -> str | No
         cuts = _cut_words(thinking.cut or 0, thinking.healthy, "chain of thought", "chains of thought")
         return (
             f"Send thinking_token_budget {thinking.safe_tokens} with each request, beside max_tokens. "
-            f"{_sample_place(settings)}, with this budget, {cuts}."
+            f"It cuts {cuts} short{_long_texts(settings) if thinking.cut else ''}."
         )
     return (
         f"This server takes no thinking_token_budget (vLLM 0.20 and later with --reasoning-parser do): stop "
@@ -112,40 +112,30 @@ def _cap_effect(result: RunResult, cap: int) -> str:
     """What the cap would have done to the answers that certify it, degenerate at any length or healthy."""
     onsets = [g.verdict.onset for g in result.certifying if g.verdict.onset is not None]
     healthy, cut = count_cut(result.certifying, cap)
-    sample = _sample_place(result.run.settings)
-    cuts = _cut_words(cut, healthy)
-    if not onsets:
-        return f"{sample}, no answer degenerates; with this cap, {cuts}." if healthy else ""
     total, failing = len(result.certifying), len(onsets)
-    ended = sum(1 for onset in onsets if onset > cap)
-    which = f"{failing} of {total} answers degenerate{'s' if failing == 1 else ''}"
-    if failing == total > 1:
-        which = f"all {total} answers degenerate"
-    ends = "it ends" if failing == 1 else "each ends"
-    if ended < failing:
-        ends = f"{ended or 'none'} of these end{'s' if ended < 2 else ''}"
-    return (
-        f"{sample}, {which} sooner or later; with this cap, {ends} before that"
-        f"{f', and {cuts}' if healthy else ''}."
-    )
+    long = _long_texts(result.run.settings) if cut else ""
+    if not onsets:
+        none = f"None of the sample's {total} answers degenerates."
+        return f"{none} The cap cuts {_cut_words(cut, healthy)} short{long}."
+    begun = sum(1 for onset in onsets if onset <= cap)
+    by_then = f"{begun} of the sample's {total} answers {'has' if begun == 1 else 'have'}"
+    without = f"{'all ' if failing == total > 1 else ''}{failing} do{'es' if failing == 1 else ''}"
+    cuts = f" The cap cuts {_cut_words(cut, healthy)} short{long}." if healthy else ""
+    return f"By token {format_count(cap)}, {by_then} begun to degenerate; without a cap, {without}.{cuts}"
 
 
-def _sample_place(settings: RunSettings) -> str:
-    """Where an effect was seen: a task's prompts ask for long texts, your own are what they are."""
-    return "In the sample" if settings.prompts_file else "For prompts that ask for long texts"
+def _long_texts(settings: RunSettings) -> str:
+    """Why so much is cut: a task's prompts ask for long texts, your own are what they are."""
+    return "" if settings.prompts_file else "; these prompts ask for long texts"
 
 
 def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:
-    """How many of the healthy answers a cap cuts short, as a clause. one, several: what is cut."""
+    """How many of the healthy answers a cap cuts short, as its object. one, several: what is cut."""
     if not cut:
-        return f"no healthy {one} is cut short"
+        return f"no healthy {one}"
     if cut == healthy:
-        return (
-            f"all {healthy} healthy {several} are cut short"
-            if cut > 1
-            else f"the one healthy {one} is cut short"
-        )
-    return f"{cut} of the {healthy} healthy {several} {'is' if cut == 1 else 'are'} cut short"
+        return f"all {healthy} healthy {several}" if cut > 1 else f"the one healthy {one}"
+    return f"{cut} of the {healthy} healthy {several}"
 
 
 def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str]:
@@ -246,7 +236,7 @@ FORK_GLOSS = (
 """The terms of an intervention, each in a few words."""
 
 _GLOSSES = {
-    "onset": "Onset: the first token that makes no sense.",
+    "onset": "Onset: the token at which the failure begins; for a loop, the start of the second copy.",
     "plane": "Plane: where the cause lies (system, decoding or context).",
 }
 

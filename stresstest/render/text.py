@@ -83,8 +83,8 @@ def certified_reach(threshold: Threshold) -> str:
 
 
 def margin_words(margin: float) -> str:
-    """What lies between T and the safe max_tokens: ``T less the margin of 10 %``."""
-    return f"T less the margin of {percent(margin)}" if margin else "T, without a margin"
+    """What lies between T and the safe max_tokens: ``T less a margin of 10 %``."""
+    return f"T less a margin of {percent(margin)}" if margin else "T, without a margin"
 
 
 def certified_sentence(threshold: Threshold, answers: int | None = None, *, reasoning: bool = False) -> str:
@@ -128,7 +128,7 @@ def answer_name(job: Job) -> str:
         return f"certifying {number}"
     if job.phase is Phase.COST:
         return f"{job.arm}, pair {job.rung + 1}, {number}"
-    return ", ".join(filter(None, (job.arm, f"rung {job.rung}", number)))
+    return f"{job.arm or f'rung {job.rung}'}, {number}"
 
 
 def onset_place(verdict: GenerationVerdict, cut: int = 0) -> str:

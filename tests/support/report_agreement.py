@@ -16,7 +16,7 @@ _ADVISED = re.compile(
     r"(?: to (\d+(?:\.\d+)?))?"
 )
 """A penalty, or a range of penalties, that a sentence recommends."""
-_UNDECIDED = ("To confirm:", "(observed, not confirmed)", "uspected cause:")
+_UNDECIDED = ("To test the cause", "(not tested yet)", "uspected cause:")
 """Phrases of a verdict that no intervention has decided, long enough not to occur in a model's text."""
 _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]+>", re.S)
 

@@ -171,7 +171,7 @@ def result(
     )  # fmt: skip
     failing = any(g.verdict.degenerate for g in made)
     evidence = (
-        Evidence(Plane.SYSTEM, False, text, f"41 of 41 onsets had no system evidence before them. {text}"),
+        Evidence(Plane.SYSTEM, False, text, f"before none of the 41 onsets: a preemption. {text}"),
         Evidence(Plane.DECODING, True, "detector:loop", text, 41.0),
     )
     verdict = PlaneVerdict(
@@ -201,7 +201,8 @@ def result(
 
 def diagnosis(
     text: str = (
-        "loop from about token 380 (median), caused by decoding; confirmed: it goes away with "
+        "loop from about token 380 (median of the tested answers), "
+        "caused by decoding; confirmed: it goes away with "
         "repetition_penalty 1.15"
     ),
 ) -> Diagnosis:

@@ -128,10 +128,10 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     verdict = PlaneVerdict(
         Plane.DECODING,
         Basis.OBSERVED,
-        "Suspected cause: decoding (observed, not confirmed). 26 of the run's 38 answers "
-        "degenerate sooner or later (loop 26).",
+        "Suspected cause: decoding (not tested yet). 26 of the sample's 38 answers loop, from token "
+        "1,070 in the median (IQR 180).",
         evidence,
-        ("To confirm: stresstest diagnose latest",),
+        ("To test the cause and look for a setting with a higher cap: stresstest diagnose latest",),
     )
     if not failing:
         verdict = PlaneVerdict(None, None, "No degeneration seen up to 1559 tokens in 38 generations.")

@@ -59,7 +59,7 @@ def compare_ablation(
         independent=None if ratio is None else ratio.independent,
         sentence="",
     )
-    return replace(found, sentence=_sentence(found))
+    return replace(found, sentence=_sentence(found, window))
 
 
 def _median_onset(run: Sequence[GenerationRecord], window: int) -> float:
@@ -82,8 +82,10 @@ def _counts_by(answers: Sequence[GenerationRecord], window: int, place: float) -
     return failed, failed + healthy
 
 
-def _sentence(found: Ablation) -> str:
-    counts = f"{found.failed} of {found.n} fail against {found.run_failed} of {found.run_n}"
+def _sentence(found: Ablation, window: int) -> str:
+    """window: the counts are of failures up to there, so they can be fewer than the run's at any length."""
+    run = f"{found.run_failed} of the run's {found.run_n}"
+    counts = f"{found.failed} of {found.n} fail by token {window:,}, against {run}"
     if found.name == OPEN:
         less = found.failed * found.run_n < found.run_failed * found.n
         if less and found.p is not None and found.p <= 0.05:

@@ -13,11 +13,11 @@ _CAUSES = {Plane.SYSTEM: "the system", Plane.DECODING: "decoding", Plane.CONTEXT
 
 
 def link_sentence(link: CauseLink) -> str:
-    """The link in words, without a full stop, e.g. "loop from about token 900 (median), caused by decoding;
-    confirmed: it goes away with repetition_penalty 1.15"."""
+    """The link in words, without a full stop, e.g. "loop from about token 900 (median of the tested
+    answers), caused by decoding; confirmed: it goes away with repetition_penalty 1.15"."""
     what = failure_name(link)
     if link.median_onset is not None:
-        what += f" from about token {rounded_tokens(link.median_onset):,} (median)"
+        what += f" from about token {rounded_tokens(link.median_onset):,} (median of the tested answers)"
     if link.plane is None:
         return f"{what}: inconclusive, {link.lacking}"
     words = f"{what}, caused by {_CAUSES[link.plane]}"
@@ -57,7 +57,7 @@ def _constraint_changes(link: CauseLink) -> str | None:
     onset, moved = unchanged.median_onset, constraint.median_onset
     same = onset is not None and moved is not None and abs(moved - onset) <= 0.15 * onset
     where = "about the same token" if same else "another token"
-    return f"A language constraint does not cure it but changes it to {symptom_info(after).label}, at {where}"
+    return f"A language constraint does not help: {symptom_info(after).label} comes instead, at {where}"
 
 
 def _commonest(arm: ArmResult) -> str | None:

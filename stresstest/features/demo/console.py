@@ -9,7 +9,6 @@ from stresstest.model import Diagnosis, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.diagnosis import cost_line
 from stresstest.render.run_summary import cost_sentence
-from stresstest.render.sentences import answer_counts
 from stresstest.render.text import sanitize
 
 
@@ -48,15 +47,16 @@ def summary_text(
 
 
 def _observations(result: RunResult) -> str:
-    total = len(result.generations)
-    failing = sum(1 for g in result.generations if g.verdict.degenerate)
-    lost = sum(1 for g in result.generations if g.failure is not None)
+    whose, answers = ("sample", result.certifying) if result.certifying else ("run", result.generations)
+    total = len(answers)
+    failing = sum(1 for g in answers if g.verdict.degenerate)
+    lost = sum(1 for g in answers if g.failure is not None)
     kv = result.server.kv_peak if result.server else None
-    counted = answer_counts(result)
-    line = f"{failing} of the run's {counted}" if failing else f"None of the run's {counted}"
-    line += " stopped making sense"
+    line = f"{failing or 'None'} of the {whose}'s {total} answers stopped making sense"
+    if failing == total > 1:
+        line = f"All {total} answers of the {whose} stopped making sense"
     if lost:
-        return f"{line}; {lost} of {total} were lost to server failures, which are counted separately."
+        return f"{line}; {lost} were lost to server failures, which are counted separately."
     if failing and kv is not None:
         line += f" on a server that looked healthy: KV cache at most {percent(kv)} full, no failed request"
     return f"{line}."

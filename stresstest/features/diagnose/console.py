@@ -48,8 +48,8 @@ def print_diagnosis(
         console.print(Text(cost_line(found), style="dim"))
     print_next(
         console,
-        f"{program} report {result.run.id} -o report.html",
-        f"{program} recommend --like {found.safe_run or result.run.id}",
+        (f"{program} report {result.run.id} -o report.html", "a page to share"),
+        (f"{program} recommend --like {found.safe_run or result.run.id}", "as server flags"),
     )
 
 

@@ -130,4 +130,4 @@ class GpuWatch:
     def _give_up(self, why: str, remedy: str | None) -> None:
         if why[1:2].islower():  # no abbreviation
             why = why[:1].lower() + why[1:]
-        self.missing = (MissingCapability(GPU_READINGS, f"{MISSING_GPUS_COST}: {why.rstrip('.')}", remedy),)
+        self.missing = (MissingCapability(GPU_READINGS, f"{MISSING_GPUS_COST}; {why.rstrip('.')}", remedy),)

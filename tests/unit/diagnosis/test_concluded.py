@@ -49,7 +49,8 @@ LOOP = CauseLink(
     SymptomKind.LOOP,
     903.0,
     16,
-    "loop from about token 900 (median), caused by decoding; confirmed: it goes away with "
+    "loop from about token 900 (median of the tested answers), "
+    "caused by decoding; confirmed: it goes away with "
     "repetition_penalty 1.15",
     cleared_by="repetition_penalty 1.15",
     cleared_decoding=PENALISED,
@@ -66,7 +67,8 @@ DRIFT = CauseLink(
     SymptomKind.LOOP,
     5200.0,
     16,
-    "language drift from about token 5,200 (median), caused by the context; confirmed: it goes away with "
+    "language drift from about token 5,200 (median of the tested answers), "
+    "caused by the context; confirmed: it goes away with "
     "only the instruction and the last few paragraphs in context",
     cleared_by="only the instruction and the last few paragraphs in context",
     arms=(
@@ -119,10 +121,12 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
         run_html(each),
     )
     for page in pages:
-        assert "oop from about token 900 (median), caused by decoding; confirmed" in page
+        assert (
+            "oop from about token 900 (median of the tested answers), caused by decoding; confirmed" in page
+        )
         assert "0 of 16 fail; unchanged: 16 of 16 (p = 1.5e-05)" in page
         assert "With it, the safe max_tokens is 4,554 at quick rigor only, 10" in page
-        for gone in ("To confirm", "not confirmed", "suspected", "verified"):
+        for gone in ("To test the cause", "not tested yet", "suspected", "verified"):
             assert gone not in page
 
 
@@ -143,8 +147,12 @@ def test_an_interrupted_diagnosis_is_called_incomplete_on_the_first_screen(diagn
 def test_a_later_cause_says_under_which_change_it_shows() -> None:
     """Every answer loops early: a drift at 5,200 makes sense only to who reads what removed the loop."""
     first, second = FOUND.sentences
-    assert first.startswith("Loop from about token 900 (median), caused by decoding; confirmed: ")
-    assert second.startswith("Then, with repetition_penalty 1.15, language drift from about token 5,200 ")
+    assert first.startswith(
+        "Loop from about token 900 (median of the tested answers), caused by decoding; confirmed: "
+    )
+    assert second.startswith(
+        "After that fix (repetition_penalty 1.15): language drift from about token 5,200 "
+    )
     assert FOUND.sentence == f"{first} {second}"
     again = replace(FOUND.chain[1], run_id=FOUND.chain[0].run_id)
     assert replace(FOUND, chain=(FOUND.chain[0], again)).sentences[1].startswith("Also, language drift")
@@ -186,7 +194,9 @@ def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: 
 def test_what_a_diagnosis_did_not_confirm_stays_observed(found: Diagnosis | None) -> None:
     """Without a confirmed first link of this run the suspicion and its advice stand as they were."""
     evidence = (Evidence(Plane.CONTEXT, True, "onsets", "one place"),)
-    observed = PlaneVerdict(Plane.CONTEXT, Basis.OBSERVED, "Context suspected.", evidence, ("To confirm: …",))
+    observed = PlaneVerdict(
+        Plane.CONTEXT, Basis.OBSERVED, "Context suspected.", evidence, ("To test the cause: …",)
+    )
     assert apply_diagnosis(observed, found, make_run("r1")) == observed
 
 
@@ -194,7 +204,9 @@ def test_what_was_tried_in_vain_is_not_advised() -> None:
     """Where arms ran and none cleared, the advice to confirm gives way to what is lacking; the rest stays."""
     lacking = "none of the 9 changes that were tried keeps these answers healthy"
     found = Diagnosis("r1", (replace(LOOP, plane=None, basis=None, lacking=lacking),))
-    observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To confirm: repeat …", "Cap it."))
+    observed = PlaneVerdict(
+        Plane.DECODING, Basis.OBSERVED, "x", (), ("To test the cause: repeat …", "Cap it.")
+    )
     verdict = apply_diagnosis(observed, found, make_run("r1"))
     assert verdict.advice == (f"The diagnosis is inconclusive: {lacking}.", "Cap it.")
     assert (verdict.plane, verdict.basis) == (observed.plane, observed.basis)
@@ -216,14 +228,14 @@ def test_a_report_made_before_its_diagnosis_is_seen_to_contradict_it(diagnosed: 
     for kind, page in pages.items():
         assert [*contradictions(kind, page, each.result, found)] == []
         assert [*missing_remedy(page, found)] == []
-    advice = ("To confirm: repeat with a mild --repetition-penalty (1.05 to 1.1).",)
+    advice = ("To test the cause: repeat with a mild --repetition-penalty (1.05 to 1.1).",)
     stale = replace(
         each.result, verdict=PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "Suspected.", (), advice)
     )
     old = run_markdown(stale, diagnosis="")
     assert [*contradictions("markdown", old, stale, found)] == [
         "recommends repetition_penalty 1.05 to 1.1; its table has 1.05 failing",
-        "says 'To confirm:' of a confirmed plane",
+        "says 'To test the cause' of a confirmed plane",
     ]
     assert len([*missing_remedy(old, found)]) == 2
 
@@ -241,7 +253,7 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     """How many requests were shown to be safe, or that fewer are, where no campaign followed."""
     link = replace(LOOP, plane=Plane.SYSTEM, cleared_by="alone on the server")
     run: Run = make_run("r1")
-    observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To confirm: …",))
+    observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To test the cause: …",))
     [alone] = apply_diagnosis(observed, Diagnosis("r1", (link,)), run).advice
     assert alone.startswith("Better: lower the load")
     [few] = apply_diagnosis(observed, Diagnosis("r1", (link,), concurrency=1), run).advice

@@ -24,19 +24,24 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("onsets", "healthy_tokens", "said"),
     [
-        ([300, 310], [], "all 2 answers degenerate sooner or later; with this cap, each ends before that."),
-        ([300], [400], "1 of 2 answers degenerates sooner or later; with this cap, it ends before that, and"),
+        ([300, 310], [], "0 of the sample's 2 answers have begun to degenerate; without a cap, all 2 do."),
+        ([300], [400], "without a cap, 1 does. The cap cuts the one healthy answer short; these prompts ask"),
         (
             [300, 10],
             [90, 90],
-            "with this cap, 1 of these ends before that, and no healthy answer is cut short.",
+            "1 of the sample's 4 answers has begun to degenerate; without a cap, 2 do. The",
         ),
-        ([10, 20], [400], "with this cap, none of these ends before that, and the one healthy answer is cut"),
-        ([300], [400, 400, 90], "and 2 of the 3 healthy answers are cut short."),
-        ([], [400, 400], "no answer degenerates; with this cap, all 2 healthy answers are cut short."),
+        ([300, 10], [90, 90], "The cap cuts no healthy answer short."),
+        (
+            [10, 20],
+            [400],
+            "2 of the sample's 3 answers have begun to degenerate; without a cap, 2 do. The cap",
+        ),
+        ([300], [400, 400, 90], "cuts 2 of the 3 healthy answers short; these prompts ask for long texts."),
+        ([], [400, 400], "None of the sample's 2 answers degenerates. The cap cuts all 2 healthy answers"),
     ],
 )
-def test_the_effect_of_the_cap_is_one_sentence(
+def test_the_effect_of_the_cap_is_counted_on_its_sample(
     onsets: list[int], healthy_tokens: list[int], said: str
 ) -> None:
     """Read beside "at most 10 % degenerate by then", that all degenerate later must be no contradiction."""
@@ -45,7 +50,7 @@ def test_the_effect_of_the_cap_is_one_sentence(
     found = result(tuple(failing + fine))
     threshold = replace(found.threshold, tokens=111, certified=True, censored_at=None, lacking=None)
     [cap, *_] = what_to_do(replace(found, threshold=threshold, safe_max_tokens=100))
-    assert cap.startswith("Now: set max_tokens to 100. For prompts that ask for long texts, ")
+    assert cap.startswith("Now: set max_tokens to 100. ")
     assert said in cap
 
 

@@ -181,7 +181,8 @@ def test_the_sentence_of_a_link() -> None:
     by = "repetition_penalty 1.15"
     link = CauseLink("r", Plane.DECODING, Basis.CONFIRMED, LOOP, 903.0, 24, "", cleared_by=by)
     assert link_sentence(link) == (
-        "loop from about token 900 (median), caused by decoding; confirmed: it goes away with "
+        "loop from about token 900 (median of the tested answers), "
+        "caused by decoding; confirmed: it goes away with "
         "repetition_penalty 1.15"
     )
     unchanged = arm_result(outcomes(unchanged=(24, DRIFT))[UNCHANGED], outcomes(unchanged=24)[UNCHANGED], 9)
@@ -189,8 +190,9 @@ def test_the_sentence_of_a_link() -> None:
     arm = arm_result(swapped["constraint"], swapped[UNCHANGED], 9)
     drift = CauseLink("r", Plane.CONTEXT, Basis.CONFIRMED, DRIFT, 5312.0, 24, "", arms=(unchanged, arm))
     assert link_sentence(drift) == (
-        "language drift from about token 5,300 (median), caused by the context; confirmed. A language "
-        "constraint does not cure it but changes it to structure break, at about the same token"
+        "language drift from about token 5,300 (median of the tested answers), "
+        "caused by the context; confirmed. A language "
+        "constraint does not help: structure break comes instead, at about the same token"
     )
 
 

@@ -35,7 +35,8 @@ LOOP = CauseLink(
     SymptomKind.LOOP,
     903.0,
     24,
-    "loop from about token 900 (median), caused by decoding; confirmed: it goes away with "
+    "loop from about token 900 (median of the tested answers), "
+    "caused by decoding; confirmed: it goes away with "
     "repetition_penalty 1.15",
     cleared_by="repetition_penalty 1.15",
     cleared_decoding=Decoding(repetition_penalty=1.15),

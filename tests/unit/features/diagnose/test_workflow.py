@@ -216,7 +216,7 @@ def test_what_was_confirmed_is_the_verdict_everywhere(
     verdict = conclude(store, run_id).verdict
     assert (verdict.plane, verdict.basis) == (Plane.DECODING, Basis.CONFIRMED)
     assert "fail again when nothing is changed, none with repetition_penalty 1.1 " in verdict.sentence
-    assert not any("To confirm" in line for line in verdict.advice)
+    assert not any("To test" in line for line in verdict.advice)
     assert done.result.verdict == verdict
     [saved] = store.thresholds()
     assert saved.verdict == verdict

@@ -81,9 +81,11 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
     for part in (
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · Italian", "269 safe max_tokens",
         "Certified up to T = 299 tokens: with 90 % confidence, at most 10 %",
-        "of answers degenerate by then (none of 24 in the sample)", "T less the margin of 10 %",
-        "Loop from about token 380 (median), caused by decoding; confirmed: it goes away with",
-        "set max_tokens to 269", "all 24 answers degenerate sooner or later; with this cap, each ends before",
+        "of answers degenerate by then (none of 24 in the sample)", "T less a margin of 10 %",
+        "Loop from about token 380 (median of the tested answers), "
+        "caused by decoding; confirmed: it goes away with",
+        "set max_tokens to 269",
+        "0 of the sample's 24 answers have begun to degenerate; without a cap, all 24 do.",
         "degenerated within 299 tokens 0 of 24", "degenerated at any length 24 of 24",
         "rigor quick before production, use standard requests in flight 8",
     ):  # fmt: skip
@@ -93,7 +95,7 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
 def test_a_term_is_explained_where_it_is_used() -> None:
     """Onset and plane have a gloss on the first screen that says them, and none where it does not."""
     assert glosses("Safe max_tokens 269", "caused by decoding") == ""
-    assert glosses("onset median 300 tokens").startswith("Onset: the first token")
+    assert glosses("onset median 300 tokens").startswith("Onset: the token at which the failure begins")
     assert glosses("Onset", "evidence for each plane").count(": ") == 2
 
 
