@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from stresstest.detectors.registry import ends_answer, symptom_info
 from stresstest.diagnosis.evidence.weighing import (
@@ -196,7 +197,7 @@ def _none_before(measured: Sequence[GenerationRecord], total: int) -> str:
     other = [e.fact for e in highest if _absent(e) is None]
     of = f" (of {total})" if len(measured) < total else ""
     which = f"none of the {len(measured)} onsets{of}" if total > 1 else "the onset came none of these"
-    found = [f"before {which}: {', '.join(sorted(absent))}"] if absent else []
+    found = [f"before {which}: {', '.join(sorted(absent, key=str.lower))}"] if absent else []
     return "; ".join([*found, *sorted(other)])
 
 
@@ -204,7 +205,8 @@ def _absent(evidence: Evidence) -> str | None:
     """What a fact of the server's metrics rules out; None for another fact."""
     value = evidence.value or 0.0
     if evidence.fact.startswith("KV cache"):
-        return f"KV cache above {percent(value)}"
+        # Rounded up: a peak of 0.4 % is above 0 %, and not above 1 %.
+        return f"KV cache above {percent(ceil(100 * value) / 100)}"
     if "preemptions" in evidence.fact:
         return "a preemption"
     if "requests waiting" in evidence.fact:

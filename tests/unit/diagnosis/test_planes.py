@@ -16,6 +16,7 @@ from stresstest.model import (
     Evidence,
     Generation,
     GenerationRecord,
+    Phase,
     Plane,
     PlaneVerdict,
     Symptom,
@@ -211,3 +212,30 @@ def test_sustained_surprisal_is_decoding_under_a_high_penalty(penalty: float, sp
     ]
     verdict = judge(generations, Decoding(temperature=0.7, repetition_penalty=penalty))
     assert any("median surprisal 5.00 nats" in evidence.fact for evidence in verdict.evidence) is speaks
+
+
+def test_what_the_server_did_not_show_is_one_line() -> None:
+    """The highest KV cache is rounded up, so that the line is true; a queue that was there is not denied."""
+    facts = (
+        Evidence(Plane.SYSTEM, False, "vllm /metrics", "0 preemptions before the onset", 0.0),
+        Evidence(Plane.SYSTEM, False, "vllm /metrics", "KV cache ≤ 3 % before the onset", 0.032),
+        Evidence(Plane.SYSTEM, False, "vllm /metrics", "at most 2 requests waiting before the onset", 2.0),
+        Evidence(Plane.SYSTEM, False, "nvml", "GPU 0: no throttling in the 3.0 s before the onset", 60.0),
+    )
+    verdict = judge([replace(g, evidence=facts) for g in scattered(4, SymptomKind.LOOP)], Decoding())
+    [line] = [e for e in verdict.evidence if e.plane is Plane.SYSTEM]
+    assert line.source == "nvml, vllm /metrics"
+    assert line.fact == (
+        "before none of the 4 onsets: a preemption, KV cache above 4 %, more than 2 requests waiting; "
+        "GPU 0: no throttling in the 3.0 s before the onset"
+    )
+
+
+def test_the_climb_does_not_count_beside_the_sample() -> None:
+    """One denominator on the last screen: the sentence on the cause counts what the cap's sentence counts."""
+    sample = [*scattered(6, SymptomKind.LOOP), failure(7, 900, 60, SymptomKind.LANGUAGE_DRIFT, None)]
+    healthy = make(make_job(index=8), 2000)
+    climb = [replace(g, job=replace(g.job, phase=Phase.CLIMB)) for g in scattered(3, SymptomKind.LOOP)]
+    sentence = judge([*climb, *sample, healthy], Decoding()).sentence
+    assert "7 of the sample's 8 answers degenerate (6 loop, 1 language drift), from token " in sentence
+    assert "3 answers of the run loop" in judge(climb, Decoding()).sentence
