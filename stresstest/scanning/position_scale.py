@@ -1,8 +1,8 @@
 """From the suite's positions to the scales that people use: characters, words, the model's tokens.
 
 The record's own tokens are exact; a tokenizer's are exact for its model; `completion_tokens` spread over
-the text by its bytes is an estimate (byte-level vocabularies are near it); an empty answer has none; else
-only words are known.
+the text by its bytes is an estimate (byte-level vocabularies are near it), where the text can have so many;
+an empty answer has none, whatever was counted; else only words are known.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from stresstest.records import Record
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
 _LONGEST_VALUE = 200
 """Characters of a value in which its number is looked for: the time is their square."""
+
+_WITHOUT_BYTES = 64
+"""Tokens of a plausible count beyond one for every byte of the text."""
+_BYTES_A_TOKEN = 4
+"""Of prose. A text with more of them is taken to fail earlier than it does, never later."""
 
 
 def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: str | None) -> bool:
@@ -106,10 +111,14 @@ class PositionScale:
     def _tokens_before(self, char: int) -> int:
         if self.offsets is not None:
             return bisect_left(self.offsets, char)
-        if char >= len(self.text):
-            return self.known or 0
         size = len(self.text.encode("utf-8", "replace"))
-        return (self.known or 0) * len(self.text[:char].encode("utf-8", "replace")) // max(size, 1)
+        spread = self.known or 0
+        if spread > size + _WITHOUT_BYTES:
+            # Reasoning or special tokens that the log left out: the text cannot have so many.
+            spread = size // _BYTES_A_TOKEN
+        if char >= len(self.text):
+            return spread if self.text else 0
+        return spread * len(self.text[:char].encode("utf-8", "replace")) // max(size, 1)
 
     def _start(self, position: int) -> int:
         """Characters before a 1-based position, blanks before its word left out."""

@@ -53,8 +53,10 @@ def _records(row: Row, place: Place) -> list[Record]:
     key = next(key for key in TEXT_KEYS if row.get(key) is not None)
     value = row[key]
     several = value if key in _LISTED and isinstance(value, list) else None
-    found = [_listed(each) for each in several] if several else [RecordedAnswer(text_of(value))]
-    return answered(row, found, place)
+    if several:
+        return answered(row, [_listed(each) for each in several], place)
+    thought = row.get("reasoning_content")
+    return answered(row, [RecordedAnswer(text_of(value), thought if isinstance(thought, str) else "")], place)
 
 
 def _listed(value: Any) -> RecordedAnswer:

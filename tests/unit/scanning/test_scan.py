@@ -418,6 +418,8 @@ def test_completion_tokens_are_spread_over_the_text() -> None:
     assert judged(text).tokens is None
     healthy = judged(story(3), completion_tokens=400, finish_reason="stop")
     assert healthy.tokens == Extent(400, 400)
+    hidden = judged(text, completion_tokens=90_000).tokens
+    assert (hidden.length, hidden.onset <= int(len(text) / 4 * share) + 1) == (90_000, True)
 
 
 def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:
@@ -433,7 +435,7 @@ def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path
     (group,) = run(write(tmp_path / "b.jsonl", [*rows, uncounted])).groups
     assert (group.unit, group.uncounted) == ("words", 1)
     assert judged("").tokens == Extent(0, 0)
-    assert judged("", completion_tokens=7).tokens == Extent(7, 7)
+    assert judged("", completion_tokens=7).tokens == Extent(7, 0)
 
 
 def test_a_records_own_tokens_are_exact() -> None:

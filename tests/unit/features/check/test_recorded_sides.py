@@ -213,3 +213,17 @@ def test_answers_in_another_language_than_the_baselines_are_no_pass(tmp_path: Pa
     assert "in languages that are rare in the baseline (it)" in document["lacking"]
     sides = ("--baseline", base, "--candidate", write(tmp_path / "d.jsonl", healthy(100)), "--rigor", "quick")
     assert checked_runs.check(str(tmp_path / "s.sqlite3"), *sides)[0] == ExitCode.DONE
+
+
+@pytest.mark.parametrize("output", ["", "The captain found a letter.", LOOPING])
+def test_a_count_that_the_text_cannot_have_moves_nothing_beyond_t(tmp_path: Path, output: str) -> None:
+    """Empty, short and looping answers passed where completion_tokens said thousands, as if beyond T."""
+    counted = [{**row, "completion_tokens": 700} for row in healthy(0)]
+    base = write(tmp_path / "base.jsonl", counted)
+    changed = [{**row, "output": text["output"]} for row, text in zip(counted, healthy(100), strict=True)]
+    for i, row in enumerate(changed):
+        if i % 5 < 2:
+            row |= {"output": output, "completion_tokens": 9000}
+            row["finish_reason"] = "stop" if output else "length"
+    _, document, err = check(tmp_path, base, write(tmp_path / "c.jsonl", changed))
+    assert document["verdict"] in ("inconclusive", "regression"), err

@@ -66,3 +66,10 @@ def test_one_more_format_is_one_adapter_and_one_entry(monkeypatch: pytest.Monkey
     assert (record.id, record.text, record.model) == ("t:3", "Good.", "m")
     (plain,) = registry.parse_line(b'{"id": "a", "text": "Fine."}', "t", 4, FieldMapping())
     assert plain.text == "Fine."
+
+
+def test_the_reasoning_beside_a_plain_answer_is_judged() -> None:
+    """A loop in it passed unseen, although its tokens were counted."""
+    line = b'{"output": "Good.", "reasoning_content": "Well, well."}'
+    (record,) = registry.parse_line(line, "t", 1, FieldMapping())
+    assert (record.text, record.reasoning) == ("Good.", "Well, well.")
