@@ -68,7 +68,7 @@ def find_cell_baseline(
 def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[RunSummary]:
     """Those of the rows that began before the run: by the store's order, because a clock can be set back."""
     ids = [row.id for row in store.runs()]
-    earlier = set(ids[ids.index(run.id) + 1 :])
+    earlier = set(ids[ids.index(run.id) + 1 :] if run.id in ids else ids)
     return [row for row in rows if row.id in earlier]
 
 
