@@ -28,6 +28,8 @@ _LONG_EVENT = 2048
 _LONG_TEXT = 512
 """Bytes of an event and characters of a token beyond which it is judged word by word, in several steps."""
 _WINDOW = 64 * 1024
+_MAX_HEAD = 1024 * 1024
+"""Bytes of a field of the first event that are decoded."""
 
 
 class UnreadableAnswerError(Exception):
@@ -101,6 +103,24 @@ def _words(text: str, *, reasoning: bool) -> Iterator[Token]:
             yield Token(word.text, reasoning=True) if reasoning else word
 
 
+class _Head(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw(b"")
+    object: msgspec.Raw = msgspec.Raw(b"")
+    created: msgspec.Raw = msgspec.Raw(b"")
+    model: msgspec.Raw = msgspec.Raw(b"")
+    response: msgspec.Raw = msgspec.Raw(b"")
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
+def _read_head(payload: bytes) -> dict[str, Any]:
+    """What an event of the guard's own repeats of the first. Other fields might take 27 times their size."""
+    found = _heads.decode(payload)
+    raws = {name: getattr(found, name) for name in _Head.__struct_fields__}
+    return {name: msgspec.json.decode(raw) for name, raw in raws.items() if 0 < len(raw) <= _MAX_HEAD}
+
+
 class AnswerReader:
     """Reads one answer, event by event, or whole.
 
@@ -133,8 +153,7 @@ class AnswerReader:
         self._long = [] if len(payload) > _LONG_EVENT else None
         try:
             if not self.head:
-                found = msgspec.json.decode(payload)
-                self.head = found if isinstance(found, dict) else {}
+                self.head = _read_head(payload)
             if self._route is Route.RESPONSES:
                 return self._add_delta(_deltas.decode(payload))
             return self._add_chunk(decode_chunk(payload))
