@@ -127,8 +127,9 @@ def derive_zones(tokens: int, onset: int | None, symptoms: Sequence[Symptom]) ->
 def _explained(symptom: Symptom, exact: Sequence[Symptom], endless: Sequence[Symptom]) -> bool:
     """Whether another failure explains it: an exact loop, or a failure in whose last sentence it ends."""
     info = symptom_info(symptom.kind)
+    flood = symptom.kind is SymptomKind.FLOODING
     if info.caused_by_loop and any(
-        _covers(loop, symptom.onset) or _is_mostly(loop, symptom) for loop in exact
+        _covers(loop, symptom.onset) or (flood and _is_mostly(loop, symptom)) for loop in exact
     ):
         return True
     return info.ends_answer and any(_same_ending(failure, symptom) for failure in endless)

@@ -222,3 +222,12 @@ def test_a_copy_begins_with_its_own_name() -> None:
         symptom, onset = verdict_at("row", head + "\n".join(copies[:most]) + "\n")
         assert symptom == "near_loop"
         assert onset == len(head) + len(copies[0]) + 1
+
+
+def test_a_value_that_floods_begins_where_it_is_opened() -> None:
+    """The loop inside it, recognised some copies later, does not make the failure younger."""
+    records = [f'  {{"id": {i}, "zone": "America/{city}"}},\n' for i, city in enumerate(CITIES[:5], 1)]
+    text = "[\n" + "".join(records) + '  {"id": 6, "zone": "'
+    _, onset = verdict_at("json_record", text + "value" * 1_200)
+    assert onset is not None
+    assert abs(onset - len(text)) <= len(records[0])
