@@ -230,7 +230,8 @@ def build_verdict(
         capped=capped,
         tail_repeats=has_repeated_tail(record.text),
         ended=not verdict.degenerate and capped is not True and end in _CHOSEN,
-        unresolved=_is_unresolved(record, verdict, cut),
+        unresolved=_is_unresolved(record, verdict, cut)
+        or (scale.is_overcounted and not verdict.degenerate and (capped is True or end not in _CHOSEN)),
         lost=_was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,

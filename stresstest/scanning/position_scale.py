@@ -73,6 +73,11 @@ class PositionScale:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
 
+    @property
+    def is_overcounted(self) -> bool:
+        """Whether the text cannot have so many tokens: the log left reasoning or special tokens out."""
+        return (self.known or 0) > len(self.text.encode("utf-8", "replace")) + _WITHOUT_BYTES
+
     def char_offset(self, position: int | None) -> int | None:
         """0-based character of the answer at which a position begins; None inside the reasoning."""
         if position is None:
@@ -112,10 +117,7 @@ class PositionScale:
         if self.offsets is not None:
             return bisect_left(self.offsets, char)
         size = len(self.text.encode("utf-8", "replace"))
-        spread = self.known or 0
-        if spread > size + _WITHOUT_BYTES:
-            # Reasoning or special tokens that the log left out: the text cannot have so many.
-            spread = size // _BYTES_A_TOKEN
+        spread = size // _BYTES_A_TOKEN if self.is_overcounted else self.known or 0
         if char >= len(self.text):
             return spread if self.text else 0
         return spread * len(self.text[:char].encode("utf-8", "replace")) // max(size, 1)
