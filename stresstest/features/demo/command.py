@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -167,20 +167,22 @@ def simulator(scenario: str, model: str | None = None) -> Iterator[str]:
     if model is not None:
         arguments += ["--served-model-name", model]
     command = [sys.executable, "-m", "stresstest", *arguments]
-    with tempfile.TemporaryFile() as output:
-        # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
-        process: subprocess.Popen[bytes] | None = None
-        try:
-            with _delayed_interrupts():
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-                )
-            yield _wait_for_address(process, output)
-        finally:
-            if process is not None:
-                # It has nothing to save, and would wait for the answers under way.
-                process.kill()
-                process.wait()
+    # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
+    with ExitStack() as stack:
+        with _delayed_interrupts():
+            # Before its first temporary file a process tries the folder out; interrupted, that leaves a file.
+            output = stack.enter_context(tempfile.TemporaryFile())
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+            stack.callback(_stop, process)
+        yield _wait_for_address(process, output)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill the simulator: it has nothing to save, and would wait for the answers under way."""
+    process.kill()
+    process.wait()
 
 
 @contextmanager
