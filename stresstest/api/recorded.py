@@ -10,7 +10,7 @@ from stresstest.detectors.identification.identify import require_language
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import ScanResult
-from stresstest.records import DamagedLine, parse_fields
+from stresstest.records import DamagedLine, expand_names, parse_fields
 from stresstest.scanning.detect_chunk import ScanJob
 from stresstest.scanning.scan import ScanSettings
 from stresstest.scanning.scan import scan as scan_files
@@ -47,11 +47,12 @@ def scan(
 ) -> ScanResult:
     """Degeneration rates and limits of outputs that you already have, as the command `scan` finds them.
 
-    files: in any format that the command reads. group_by: keys of the records. fields: where a value is
-    in your records, {"response": "path.to.text"}. tokenizer: the model's tokenizer.json. rigor: "quick",
-    "standard" or "strict". margin: taken off the threshold, a share. out: a file for every verdict. show: so
-    many of the worst are kept in `ScanResult.worst`. strict: a damaged line is an error. workers: processes,
-    by default one a core. Raises UsageError for files and options that cannot be used.
+    files: in any format that the command reads; addresses such as s3://bucket/*.jsonl too. group_by: keys of
+    the records. fields: where a value is in your records, {"response": "path.to.text"}. tokenizer: the
+    model's tokenizer.json. rigor: "quick", "standard" or "strict". margin: taken off the threshold, a share.
+    out: a file for every verdict. show: so many of the worst are kept in `ScanResult.worst`. strict: a
+    damaged line is an error. workers: processes, by default one a core. Raises UsageError for files and
+    options that cannot be used.
     """
     if rigor not in RIGORS:
         raise UsageError(f"The rigor {rigor!r} is not known: choose {', '.join(RIGORS)}.")
@@ -66,7 +67,7 @@ def scan(
         show=show > 0,
     )
     settings = ScanSettings(
-        files=tuple(os.fspath(name) for name in names),
+        files=tuple(expand_names(os.fspath(name) for name in names)),
         job=job,
         rigor=rigor,
         margin=parse_share(margin),

@@ -1,6 +1,7 @@
 """Foreign logs to records: whatever somebody kept of a model's answers, read in bounded memory."""
 
 from stresstest.records.formats.registry import parse_line as parse_line
+from stresstest.records.input_file import expand_names as expand_names
 from stresstest.records.record import FIELD_TARGETS as FIELD_TARGETS
 from stresstest.records.record import DamagedLine as DamagedLine
 from stresstest.records.record import FieldMapping as FieldMapping

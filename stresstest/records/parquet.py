@@ -11,7 +11,7 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stresstest.errors import UsageError
 from stresstest.records.record import UnreadableError
@@ -26,17 +26,19 @@ _OBJECT = 16
 """Bytes of a value beside its content, at least."""
 
 
-def require_parquet(path: Path) -> None:
+def require_parquet(name: str) -> None:
     """Raises UsageError when Parquet cannot be read here."""
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(
-            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed.",
+            f"{name} is a Parquet file, and reading those needs pyarrow, which is not installed.",
             hint="Install it with: pip install pyarrow",
         )
 
 
-def parquet_rows(path: Path) -> Iterator[tuple[float, int, dict[str, Any] | None]]:
+def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | None]]:
     """(share of the file read, about the row's bytes, row) in order, a few hundred rows in memory.
+
+    file: open and seekable; it stays open.
 
     The row is None where it exceeds `MAX_ROW`. Raises UnreadableError.
     """
@@ -45,9 +47,9 @@ def parquet_rows(path: Path) -> Iterator[tuple[float, int, dict[str, Any] | None
 
     seen = 0
     try:
-        with _open(path) as file:
-            total = max(file.metadata.num_rows, 1)
-            batches = file.iter_batches(batch_size=_ROWS, use_threads=False)
+        with _open(file) as table:
+            total = max(table.metadata.num_rows, 1)
+            batches = table.iter_batches(batch_size=_ROWS, use_threads=False)
             while True:
                 with _limited_memory():
                     batch = next(batches, None)
@@ -67,19 +69,19 @@ def parquet_rows(path: Path) -> Iterator[tuple[float, int, dict[str, Any] | None
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Any]:
+def _open(file: BinaryIO) -> Iterator[Any]:
     """The file, whose texts are read as dictionaries: then each is in memory once."""
     from pyarrow.parquet import ParquetFile
 
-    with _limited_memory(), ParquetFile(path) as file:
-        schema = file.metadata.schema
+    with _limited_memory(), ParquetFile(file) as table:
+        schema = table.metadata.schema
         columns = [schema.column(n) for n in range(len(schema))]
         texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
         wide = [column.name for column in columns if column.length > _READ]
         if wide:
             raise UnreadableError(f"the Parquet file is damaged (a value of {wide[0][:40]} is too long)")
-    with ParquetFile(path, read_dictionary=texts, buffer_size=_READ) as file:
-        yield file
+    with ParquetFile(file, read_dictionary=texts, buffer_size=_READ) as table:
+        yield table
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -16,11 +16,12 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS
+from stresstest.records.input_file import file_state, is_address, label, open_file
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
@@ -45,23 +46,24 @@ def check_files(files: list[str]) -> None:
     for name in files:
         if name == "-":
             continue
-        path = Path(name)
+        path, shown = Path(name), label(name)
         if path.is_dir():
             raise UsageError(f"{name} is a folder.", hint=f"Name the files in it: {name.rstrip('/')}/*.jsonl")
         try:
-            if _is_pipe(path):  # reading here would take away its beginning
+            if _is_pipe(name):  # reading here would take away its beginning
                 continue
-            with path.open("rb") as file:
+            with open_file(name) as file:
                 head = file.read(4)
         except OSError as error:
-            raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from None
+            raise UsageError(f"{shown} cannot be read: {error.strerror or error}.") from None
         if head == _PARQUET:
-            require_parquet(path)
+            require_parquet(shown)
 
 
-def _is_pipe(path: Path) -> bool:
+def _is_pipe(name: str) -> bool:
     """Whether this is a process substitution's pipe. UsageError for a named one, which may wait for ever."""
-    if not stat.S_ISFIFO(path.stat().st_mode):
+    path = Path(name)
+    if is_address(name) or not stat.S_ISFIFO(path.stat().st_mode):
         return False
     if path.is_relative_to("/dev") or path.is_relative_to("/proc"):
         return True
@@ -72,10 +74,12 @@ def _is_pipe(path: Path) -> bool:
 
 
 def total_size(files: list[str]) -> int | None:
-    """Bytes of all files as stored; None when stdin or another pipe is among them."""
-    if "-" in files or any(_is_pipe(Path(name)) for name in files):
+    """Bytes of all files as stored; None when the size of one is not known, as a pipe's is not."""
+    if "-" in files or any(_is_pipe(name) for name in files):
         return None
-    return sum(Path(name).stat().st_size for name in files)
+    sizes = [file_state(name).size for name in files]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def read_chunks(name: str) -> Iterator[RecordChunk]:
@@ -83,17 +87,17 @@ def read_chunks(name: str) -> Iterator[RecordChunk]:
     if name == "-":
         yield from _stream("stdin", _stdin())
         return
-    path = Path(name)
+    shown = label(name)
     try:
-        with path.open("rb") as file:
+        with open_file(name) as file:
             if file.seekable():
                 if file.read(4) == _PARQUET:
-                    yield from _parquet(name, path)
+                    yield from _parquet(shown, file)
                     return
                 file.seek(0)
-            yield from _stream(name, file)
+            yield from _stream(shown, cast(_Readable, file))
     except OSError as error:
-        yield _damaged_chunk(name, 0, f"cannot be read ({error.strerror or error})")
+        yield _damaged_chunk(shown, 0, f"cannot be read ({error.strerror or error})")
 
 
 def row_chunks(source: str, rows: Iterable[dict[str, Any]]) -> Iterator[RecordChunk]:
@@ -209,11 +213,11 @@ def _text_log(
         packing.add_damaged(log.nothing)
 
 
-def _parquet(source: str, path: Path) -> Iterator[RecordChunk]:
-    total = path.stat().st_size
+def _parquet(source: str, file: BinaryIO) -> Iterator[RecordChunk]:
+    total = file.seek(0, io.SEEK_END)
     packing = _ChunkBuilder(source, None)
     try:
-        for share, weight, row in parquet_rows(path):
+        for share, weight, row in parquet_rows(file):
             packing.line += 1
             packing.done = int(share * total)
             if row is None:

@@ -18,6 +18,7 @@ from stresstest import __version__, records
 from stresstest.errors import StresstestError, UsageError
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk
+from stresstest.records.input_file import FileState, file_state, is_address, label
 from stresstest.scanning.detect_chunk import (
     GroupKey,
     GroupLanguages,
@@ -39,15 +40,14 @@ _DRAFT = ".draft."
 class PartWork:
     """One file to judge.
 
-    name: as the user gave it, which verdicts and damage repeat. path, folder: absolute. size: bytes;
-    modified: ns. languages: of the groups, as far as this and earlier files tell. show: how many
-    of the worst to keep.
+    name: as the user gave it, without credentials; verdicts and damage repeat it. path: an absolute path or
+    an address. languages: of the groups, as far as this and earlier files tell. show: how many of the worst
+    to keep. folder: absolute.
     """
 
     name: str
     path: str
-    size: int
-    modified: int
+    state: FileState
     job: ScanJob
     show: int
     folder: str
@@ -57,7 +57,7 @@ class PartWork:
     def mark(self) -> str:
         """What the part depends on, as a hash: of other work nothing is taken over."""
         told = (
-            *(__version__, self.path, self.name, self.size, self.modified, self.job, self.show),
+            *(__version__, self.path, self.name, self.state, self.job, self.show),
             sorted(self.languages.items(), key=repr),
         )
         return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
@@ -66,7 +66,7 @@ class PartWork:
     def verdicts(self) -> Path:
         """Where the verdicts are: the file's name, told apart from others of that name in other folders."""
         place = hashlib.blake2b(self.path.encode(), digest_size=4).hexdigest()
-        return Path(self.folder) / f"{Path(self.path).name}.{place}.verdicts.jsonl"
+        return Path(self.folder) / f"{Path(self.name).name}.{place}.verdicts.jsonl"
 
     @property
     def counts(self) -> Path:
@@ -82,13 +82,12 @@ def part_works(files: Sequence[str], job: ScanJob, show: int, folder: Path) -> l
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {folder} cannot be a folder: {error.strerror or error}.") from None
-    found = []
-    for name in files:
-        path = Path(name).absolute()
-        about = path.stat()
-        size, modified = about.st_size, about.st_mtime_ns
-        found.append(PartWork(name, str(path), size, modified, job, show, str(folder.absolute()), {}))
-    return found
+    at = str(folder.absolute())
+    return [PartWork(label(name), _absolute(name), file_state(name), job, show, at, {}) for name in files]
+
+
+def _absolute(name: str) -> str:
+    return name if is_address(name) else str(Path(name).absolute())
 
 
 def tell_languages(work: PartWork) -> GroupLanguages:
@@ -155,11 +154,11 @@ def clear_drafts(folder: Path) -> None:
 
 def _require_same_file(work: PartWork) -> None:
     try:
-        about = Path(work.path).stat()
+        state = file_state(work.path)
     except OSError as error:
         why = error.strerror or str(error)
     else:
-        if (about.st_size, about.st_mtime_ns) == (work.size, work.modified):
+        if state == work.state:
             return
         why = "it has another size or time there"
     raise UsageError(

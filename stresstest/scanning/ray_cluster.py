@@ -52,9 +52,9 @@ def scan_on_ray(address: str | None, settings: ScanSettings, listener: RecordPro
                 told = dict(_run(ray, _tell_languages, works))
                 works = with_languages(works, [told[n] for n in range(len(works))])
             waiting = [work for work in works if not is_finished(work)]
-            done = sum(work.size for work in works) - sum(work.size for work in waiting)
+            done = sum(map(_size, works)) - sum(map(_size, waiting))
             for n, _ in _run(ray, _judge_part, waiting):
-                done += waiting[n].size
+                done += _size(waiting[n])
                 listener.advanced(done, 0, 0)
         except KeyboardInterrupt:
             interrupted = True
@@ -101,6 +101,10 @@ def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int
             f"{len(failed)} of {len(works)} files could not be judged. {'; '.join(sorted(failed)[:5])}",
             hint="What is finished is kept; the same command judges only the rest.",
         )
+
+
+def _size(work: PartWork) -> int:
+    return work.state.size or 0
 
 
 def _reason(error: Exception) -> str:

@@ -9,15 +9,14 @@ Output is ASCII, so that every string the model can write (NUL, lone surrogates)
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from stresstest.errors import StoreError
 from stresstest.model import EndpointProfile, Generation, RunSettings
+from stresstest.model.address import clean_url, without_userinfo
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -27,7 +26,6 @@ _TUPLE = "!tuple"
 _LATEST = 1e11
 """Clock seconds: a moment some three thousand years ahead."""
 _MOST = 1 << 53
-_USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
 
 
 def dump(value: DataclassInstance, *, without: Sequence[str] = (), **extra: DataclassInstance) -> str:
@@ -72,15 +70,6 @@ def require_columns(row: Any, what: str, texts: str = "", times: str = "", count
             )
 
 
-def clean_url(url: str) -> str:
-    """The address without userinfo, query and fragment, where credentials travel."""
-    try:
-        parts = urlsplit(url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-    except ValueError:
-        return _USERINFO.sub("", url).partition("?")[0]
-
-
 def clean_settings(settings: RunSettings) -> RunSettings:
     """Settings fit for the store: no credentials in the addresses."""
     exporter = settings.gpu_exporter and clean_url(settings.gpu_exporter)
@@ -102,7 +91,7 @@ def clean_generation(generation: Generation) -> Generation:
     failure = generation.failure
     if failure is None or "://" not in failure.message:
         return generation
-    return replace(generation, failure=replace(failure, message=_USERINFO.sub("", failure.message)))
+    return replace(generation, failure=replace(failure, message=without_userinfo(failure.message)))
 
 
 def _plain(value: Any, *, free: bool = False) -> Any:

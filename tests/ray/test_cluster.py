@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,3 +153,57 @@ def test_judge_makes_columns_in_a_pipeline(cluster: Any, files: list[str]) -> No
     assert set(found["path"]) == set(files[:2])
     assert int(found["degenerate"].sum()) == 2 * ANSWERS // 8
     assert found["damaged"].isna().all()
+
+
+@pytest.fixture
+def bucket(files: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same files in a bucket of an S3 server of this machine."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "very-secret"}
+    for name, value in (settings | keys).items():
+        monkeypatch.setenv(name, value)
+    system = s3fs.S3FileSystem(skip_instance_cache=True)
+    system.mkdir("answers")
+    for name in files:
+        system.put(name, f"answers/2026/{Path(name).name}")
+    yield "s3://answers/2026/*"
+    server.stop()
+
+
+def test_a_bucket_says_what_the_files_say(
+    files: list[str], alone: tuple[bytes, list[Any]], bucket: str, tmp_path: Path
+) -> None:
+    """s3://…/* through s3fs, on one machine and on Ray, whose workers read it themselves: the verdicts are
+    those of the files, in the order of their names. A rerun judges nothing but a file that was replaced."""
+    once = tmp_path / "verdicts.jsonl"
+    local = subprocess.run([*SCAN, bucket, "--out", str(once)], capture_output=True, check=True)
+    assert rows_of([once]) == alone[1]
+    out = tmp_path / "parts"
+    command = [*SCAN, bucket, "--engine", "ray", "--out", str(out)]
+    on_cluster = subprocess.run(command, capture_output=True, check=True)
+    assert on_cluster.stdout == local.stdout == alone[0]
+    parts = [next(out.glob(f"{Path(name).name}.*.verdicts.jsonl")) for name in files]
+    assert {row["source"] for row in rows_of(parts)} == {
+        f"s3://answers/2026/{Path(name).name}" for name in files
+    }
+    written = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert subprocess.run(command, capture_output=True, check=True).stdout == local.stdout
+    assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == written
+    shutil.copy(files[1], tmp_path / "other")
+    with (tmp_path / "other").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(corpus(1)[0]) + "\n")
+    import s3fs
+
+    s3fs.S3FileSystem(skip_instance_cache=True).put(
+        str(tmp_path / "other"), f"answers/2026/{Path(files[0]).name}"
+    )
+    again = subprocess.run(command, capture_output=True, check=True).stdout
+    assert json.loads(again)["requests"] == json.loads(local.stdout)["requests"] + 1
+    changed = [path for path, at in written.items() if path.stat().st_mtime_ns != at]
+    assert {path.name.split(".")[0] for path in changed} == {"0"}

@@ -191,10 +191,11 @@ def _cost_from_files(
     prices: Prices,
 ) -> Cost:
     from stresstest.features.cost.log_files import LogCostSettings, cost_from_files
-    from stresstest.records import check_files, parse_fields, total_size
+    from stresstest.records import check_files, expand_names, parse_fields, total_size
     from stresstest.scanning.detect_chunk import ScanJob
 
     job = ScanJob(mapped=parse_fields(field or [], ()), language=options["lang"], tokenizer=tokenizer)
+    files = expand_names(files)
     check_files(files)
     settings = LogCostSettings(tuple(files), job, prices, strict=strict)
     with closing(scan_progress_for(options["display"], total_size(files))) as progress:

@@ -27,7 +27,7 @@ Examples:
   stresstest scan logs/*.jsonl.gz --group-by model,task --out verdicts.jsonl
   stresstest scan today.jsonl --group-by model --fail-above 2% --out verdicts.parquet
   stresstest scan batch_output.jsonl --lang it --show 3
-  stresstest scan /shared/*.jsonl.gz --engine ray --address auto --out /shared/verdicts
+  stresstest scan 's3://logs/2026/*.jsonl.gz' --engine ray --address auto --out /shared/verdicts
   zcat requests.jsonl.gz | stresstest scan - --field response=result.answer.text --json
 """
 
@@ -38,7 +38,9 @@ def command(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="JSONL, JSON (both also gzipped), Parquet or vLLM logs; - for stdin.", metavar="FILES"
+            help="JSONL, JSON (both also gzipped), Parquet or vLLM logs; - for stdin. Addresses (s3://…, "
+            "https://…) are read through fsspec; quote their patterns.",
+            metavar="FILES",
         ),
     ],
     group_by: Annotated[
@@ -108,12 +110,13 @@ def command(
 ) -> None:
     """Compute degeneration rates and limits from recorded outputs. Sends nothing."""
     from stresstest.detectors.identification.identify import require_language
-    from stresstest.records import check_files, parse_fields, total_size
+    from stresstest.records import check_files, expand_names, parse_fields, total_size
     from stresstest.scanning.detect_chunk import ScanJob
     from stresstest.scanning.scan import ScanSettings
 
     language = lang or options["lang"] or None
     require_language(language)
+    files = expand_names(files)
     keys = tuple(dict.fromkeys(key.strip() for key in (group_by or "").split(",") if key.strip()))
     all_keys = (*keys, by_length) if by_length else keys
     settings = ScanSettings(

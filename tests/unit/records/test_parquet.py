@@ -30,6 +30,11 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
     return path
 
 
+def rows(path: Path) -> list[dict[str, Any] | None]:
+    with path.open("rb") as file:
+        return [row for _, _, row in parquet_rows(file)]
+
+
 def repeated(times: int, value: str = LONG) -> Any:
     """A column that holds one text once and names it `times` times."""
     return pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * times, pyarrow.int32()), [value])
@@ -42,7 +47,7 @@ def test_a_text_that_a_dictionary_repeats_is_in_memory_once(tmp_path: Path, stor
     ids = [str(n) for n in range(256)]
     path = write(tmp_path / "x", {"id": ids, "response": repeated(256)}, store_schema=store_schema)
     assert path.stat().st_size < 20_000
-    assert [row for _, _, row in parquet_rows(path)] == [None] * 256
+    assert rows(path) == [None] * 256
     (chunk,) = read_chunks(str(path))
     assert not chunk.items
     assert {damaged.reason for damaged in chunk.damaged} == {"a row of more than 64 MiB"}
@@ -56,12 +61,12 @@ def test_many_values_in_one_row(tmp_path: Path) -> None:
     nulls = pyarrow.ListArray.from_arrays(many, pyarrow.nulls(5_000_000))
     for column in (texts, nulls):
         path = write(tmp_path / "x", {"id": ["a"], "x": column})
-        assert [row for _, _, row in parquet_rows(path)] == [None]
+        assert rows(path) == [None]
 
 
 def test_the_neighbours_of_a_large_row_are_read(tmp_path: Path) -> None:
     """One row that is too large costs that row alone, whatever the types of the others."""
-    rows = [
+    written = [
         {"response": text, "tags": [("k", "v")], "nested": {"a": [1, None]}, "none": None}
         for text in ("the first", LONG, "the third")
     ]
@@ -71,9 +76,9 @@ def test_the_neighbours_of_a_large_row_are_read(tmp_path: Path) -> None:
         "nested": pyarrow.struct({"a": pyarrow.list_(pyarrow.int64())}),
         "none": pyarrow.null(),
     }
-    table = pyarrow.Table.from_pylist(rows, pyarrow.schema(schema))
+    table = pyarrow.Table.from_pylist(written, pyarrow.schema(schema))
     pyarrow.parquet.write_table(table, tmp_path / "x", compression="zstd")
-    assert [row for _, _, row in parquet_rows(tmp_path / "x")] == [rows[0], None, rows[2]]
+    assert rows(tmp_path / "x") == [written[0], None, written[2]]
 
 
 def test_a_chunk_is_bounded_by_all_columns(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.Monke
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the other has a gigabyte in reserve
     try:
         with pytest.raises(UnreadableError, match="GiB after row 0: the rest is not read"):
-            list(parquet_rows(path))
+            rows(path)
     finally:
         pyarrow.set_memory_pool(pool)
     assert len(bytearray(128 << 20)) == 128 << 20

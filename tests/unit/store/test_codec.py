@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from stresstest.errors import StoreError
 from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Token
+from stresstest.model.address import clean_url
 from stresstest.store.codec import pack_tokens, unpack_tokens
-from stresstest.store.documents import clean_url, dump, load
+from stresstest.store.documents import dump, load
 from tests.support.stored_data import float32, make_generation
 
 _text = st.text(st.characters(), max_size=8)  # surrogates and NUL included

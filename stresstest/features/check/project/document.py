@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from stresstest.features.check.document import check_document
+from stresstest.model.address import clean_url
 from stresstest.model.comparison import PASSING_OUTCOMES, BudgetOutcome, CellOutcome, GateOutcome, ProjectGate
-from stresstest.store.documents import clean_url
 
 
 def gate_document(gate: ProjectGate) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from stresstest.features.check.wording import changed_words
+from stresstest.model.address import clean_url
 from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
 from stresstest.render.limits import decoding_words
 from stresstest.render.text import NOT_MEASURED, duration, format_count
-from stresstest.store.documents import clean_url
 
 OUTCOME_LABELS = {
     GateOutcome.PASS: "pass",

@@ -1,0 +1,160 @@
+"""The files that records are read from: paths of this machine, and addresses that fsspec opens.
+
+`s3://bucket/key`, `gs://`, `abfs://`, `https://`, …: whatever has a file system in fsspec. The name of a file is
+what the user gave; its label is what may be shown and written, without the credentials of an address.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from stresstest.errors import UsageError
+from stresstest.model.address import clean_url
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_BUFFER = 1 << 16
+_QUERIED = ("http://", "https://")
+"""Addresses in which `?` begins a query and is no pattern."""
+_WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
+_PATTERN = frozenset("*?[")
+_MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
+these, and on nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells one state of a file from another. size: bytes, None where a server does not say; mark: its
+    tag, hash or time, "" where it has none."""
+
+    size: int | None
+    mark: str
+
+
+def is_address(name: str) -> bool:
+    """Whether the name is an address rather than a path of this machine."""
+    return "://" in name
+
+
+def label(name: str) -> str:
+    """The name as it may be shown and written: a signed address keeps its signature to itself."""
+    return clean_url(name) if name.startswith(_WITH_USERINFO) else name
+
+
+def expand_names(names: Iterable[str]) -> list[str]:
+    """Names, with each pattern in an address replaced by the files that match; the shell expands paths.
+
+    Raises UsageError for a pattern that nothing matches and for file systems that cannot be read.
+    """
+    found: list[str] = []
+    for name in names:
+        if not is_address(name) or name.startswith(_QUERIED) or not _PATTERN & set(name):
+            found.append(name)
+            continue
+        try:
+            with _os_errors(name):
+                system, path = _file_system(name)
+                matching = [system.unstrip_protocol(each) for each in sorted(system.glob(path))]
+        except OSError as error:
+            raise UsageError(f"{label(name)} cannot be listed: {error.strerror or error}.") from None
+        if not matching:
+            raise UsageError(f"No file matches {label(name)}.")
+        found += matching
+    return found
+
+
+def file_state(name: str) -> FileState:
+    """Size and mark of a file. Raises OSError; UsageError where a library is missing."""
+    if not is_address(name):
+        about = Path(name).stat()
+        return FileState(about.st_size, str(about.st_mtime_ns))
+    with _os_errors(name):
+        system, path = _file_system(name)
+        info = system.info(path)
+    marks = (str(info[key]) for key in _MARKS if info.get(key))
+    return FileState(info.get("size"), next(marks, ""))
+
+
+def open_file(name: str) -> BinaryIO:
+    """A file for reading bytes. Raises OSError; UsageError where a library is missing."""
+    if not is_address(name):
+        return Path(name).open("rb")
+    return cast(BinaryIO, io.BufferedReader(_RemoteFile(name), _BUFFER))
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec's, whose every error is an OSError without credentials."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        with _os_errors(name):
+            system, path = _file_system(name)
+            self._file = system.open(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return getattr(self._file, "size", None) is not None  # a stream says that it is, and is not
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        with _os_errors(self._name):
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        with _os_errors(self._name):
+            data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed and hasattr(self, "_file"):
+            self._file.close()
+        super().close()
+
+
+def _file_system(name: str) -> tuple[Any, str]:
+    """(the file system, the path in it)."""
+    try:
+        core = importlib.import_module("fsspec.core")
+    except ImportError:
+        raise UsageError(
+            f"{label(name)}: reading from an address needs fsspec, which is not installed.",
+            hint="Install it with: pip install fsspec",
+        ) from None
+    try:
+        system, path = core.url_to_fs(name)
+    except ImportError as error:
+        raise UsageError(
+            f"{label(name)} cannot be read: the library for this file system is missing ({error})."
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"{label(name)} cannot be read: {error}.") from None
+    return system, path
+
+
+@contextmanager
+def _os_errors(name: str) -> Iterator[None]:
+    """Whatever the library of a file system raises becomes an OSError of one line, without credentials."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001  each file system has exceptions of its own
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        line = said.strip().splitlines()[0].replace(name, label(name))
+        if isinstance(error, FileNotFoundError):
+            line = "No such file"
+        raise OSError(line[:200]) from None

@@ -1,0 +1,182 @@
+"""Records behind addresses: read through fsspec from a real HTTP server, in every container."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import fsspec
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from stresstest.errors import UsageError
+from stresstest.records import check_files, expand_names, read_chunks
+from stresstest.records.input_file import file_state, label
+from stresstest.records.source import total_size
+from tests.support.commands import command
+from tests.support.scanned_files import corpus
+
+ROWS = corpus(12)
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+SECRET = "hunter2"
+
+
+@dataclass
+class Files:
+    """What the server has. ranges: whether it gives parts of a file, and a length."""
+
+    pages: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    url: str = ""
+
+
+@pytest.fixture
+def served() -> Iterator[Files]:
+    files = Files()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self._answer(with_body=False)
+
+        def do_GET(self) -> None:
+            self._answer(with_body=True)
+
+        def _answer(self, *, with_body: bool) -> None:
+            data = files.pages.get(self.path.partition("?")[0])
+            if data is None:
+                self.send_error(404)
+                return
+            first, last = 0, len(data) - 1
+            wanted = self.headers.get("Range", "")
+            partly = files.ranges and wanted.startswith("bytes=")
+            if partly:
+                start, _, end = wanted.removeprefix("bytes=").partition("-")
+                first, last = int(start), min(int(end or last), last)
+            self.send_response(206 if partly else 200)
+            if files.ranges:
+                self.send_header("Accept-Ranges", "bytes")
+                self.send_header("Content-Length", str(last - first + 1))
+                self.send_header("ETag", f'"{hash(data)}"')
+            if partly:
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+            self.end_headers()
+            if with_body:
+                self.wfile.write(data[first : last + 1])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    files.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield files
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def ids(name: str) -> list[str]:
+    found = []
+    for chunk in read_chunks(name):
+        assert not chunk.damaged
+        found += [raw["id"] if isinstance(raw, dict) else json.loads(raw)["id"] for _, raw in chunk.items]
+    return found
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["with ranges", "a plain stream"])
+@pytest.mark.parametrize("kind", ["jsonl", "gzip", "array", "parquet"])
+def test_every_container_is_read_from_an_address(
+    served: Files, tmp_path: Path, kind: str, ranges: bool
+) -> None:
+    """The same records as from a file. Parquet is read from its end: without ranges that is said."""
+    served.ranges = ranges
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "x")
+    pages = {
+        "jsonl": LINES,
+        "gzip": gzip.compress(LINES),
+        "array": json.dumps(ROWS).encode(),
+        "parquet": (tmp_path / "x").read_bytes(),
+    }
+    served.pages["/x"] = pages[kind]
+    name = f"{served.url}/x"
+    check_files([name])
+    assert total_size([name]) == (len(pages[kind]) if ranges else None)
+    if kind == "parquet" and not ranges:
+        (chunk,) = read_chunks(name)
+        assert "Parquet, which cannot be read from a pipe" in chunk.damaged[0].reason
+    else:
+        assert ids(name) == [row["id"] for row in ROWS]
+
+
+def test_a_scan_of_an_address_keeps_its_signature_to_itself(served: Files) -> None:
+    """The same table as of a file; the query of a signed address and a user's password are shown nowhere."""
+    served.pages["/x.jsonl"] = LINES + b'{"cut\n'
+    host = served.url.removeprefix("http://")
+    code, out, err = command("scan", f"{served.url}/x.jsonl?X-Signature={SECRET}", "--workers", "1", "--json")
+    assert code == 0, err
+    assert json.loads(out)["requests"] == len(ROWS)
+    assert f"http://{host}/x.jsonl:13: not JSON" in err
+    assert SECRET not in out + err
+    code, out, err = command("scan", f"http://user:{SECRET}@{host}/nothing.jsonl?X-Signature={SECRET}")
+    assert (code, out) == (2, "")
+    assert f"http://{host}/nothing.jsonl cannot be read" in err
+    assert SECRET not in err
+
+
+def test_patterns_are_expanded_where_there_is_no_shell(tmp_path: Path) -> None:
+    """s3://logs/*.jsonl: no shell lists a bucket. A query is no pattern, and a path is the shell's."""
+    memory = fsspec.filesystem("memory")
+    for name in ("b", "a", "c.txt"):
+        memory.pipe(f"/logs/{name}" + ("" if "." in name else ".jsonl"), LINES)
+    try:
+        found = expand_names(["memory://logs/*.jsonl", "https://host/x?a=[1]", "local*.jsonl", "-"])
+        assert found == ["memory:///logs/a.jsonl", "memory:///logs/b.jsonl", *found[2:]]
+        assert found[2:] == ["https://host/x?a=[1]", "local*.jsonl", "-"]
+        assert [ids(name) for name in found[:2]] == [[row["id"] for row in ROWS]] * 2
+        with pytest.raises(UsageError, match=r"No file matches memory://logs/\*\.csv"):
+            expand_names(["memory://logs/*.csv"])
+        before = file_state("memory://logs/a.jsonl")
+        memory.pipe("/logs/a.jsonl", LINES)
+        assert before != file_state("memory://logs/a.jsonl"), "written again, of the same size"
+    finally:
+        memory.rm("/logs", recursive=True)
+
+
+def test_what_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown file system, a missing library for one, no fsspec at all, a server that is not there."""
+    for name, said in (
+        ("nosuch://x/y.jsonl", "Protocol not known"),
+        ("hdfs3://x/y.jsonl", "cannot be read"),
+        ("http://127.0.0.1:9/y.jsonl", "cannot be read"),
+    ):
+        code, out, err = command("scan", name)
+        assert (code, out) == (2, ""), name
+        assert said in " ".join(err.split())
+        assert "Traceback" not in err
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    code, _, err = command("scan", "s3://x/y.jsonl")
+    assert code == 2
+    assert "reading from an address needs fsspec" in " ".join(err.split())
+    assert "pip install fsspec" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (f"https://u:{SECRET}@host/x.jsonl?sig={SECRET}", "https://host/x.jsonl"),
+        (f"sftp://u:{SECRET}@host/x.jsonl", "sftp://host/x.jsonl"),
+        ("abfs://box@account.dfs.core.windows.net/x", "abfs://box@account.dfs.core.windows.net/x"),
+        ("logs/2026-11-24?.jsonl", "logs/2026-11-24?.jsonl"),
+    ],
+)
+def test_labels(name: str, shown: str) -> None:
+    """What is not a credential stays: an `@` names the container of an Azure address."""
+    assert label(name) == shown
