@@ -53,7 +53,7 @@ browser: $(STAMP)  ## the HTML reports in Debian's Chromium; pictures of them in
 
 ray:  ## scan on a Ray cluster of three nodes on this machine, in an environment of its own (617 MB)
 	$(PYTHON) -m venv build/ray
-	build/ray/bin/python -m pip install --quiet --editable ".[ray,remote]" s3fs "moto[server]" pytest pytest-asyncio hypothesis
+	build/ray/bin/python -m pip install --quiet --editable ".[ray,remote]" s3fs "moto[server]" pytest pytest-xdist pytest-asyncio hypothesis
 	build/ray/bin/python -m pytest -m ray tests/ray
 
 integrations:  ## each integration with the real package, in an environment of its own (NAMES="litellm frames")

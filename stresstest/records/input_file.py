@@ -1,7 +1,7 @@
 """The files that records are read from: paths of this machine, and addresses that fsspec opens.
 
-`s3://bucket/key`, `gs://`, `abfs://`, `https://`, …: whatever has a file system in fsspec. The name of a file is
-what the user gave; its label is what may be shown and written, without the credentials of an address.
+`s3://bucket/key`, `gs://`, `https://`, …: whatever has a file system in fsspec. The name of a file is what
+the user gave; its label is the name as it may be shown, without the credentials of an address.
 """
 
 from __future__ import annotations

@@ -73,6 +73,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
             hint="Install it with: pip install 'ray[data]'",
         ) from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Without an address Ray would join whatever cluster was last started on this machine.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -155,6 +155,12 @@ def test_judge_makes_columns_in_a_pipeline(cluster: Any, files: list[str]) -> No
     assert found["damaged"].isna().all()
 
 
+def printed_by(*words: str) -> bytes:
+    done = subprocess.run([*SCAN, *words], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
 @pytest.fixture
 def bucket(files: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The same files in a bucket of an S3 server of this machine."""
@@ -181,19 +187,18 @@ def test_a_bucket_says_what_the_files_say(
 ) -> None:
     """s3://…/* through s3fs, on one machine and on Ray, whose workers read it themselves: the verdicts are
     those of the files, in the order of their names. A rerun judges nothing but a file that was replaced."""
-    once = tmp_path / "verdicts.jsonl"
-    local = subprocess.run([*SCAN, bucket, "--out", str(once)], capture_output=True, check=True)
+    once, out = tmp_path / "verdicts.jsonl", tmp_path / "parts"
+    local = printed_by(bucket, "--out", str(once))
     assert rows_of([once]) == alone[1]
-    out = tmp_path / "parts"
-    command = [*SCAN, bucket, "--engine", "ray", "--out", str(out)]
-    on_cluster = subprocess.run(command, capture_output=True, check=True)
-    assert on_cluster.stdout == local.stdout == alone[0]
+    # A cluster of its own, which has this process's environment, and so the keys of the bucket.
+    words = (bucket, "--engine", "ray", "--out", str(out))
+    assert printed_by(*words) == local == alone[0]
     parts = [next(out.glob(f"{Path(name).name}.*.verdicts.jsonl")) for name in files]
     assert {row["source"] for row in rows_of(parts)} == {
         f"s3://answers/2026/{Path(name).name}" for name in files
     }
     written = {path: path.stat().st_mtime_ns for path in out.iterdir()}
-    assert subprocess.run(command, capture_output=True, check=True).stdout == local.stdout
+    assert printed_by(*words) == local
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == written
     shutil.copy(files[1], tmp_path / "other")
     with (tmp_path / "other").open("a", encoding="utf-8") as file:
@@ -203,7 +208,6 @@ def test_a_bucket_says_what_the_files_say(
     s3fs.S3FileSystem(skip_instance_cache=True).put(
         str(tmp_path / "other"), f"answers/2026/{Path(files[0]).name}"
     )
-    again = subprocess.run(command, capture_output=True, check=True).stdout
-    assert json.loads(again)["requests"] == json.loads(local.stdout)["requests"] + 1
+    assert json.loads(printed_by(*words))["requests"] == json.loads(local)["requests"] + 1
     changed = [path for path, at in written.items() if path.stat().st_mtime_ns != at]
     assert {path.name.split(".")[0] for path in changed} == {"0"}
