@@ -19,6 +19,14 @@ PAGE = "results/leaderboard.md"
 PICTURE = (DOCS / PAGE).with_suffix(".png")
 LEVEL = 0.01
 SHOWN_PAIRS = 25
+GROUPS = {
+    "all": "",
+    "of the twenty worst models": "worst",
+    "of twenty random others": "random",
+    "of twenty more, read later": "later",
+    "of all the rest, read last": "rest",
+}
+"""Rows of the table of precision, and the group of `models.json` that each is of."""
 _SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
 
 
@@ -88,21 +96,17 @@ def precision_rows(judged: Sequence[Judged]) -> str:
     """Precision by reader: of all outputs that were flagged and read, by symptom, and of random models."""
     chosen = kept_models()
     of_model = {name: group for group, names in chosen.items() for name in names}
-    found = [each for each in judged if each.symptom is not None and each.model in of_model]
-    flagged = [each for each in found if of_model[each.model] != "later"]
+    flagged = [each for each in judged if each.symptom is not None and each.model in of_model]
     a, b, third = read_labels("a"), read_labels("b"), read_labels("c")
     agreed = {key: a[key] for key in a.keys() & b.keys() if a[key] == b[key]}
     settled = agreed | {key: third[key] for key in third if key not in agreed}
     parts = {
-        "all": flagged,
-        "of the twenty worst models": [e for e in flagged if of_model[e.model] == "worst"],
-        "of twenty random others": [e for e in flagged if of_model[e.model] == "random"],
+        title: [e for e in flagged if group in ("", of_model[e.model])] for title, group in GROUPS.items()
     }
     symptoms = Counter(each.symptom for each in flagged)
     for symptom, _ in symptoms.most_common():
         if symptom is not None:
             parts[symptom_info(symptom).label] = [e for e in flagged if e.symptom == symptom]
-    parts["twenty other models, read later"] = [e for e in found if of_model[e.model] == "later"]
     readers = {"reader a": a, **({"reader b": b, "settled": settled} if b else {})}
     rows = [
         [name, *(str(Precision.of([e.key for e in of], labels)) for labels in readers.values())]

@@ -92,25 +92,22 @@ def _line(text: str) -> str:
 
 
 def keep_labels(lines: Path, key: Path, reader: str) -> int:
-    """A reader's numbered lines as labels by output, in the repository."""
-    names = json.loads(key.read_text("utf-8"))
-    rows = {names[str(row["n"])]: row for row in map(json.loads, lines.read_text("utf-8").splitlines())}
-    kept = [
-        {
-            "key": name,
-            "degenerate": row["degenerate"],
-            **({"remark": row["remark"]} if row.get("remark") else {}),
-        }
-        for name, row in sorted(rows.items())
-    ]
-    LABELS.mkdir(exist_ok=True)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
-    (LABELS / f"{reader}.jsonl").write_text(text, "utf-8")
+    """A reader's numbered lines as labels by output, beside those that are in the repository."""
+    names, target = json.loads(key.read_text("utf-8")), LABELS / f"{reader}.jsonl"
+    before = target.read_text("utf-8").splitlines() if target.exists() else []
+    kept = {row["key"]: row for row in map(json.loads, before)}
+    for row in map(json.loads, lines.read_text("utf-8").splitlines()):
+        name = names[str(row["n"])]
+        remark = {"remark": row["remark"]} if row.get("remark") else {}
+        kept[name] = {"key": name, "degenerate": row["degenerate"], **remark}
+    text = "".join(json.dumps(kept[name], ensure_ascii=False) + "\n" for name in sorted(kept))
+    target.write_text(text, "utf-8")
     return len(kept)
 
 
 def kept_models() -> dict[str, list[str]]:
-    """The models whose outputs were read, by group: the worst then, random others, and others read later."""
+    """The models whose outputs were read, by group: the worst then, random others, others read later, and the
+    rest, read last."""
     return {
         group: list(names) for group, names in json.loads((LABELS / "models.json").read_text("utf-8")).items()
     }

@@ -201,11 +201,12 @@ def build_verdict(
     if source not in _STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
         own, own_source = _infer_own_language(record) if source == "group" else (None, "")
         named = named_languages(record.prompt_text)
-        if own and own != language:
+        if named != NOT_NAMED:
+            verdict = _detect_all([record], [language], named)[0]
+        # Of an answer in several languages nobody knows the one wanted: healthy in one of them is healthy.
+        if own and own != language and (named == NOT_NAMED or verdict.degenerate):
             language, source = own, own_source
             verdict = _detect_all([record], [own], named)[0]
-        elif named != NOT_NAMED:
-            verdict = _detect_all([record], [language], named)[0]
     capped, end = _was_capped(record), _finish_reason(record)
     cut = capped is True or (record.finish_reason is None and end is None)
     if cut and not verdict.degenerate:

@@ -7,6 +7,7 @@ count: rulers, tables, number lists, answer keys and formulas.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ MOST_DISTINCT = WINDOW - MIN_FLOOD_COUNT + MAX_FLOOD_WORDS
 WORD, FIGURE, _OTHER, BREAK = 1, 2, 0, 3
 _BREAKS = frozenset("\n,;،、，")
 _SIGNS = frozenset("\\{}<>$_^=")
+_IDENTIFIER = re.compile(r"_*[^\W\d_]{2,}(?:_+[^\W\d_]*)*_*")
+"""A name in code, which is a word like another, and an emphasised one; not the `x_i` of a formula."""
 
 
 @dataclass(slots=True)
@@ -222,7 +225,7 @@ def classify_token(text: str) -> tuple[int, str]:
     if any(ch.isdigit() or ch == "|" for ch in word):
         return FIGURE, word
     if not _SIGNS.isdisjoint(word):
-        return _OTHER, word
+        return (WORD, word.casefold()) if _IDENTIFIER.fullmatch(word) else (_OTHER, word)
     letters = sum(ch.isalpha() for ch in word)
     if letters > 1 or (letters == 1 and not word.isascii() and word.upper() == word.lower()):
         return WORD, word.casefold()

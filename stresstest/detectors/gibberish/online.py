@@ -80,11 +80,11 @@ _LITERAL = re.compile(
 _FENCE = re.compile(r"\s*(?:>\s*)?(```|~~~)")
 _EXCLUDED = re.compile(
     r"``.*?``|`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\w+(?:\{[^{}]*\})*|(?:https?|ftp)://\S+|www\.\S+"
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[a-zA-Z][^<>]{0,200}>|(?:[\w.-]*/){2,}[\w.-]*|[A-Za-z0-9+/=_-]{24,}"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<!\w)[#@]\w+|</?[a-zA-Z][^<>]{0,200}>|(?:[\w.-]*/){2,}[\w.-]*|[A-Za-z0-9+/=_-]{24,}"
     r"|\w+(?:[_.:=(){}\[\]<>&|]+\w+)+\S*",
     re.DOTALL,
 )
-_MARKED = re.compile(r"[`$\\@<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
+_MARKED = re.compile(r"[`$\\@#<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
 _MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
 
 MAX_CANDIDATES = 3
@@ -311,6 +311,8 @@ class GibberishDetector:
             return
         if name in ("letters", "grammar") and is_readable(stretch, self._language):
             return
+        if name == "letters" and self._lexicon.knows_forms and not self._strange_words(stretch):
+            return  # "circadian rhythm": real words, unusual as their letters are
         if name == "forms" and not self._is_invented(stretch):
             return
         starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * s.bound]
@@ -340,11 +342,15 @@ class GibberishDetector:
                 inside += match.end() - max(match.start(), first)
         return inside > (end - first) / 2
 
+    def _strange_words(self, words: list[str]) -> list[str]:
+        """Those that the language does not have."""
+        return [word for word in words if self._lexicon.score(word).forms > 0.0]
+
     def _is_invented(self, words: list[str]) -> bool:
         """Whether words that the language does not have stand in its sentences: not in those of another
         language, and not in a list of terms, which has no function words."""
         language = self._language
-        strange = [word for word in words if self._lexicon.score(word).forms > 0.0]
+        strange = self._strange_words(words)
         if language is None or detect_foreign_text(" ".join(strange), language).foreign:
             return False
         if screening_identifier(language).rank(" ".join(words))[0][0] != language:

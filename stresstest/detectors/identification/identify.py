@@ -192,7 +192,9 @@ def _function_words_object(counted: FunctionWordCount, wanted: str, language: st
     if language not in covered_languages() or counted.exclusive.get(language, 0):
         return False
     own, theirs = counted.uses.get(wanted, 0), counted.uses.get(language, 0)
-    return counted.exclusive.get(wanted, 0) >= 1 and own > theirs and own >= _LEAST_OWN_SHARE * counted.words
+    only = counted.exclusive.get(wanted, 0)
+    # A list of foreign things has few function words: "tomato sauce, mozzarella, and basil".
+    return only >= 1 and own > theirs and (not theirs or own >= _LEAST_OWN_SHARE * counted.words)
 
 
 def _function_words_agree(counted: FunctionWordCount, wanted: str, language: str) -> bool:

@@ -41,8 +41,9 @@ complete echo has."""
 MAX_EDITED_SHARE, MAX_ANSWER_SHARE = 0.2, 0.05
 """Words of its own that an echo may have in between, and must stay below behind it, as shares of the echoed
 ones: a question of twenty words that one more word answers is answered."""
-MAX_COPIES = 2
-"""Complete echoes, one after the other, that no answer follows."""
+MAX_COPIES, MIN_COPIED_WORDS = 2, 30
+"""Complete echoes, one after the other, that no answer follows, and the words that they need: an answer to a
+question of twelve words may say it twice ("No, it is not true that … The idea that …")."""
 OPEN_WORDS = 10
 """Echoed words from which on an echo may become one."""
 _BREAK = re.compile(r"\n|<br\b")
@@ -169,7 +170,7 @@ class PromptEchoDetector:
         self._echoed.update(places)
         if not known and prompt.is_echoed(self._echoed):
             self._copies += 1
-            if self._copies >= MAX_COPIES and self._is_hardly_edited:
+            if self._copies >= MAX_COPIES and self._said >= MIN_COPIED_WORDS and self._is_hardly_edited:
                 self._report()
 
     @property

@@ -558,6 +558,23 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
     assert given.symptoms == {"language_drift": 2}
 
 
+def test_an_answer_in_the_named_language_and_the_prompts_is_as_asked_for(tmp_path: Path) -> None:
+    """German first and its English translation after it: German by its beginning, and it left neither."""
+    german = (
+        "Ja, natürlich spreche ich Deutsch. Ich habe es in der Schule gelernt und lese jeden Abend ein paar "
+        "Seiten in einem alten Buch. Wenn du willst, bleiben wir gern bei Deutsch. Meine Großmutter kam aus "
+        "einem kleinen Dorf an der Küste, und von ihr habe ich die Lieder, die man dort "
+        "an langen Abenden sang. Im Winter saßen wir am Ofen, und sie erzählte von den Schiffen, die niemals "
+        "wiederkamen, und von den Lichtern, die man in stürmischen Nächten auf dem Wasser sah."
+    )
+    text = f"{german}\n\n{story(4)}"
+    rows = [{"text": story(5, seed=n), "prompt": "Tell a story.", "finish_reason": "stop"} for n in range(12)]
+    rows.append({"text": text, "prompt": "Do you know how to speak German?", "finish_reason": "stop"})
+    file = write(tmp_path / "in.jsonl", rows)
+    (group,) = scan(ScanSettings((file,), ScanJob(), workers=1), Heard()).groups
+    assert (group.requests, group.degenerate) == (13, 0)
+
+
 def test_a_language_that_the_prompt_names_is_as_asked_for(tmp_path: Path) -> None:
     """Where the expected language is a guess from the group, German in an answer about German is no drift;
     where it was stated, it is, for the prompt may be forbidding German."""

@@ -176,6 +176,11 @@ HEALTHY = {
     "terms": "Keywords: machine learning, deep neural networks, gradient descent, feature "
     "engineering, batch "
     "normalization, transfer learning, tokenization, data augmentation, regularization, quantization.",
+    "rare letters": "Heat can disrupt your body's natural sleep-wake cycle (circadian rhythm). Lymph, "
+    "xylem, pygmy, "
+    "rhythm and syzygy are words like any other, though few letters meet so.",
+    "hashtags": "Join us for the #golangcourse and get the #coursediscount, then #learntocode with the "
+    "#cloudnativeapps crew of the #backenddevelopment team and the #softwareengineers of @gophersunited.",
     "poem": "Twas brillig, and the slithy toves\nDid gyre and gimble in the wabe:\nAll mimsy were "
     "the borogoves,\n"
     "And the mome raths outgrabe.\n",

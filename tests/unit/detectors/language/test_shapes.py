@@ -279,10 +279,13 @@ def test_paragraphs_in_both_languages_are_no_lines_of_a_translation() -> None:
     [
         "The kennel needs 147 kg of dog food per week.",
         "Answer: The kennel needs 147 kg of dog food per week.",
+        "Pepperoni: Tomato sauce, pepperoni, and mozzarella. Veggie: Marinara sauce, bell peppers, onions, "
+        "and mozzarella. Calzone: Spinach, ricotta, mozzarella, and parmesan.",
     ],
 )
 def test_one_short_sentence_is_not_the_language_of_its_letters(text: str) -> None:
-    """Identifiers know little more of a sentence than its letters; its function words are English alone."""
+    """Identifiers know little more of a sentence than its letters; its function words are English alone.
+    A list of foreign things has few, and none of the other language."""
     assert detect_text(text, DetectorSpec(language="en"), "stop").symptom is None
 
 

@@ -102,6 +102,11 @@ def test_an_echo_that_was_cut_off_is_open() -> None:
             "What is the capital of the country where the light stands?",
             "The capital of the country where the light stands?",
         ),
+        (
+            "Is it true that the keepers of the light were really prisoners of the Crown?",
+            "No, it is not true that the keepers of the light were really prisoners of the Crown. That the "
+            f"keepers of the light were prisoners of the Crown is a common misconception. {story(2)}",
+        ),
         ("", PROMPT),
         (CODING, CODED),
     ],
