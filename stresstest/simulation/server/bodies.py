@@ -24,6 +24,8 @@ _NOT_SIMULATED = (
     "use_beam_search", "prompt_embeds", "suffix", "logprob_token_ids", "stop_regex",
     "thinking_token_budget", "logits_processors", "truncate_prompt_tokens", "return_tokens_as_token_ids",
 )  # fmt: skip
+IMAGE = "<image>" * 144
+"""What an image becomes: 576 tokens, as in LLaVA 1.5."""
 _FORMATS = ("text", "json_object", "json_schema")
 
 
@@ -121,11 +123,20 @@ def chat_messages(body: ChatBody) -> tuple[tuple[str, str], ...]:
 def _content(content: object, place: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    if isinstance(content, list) and all(
-        isinstance(p, Mapping) and isinstance(p.get("text"), str) for p in content
-    ):
-        return "\n".join(part["text"] for part in content)
-    raise malformed("string_type", f"{place}.content", "The simulator reads texts only", content)
+    if isinstance(content, list) and None not in (parts := list(map(_part, content))):
+        return "\n".join(filter(None, parts))
+    raise malformed("string_type", f"{place}.content", "The simulator reads texts and images only", content)
+
+
+def _part(part: object) -> str | None:
+    """Of a message: a text, or the placeholders of an image, which nobody looks at; None for another part."""
+    if not isinstance(part, Mapping):
+        return None
+    if isinstance(text := part.get("text"), str):
+        return text
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, Mapping) else None
+    return IMAGE if isinstance(url, str) and url.startswith(("data:image/", "https://", "http://")) else None
 
 
 def prompt_token_ids(body: TextBody) -> list[tuple[int, ...]]:
