@@ -33,6 +33,7 @@ from stresstest.model import (
 )
 from stresstest.model.result import certifying_sample
 from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
+from stresstest.statistics.sample import count_copies
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -174,6 +175,11 @@ def _sample_notes(
             f"The {threshold.n} answers at risk come from {prompts} distinct "
             f"prompt{('s' if prompts > 1 else '')}: the bound holds for these only; other prompts were "
             f"not measured."
+        )
+    if copies := count_copies(certifying):
+        notes.append(
+            f"{copies} of the sample's {len(certifying)} answers are identical to another one and do not "
+            f"count again: is there a cache in front of the server?"
         )
     healthy, longer = count_cut(certifying, safe) if safe is not None else (0, 0)
     if longer and threshold.censored_at is not None:

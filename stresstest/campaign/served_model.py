@@ -75,6 +75,11 @@ def refuse_changed_server(run: Run, profile: EndpointProfile) -> None:
 def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
     """The first difference between a run and what is served now, in words; None without one."""
     before, now = run.profile, profile
+    if before.base_url != now.base_url and None in (before.root, before.version, now.root, now.version):
+        return (
+            f"address was {before.base_url}, is {now.base_url}, and the servers do not tell whether "
+            f"they serve the same model"
+        )
     for name, old, new in (
         ("model", before.model, now.model),
         ("root", before.root, now.root),

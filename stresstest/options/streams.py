@@ -69,8 +69,9 @@ class _TolerantStream(io.RawIOBase):
 class LogStream(io.TextIOWrapper):
     """Text for a file or a pipe that steers neither a terminal nor the CI server that reads it.
 
-    GitHub Actions executes lines that begin with `::` after blanks, and `##[` anywhere in a line; a model's
-    name or a key of a log could hold either. A blank is inserted into them. Control characters are dropped,
+    GitHub Actions executes lines that begin with `::` after blanks, and `##[` anywhere in a line; Azure
+    Pipelines and TeamCity execute `##vso[` and `##teamcity[`. A model's name or a key of a log could hold any
+    of these. A blank is inserted into them. Control characters are dropped,
     unless the environment asks for colours in a log (FORCE_COLOR), which are control characters.
     """
 
@@ -79,7 +80,7 @@ class LogStream(io.TextIOWrapper):
     _colon = False
     """Whether it holds blanks and one colon."""
     _hashes = 0
-    """How many `#` it ends with."""
+    """How many `#` it ends with, or with them and letters."""
 
     def write(self, text: str, /) -> int:
         given, plain = len(text), 0
@@ -104,7 +105,10 @@ class LogStream(io.TextIOWrapper):
             return character
         self._colon = character == ":" and self._blank
         self._blank = self._blank and character.isspace()
-        self._hashes = self._hashes + 1 if character == "#" else 0
+        if character == "#":
+            self._hashes += 1
+        elif self._hashes < 2 or not (character.isascii() and character.isalpha()):
+            self._hashes = 0
         return f" {character}" if completes else character
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from stresstest.render.steering import LOG_COMMAND
 from stresstest.render.test_cases import CaseState, CaseSuite
 from stresstest.render.text import single_line
 
@@ -28,7 +29,7 @@ def workflow_commands(suites: Iterable[CaseSuite]) -> Iterator[str]:
 
 def _data(text: str) -> str:
     # `##[` begins an older kind of command, for which the toolkit has no escape.
-    return single_line(text).replace("%", "%25").replace("##[", "## [")
+    return LOG_COMMAND.sub(r"\1 [", single_line(text).replace("%", "%25"))
 
 
 def _property(text: str) -> str:

@@ -21,7 +21,7 @@ from stresstest.model import (
     ThinkingBudget,
     Threshold,
 )
-from stresstest.render.steering import STEERING
+from stresstest.render.steering import LOG_COMMAND, STEERING
 from stresstest.render.text import excerpt
 
 
@@ -148,11 +148,12 @@ def full_document(result: RunResult, load: GenerationLoader) -> dict[str, Any]:
 def dumps(document: dict[str, Any]) -> str:
     """The document as strictly valid JSON. Raises ValueError for NaN.
 
-    Non-ASCII text is not escaped, except what steers a terminal, and what steers a CI server's log (`##[`).
+    Non-ASCII text is not escaped, except what steers a terminal, and what steers a CI server's log (`##[`,
+    `##vso[`).
     """
     text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
     escaped: str = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
-    return escaped.replace("##[", "##\\u005b")
+    return LOG_COMMAND.sub(r"\1\\u005b", escaped)
 
 
 def _decoding(result: RunResult) -> dict[str, Any]:

@@ -18,6 +18,8 @@ _STOPPED = frozenset({"length", "repetition"})
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
 # sentences) is ignored; a longer one is left undecided by the loss.
 HEALTHY_TAIL_TOKENS = 64
+COPY_TOKENS = 32
+"""Tokens from which on two prompts do not get the same answer by chance. A refusal may be shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +102,29 @@ def deduplicate(sample: Sequence[Observation], temperature: float | None) -> lis
     """Merge outputs that are not independent; the result does not depend on the order of the sample.
 
     Identical outputs of one prompt are merged at any temperature, because a server may decode greedily by
-    default or ignore the seed. At temperature 0, all outputs of one prompt and identical outputs of several
-    prompts are merged as well. Under sampling (or an unknown temperature) other outputs of a prompt are kept.
+    default or ignore the seed; so are those of several prompts from `COPY_TOKENS` tokens on, which are one
+    answer out of a cache and no sample. At temperature 0, all outputs of one prompt and shorter identical
+    outputs of several are merged as well. Under sampling (or an unknown temperature) other outputs are kept.
 
     A merged observation is healthy as far as its longest member, or fails at the earliest valid onset. Copies
     of a failing output do not count as healthy before their onset, but remain failures: otherwise the same
     degenerate text in every third answer would count once.
     """
     merged = _merge(sample, lambda o: (o.cluster, o.digest) if o.digest is not None else None, _merge_copies)
+    merged = _merge(
+        merged, lambda o: o.digest if max(o.observed, o.onset or 0) >= COPY_TOKENS else None, _merge_copies
+    )
     if temperature is None or temperature > 0.0:
         return merged
     merged = _merge(merged, lambda o: o.cluster or None, _merge_group)
     return _merge(merged, lambda o: o.digest, _merge_copies)
+
+
+def count_copies(generations: Iterable[GenerationRecord]) -> int:
+    """Long outputs that are word for word an earlier one, of any prompt: `deduplicate` merges them."""
+    long = [g for g in generations if g.verdict.tokens >= COPY_TOKENS]
+    digests = [g.token_summary.digest for g in long if g.token_summary.digest is not None]
+    return len(digests) - len(set(digests))
 
 
 _Key = tuple[str, str] | str | None

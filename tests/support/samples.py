@@ -15,5 +15,6 @@ def sample(onsets: list[int | None], lengths: list[int]) -> list[Generation]:
         one = looping(i, onset, onset + 40, period=4) if onset is not None else healthy(i, length)
         if onset is None and length % 3 == 0:  # something was open when it ended
             one = replace(one, verdict=replace(one.verdict, observed=length - 5))
-        made.append(replace(one, tokens=one.tokens[:3], prompt_id=f"p{i}"))
+        own = (replace(one.tokens[0], text=f"Answer {i} "), *one.tokens[1:3])
+        made.append(replace(one, tokens=own, prompt_id=f"p{i}"))
     return made

@@ -70,8 +70,9 @@ _CAPITALIZED_WEIGHT = 0.3
 
 UNSEEN_LOG10 = -6.0
 """log10 of the probability that a trigram in no table counts with."""
-_VIETNAMESE = dict.fromkeys(range(0x1EA0, 0x1F00), "ể")
-"""langdetect's profiles hold all letters of that block as one."""
+_FOLDED = dict.fromkeys(range(0x1EA0, 0x1F00), "ể") | {0x06CC: "ي", 0x0219: "ş", 0x021B: "ţ"}
+"""Letters as langdetect's profiles hold them: all of the Vietnamese block as one, the Persian ye as the
+Arabic one, Romanian commas as cedillas."""
 
 
 class WordEvidence(NamedTuple):
@@ -312,7 +313,7 @@ def mean_log_probability(word: str, language: str) -> float:
     grams = trigrams(language)
     if not grams:
         return 0.0
-    padded = f" {word if word.isascii() else word.translate(_VIETNAMESE)} "
+    padded = f" {word if word.isascii() else word.translate(_FOLDED)} "
     count = len(padded) - 2
     return sum([grams.get(padded[i : i + 3], UNSEEN_LOG10) for i in range(count)]) / count
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from stresstest.errors import UsageError
 from stresstest.features.check.reservations import (
     RecordedReservations,
     count_unanswered,
@@ -17,6 +18,7 @@ from stresstest.features.check.reservations import (
 )
 from stresstest.features.check.sample import CheckSample
 from stresstest.model import CheckVerdict, Comparison, ComparisonSide, FindingKind, Method, Observation
+from stresstest.model.percent import percent
 from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs, assess_risk
 from stresstest.statistics.comparison import look_confidence
 from stresstest.statistics.findings import check_findings, compare_survival
@@ -37,11 +39,17 @@ def compare_samples(
 ) -> Comparison:
     """The baseline's threshold must be certified. look: which one, of how many declared.
 
-    Raises UsageError where a recorded file is on both sides.
+    Raises UsageError where a recorded file is on both sides, and for an increase that nothing could exceed.
     """
     refuse_same_file(baseline.files, candidate.files)
     alpha = baseline.threshold.alpha
     increase = alpha if max_increase is None else max_increase
+    if alpha + increase >= 1.0:
+        raise UsageError(
+            f"--max-increase {percent(increase, 1)} and the tolerated {percent(alpha, 1)} together are every "
+            f"answer: nothing could fail this check.",
+            hint="Give a smaller share, such as --max-increase 2%",
+        )
     unit = "words" if baseline.unit == "words" else "tokens"
     rule = CheckRule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
     missing, doubted = count_unanswered(baseline, candidate)

@@ -149,6 +149,15 @@ def reservation_notes(
             f"{missing} of the baseline's {len(baseline.by_prompt)} prompts have no answer in the candidate."
             + (" For a pass they count as failed." if doubted else "")
         )
+    if (
+        baseline.by_prompt
+        and candidate.by_prompt
+        and not baseline.by_prompt.keys() & candidate.by_prompt.keys()
+    ):
+        notes.append(
+            "The two sides have no prompt in common: the candidate is judged on other questions than the "
+            "baseline, and answers that it leaves out cannot be seen."
+        )
     if found.same and not found.mostly_same:
         notes.append(
             f"{found.same} of the candidate's {found.healthy} healthy answers that reach T are "

@@ -132,6 +132,25 @@ def test_a_server_that_samples_otherwise_by_default_does_not_continue_a_run() ->
         refuse_changed_server(run, replace(run.profile, defaults={"temperature": 1.0}))
 
 
+def test_another_address_continues_a_run_only_where_the_servers_say_what_they_serve() -> None:
+    """Two gateways may serve two models by one name: half a sample of each would certify neither."""
+    run = replace(make_run("r1"), tool_version=__version__)
+    told = replace(run.profile, root="/models/m", version="0.32.0")
+    for profile, is_told in (
+        (told, True),
+        (replace(told, root=None), False),
+        (replace(told, version=None), False),
+    ):
+        begun = replace(run, profile=profile)
+        refuse_changed_server(begun, profile)
+        moved = replace(profile, base_url="http://elsewhere:8000/v1")
+        if is_told:
+            refuse_changed_server(begun, moved)
+            continue
+        with pytest.raises(UsageError, match="do not tell whether they serve the same model"):
+            refuse_changed_server(begun, moved)
+
+
 def test_a_run_that_is_done_has_its_recommendation_even_if_killed_while_saving(tmp_path: Path) -> None:
     """DONE without a threshold (killed between two writes, by an older version) is mended by a resume."""
     store = tmp_path / "s.sqlite3"

@@ -108,6 +108,16 @@ def test_outputs_that_agree_over_prompts_are_kept_under_sampling() -> None:
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 0.7])
+def test_one_answer_for_every_prompt_is_no_sample(temperature: float | None) -> None:
+    """A cache that gives one long text to every prompt certified that text's length at the 38th copy."""
+    cached = [make(make_job(index=i), 900, timed=True) for i in range(124)]
+    assert len(deduplicate(observations(cached), temperature)) == 1
+    assert not certified_threshold(cached, RIGORS["standard"], temperature=temperature).certified
+    own = [make(make_job(index=i), 900, timed=True, word=f"w{i}") for i in range(124)]
+    assert certified_threshold(own, RIGORS["standard"], temperature=temperature).certified
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0, 0.7])
 def test_copies_of_rubbish_stay_failures(temperature: float | None) -> None:
     """A server that gives "!!!!" to every fourth request fails in a fourth of them, not once."""
     rubbish = [make(make_job(index=i), 30, 1, timed=True, word="!") for i in range(30)]

@@ -145,8 +145,8 @@ def test_another_tokenizer_is_seen_by_its_pieces(store: str, snapshot: Snapshot)
 
     def spoken(shift: int) -> list[Generation]:
         words = [f"parola{i}" for i in range(60)]
-        tokens = tuple(Token(word, (i + shift) % 60) for i, word in enumerate(words))
-        return [replace(each, tokens=tokens) for each in sample(0)]
+        tokens = [Token(word, (i + shift) % 60) for i, word in enumerate(words)]
+        return [replace(each, tokens=(*tokens, Token(f"fine{n}", 99))) for n, each in enumerate(sample(0))]
 
     stored(store, "one", spoken(0), created=1500.0)
     stored(store, "same", spoken(0), created=1600.0)

@@ -117,6 +117,32 @@ def test_prompts_that_the_candidate_leaves_out_count_against_a_pass(tmp_path: Pa
     assert "18 of the baseline's 24 prompts have no answer in the candidate." in document["notes"]
 
 
+def test_sides_without_a_common_prompt_are_told(tmp_path: Path, base: str) -> None:
+    """A date in each prompt hid which ones the candidate had left out: that cannot be seen, and is said."""
+    stamped = [row | {"prompt": f"[10:{n}] {row['prompt']}"} for n, row in enumerate(healthy(500))]
+    code, document, _ = check(tmp_path, base, write(tmp_path / "c.jsonl", stamped))
+    assert code == 0
+    assert any("have no prompt in common" in note for note in document["notes"])
+    code, document, _ = check(tmp_path, base, write(tmp_path / "d.jsonl", healthy(500)))
+    assert not any("have no prompt in common" in note for note in document["notes"])
+
+
+def test_one_text_for_every_prompt_is_no_pass(tmp_path: Path, base: str) -> None:
+    """A cache in front of the candidate: 24 copies of one healthy answer are one answer."""
+    one = healthy(500)[0]
+    cached = [row | {"output": one["output"]} for row in healthy(500)]
+    code, document, _ = check(tmp_path, base, write(tmp_path / "c.jsonl", cached))
+    assert (code, document["verdict"]) == (4, "inconclusive")
+
+
+def test_an_increase_that_nothing_could_exceed_is_refused(tmp_path: Path, base: str) -> None:
+    """--max-increase 96% passed a candidate of which every answer degenerates."""
+    looping = [row | {"output": LOOPING} for row in healthy(500)]
+    code, _, err = check(tmp_path, base, write(tmp_path / "c.jsonl", looping), "--max-increase", "96%")
+    assert code == 2
+    assert "nothing could fail this check" in err
+
+
 def test_further_outputs_of_a_prompt_are_told_and_may_stop_a_pass(tmp_path: Path, base: str) -> None:
     """Only the first output of a prompt is tested; where the later ones loop, the first are no fair part."""
     again = [{**row, "output": LOOPING + f" {i}"} for i, row in enumerate(healthy(100))]
