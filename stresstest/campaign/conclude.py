@@ -235,8 +235,8 @@ def _notes(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     lags = [g.loop_lag for g in generations if g.loop_lag is not None]
     if lags and max(lags) > 0.25:
         notes.append(
-            f"stresstest itself was slow (up to {max(lags):.2f} s): timings are unreliable, texts are not "
-            f"affected."
+            f"stresstest itself lagged by up to {max(lags):.2f} s: latencies are unreliable; texts and "
+            f"limits are not affected."
         )
     if any(g.verdict.tokens and not g.token_summary.entropy for g in generations):
         notes.append("Entropy was not measured: the server gave no logprobs.")

@@ -153,12 +153,12 @@ def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     arm = _clearing(link)
     if arm is None:
         return f"{words} (diagnosis of {whose})."
-    how = "whose prompts were sent again" if link.from_scratch else "continued from before the failure"
+    how = "whose prompts were sent again" if link.from_scratch else "cut before the failure and continued"
     counts = (
-        f"{arm.unchanged_failed or 'none'} fail again when nothing is changed, {arm.failed or 'none'} "
+        f"{arm.unchanged_failed or 'none'} fail again unchanged and {arm.failed or 'none'} "
         f"{condition_words(arm)}"
     )
-    return f"{words}. Of {arm.n} failing answers {how}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    return f"{words}. Of {arm.n} failing answers, {how}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
 
 
 def _clearing(link: CauseLink) -> ArmResult | None:

@@ -196,21 +196,21 @@ def _none_before(measured: Sequence[GenerationRecord], total: int) -> str:
     absent = [words for words in map(_absent, highest) if words is not None]
     other = [e.fact for e in highest if _absent(e) is None]
     of = f" (of {total})" if len(measured) < total else ""
-    which = f"none of the {len(measured)} onsets{of}" if total > 1 else "the onset came none of these"
-    found = [f"before {which}: {', '.join(sorted(absent, key=str.lower))}"] if absent else []
+    which = f"any of the {len(measured)} onsets{of}" if total > 1 else "the onset"
+    found = [f"{', '.join(sorted(absent, reverse=True))} before {which}"] if absent else []
     return "; ".join([*found, *sorted(other)])
 
 
 def _absent(evidence: Evidence) -> str | None:
-    """What a fact of the server's metrics rules out; None for another fact."""
+    """How calm a fact of the server's metrics says it was; None for another fact."""
     value = evidence.value or 0.0
     if evidence.fact.startswith("KV cache"):
-        # Rounded up: a peak of 0.4 % is above 0 %, and not above 1 %.
-        return f"KV cache above {percent(ceil(100 * value) / 100)}"
+        # Rounded up: a peak of 0.4 % is not "at most 0 %".
+        return f"KV cache at most {percent(ceil(100 * value) / 100)} full"
     if "preemptions" in evidence.fact:
-        return "a preemption"
+        return "no preemption"
     if "requests waiting" in evidence.fact:
-        return f"more than {value:.0f} requests waiting" if value else "a waiting request"
+        return f"at most {value:.0f} requests waiting" if value else "no waiting request"
     return None
 
 
@@ -246,10 +246,10 @@ def _failing_words(plane: Plane, every: Sequence[GenerationRecord]) -> str:
         if number == total > 1
         else f"{number} of the {whose}'s {total} answers"
     )
-    where = [_place(onsets(failing), "token")]
+    where = [_place(onsets(failing), "the {} is at token")]
     if plane is Plane.CONTEXT and (positions := context_positions(failing)):
-        where.append(f"with the prompt, {_place(positions, 'position')}")
-    return f"{which} {_symptom_words(failing)}, {'; '.join(where)}"
+        where.append(_place(positions, "with the prompt, the {} is at position"))
+    return f"{which} {_symptom_words(failing)}; {'; '.join(where)}"
 
 
 def _symptom_words(failing: Sequence[GenerationRecord]) -> str:
@@ -263,11 +263,12 @@ def _symptom_words(failing: Sequence[GenerationRecord]) -> str:
     return f"degenerate{ending} ({kinds})"
 
 
-def _place(values: Sequence[float], unit: str) -> str:
+def _place(values: Sequence[float], words: str) -> str:
+    """Where the onsets are. words: with a place for "onset" or "median onset"."""
     spread = position_spread(values)
     if spread is None:
-        return f"from {unit} {values[0]:,.0f}"
-    return f"from {unit} {spread.median:,.0f} in the median (IQR {spread.iqr:,.0f})"
+        return f"{words.format('onset')} {values[0]:,.0f}"
+    return f"{words.format('median onset')} {spread.median:,.0f} (IQR {spread.iqr:,.0f})"
 
 
 def _advice(plane: Plane, run_id: str) -> tuple[str, ...]:

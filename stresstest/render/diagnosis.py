@@ -21,7 +21,7 @@ def cost_line(found: Diagnosis) -> str:
         if tokens
     ]
     purposes = f": {'; '.join(parts)}" if parts else ""
-    return f"The run took {run} output tokens. The diagnosis took {spent} more{purposes}."
+    return f"The run took {run} output tokens. The diagnosis took another {spent}{purposes}."
 
 
 def effect_words(change: PairedEffect) -> str:
@@ -41,7 +41,7 @@ def link_details(link: CauseLink) -> list[str]:
             lines.append(f"with {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
     if link.position is not None:
         where = f"at {format_count(link.position)} tokens of context (prompt + onset)"
-        lines.append(f"the tested answers fail {where} in the median")
+        lines.append(f"the tested answers fail {where}, in the median")
     return [*lines, *link.notes]
 
 

@@ -53,7 +53,7 @@ def headline(result: RunResult) -> str:
     safe = format_count(result.safe_max_tokens)
     only = prompt_limit(result.distinct_prompts)
     margin = margin_words(result.run.settings.margin)
-    return f"Safe max_tokens {safe} for {subject}{only and ','}{only}: {margin}. {certified}"
+    return f"Safe max_tokens {safe} for {subject}{only and ','}{only}. {certified} {safe} is {margin}."
 
 
 def thinking_words(thinking: ThinkingBudget, margin: float) -> str:
@@ -126,7 +126,7 @@ def _cap_effect(result: RunResult, cap: int) -> str:
 
 def _long_texts(settings: RunSettings) -> str:
     """Why so much is cut: a task's prompts ask for long texts, your own are what they are."""
-    return "" if settings.prompts_file else "; these prompts ask for long texts"
+    return "" if settings.prompts_file else "; these prompts ask for long texts, yours may not"
 
 
 def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:

@@ -83,8 +83,8 @@ def certified_reach(threshold: Threshold) -> str:
 
 
 def margin_words(margin: float) -> str:
-    """What lies between T and the safe max_tokens: ``T less a margin of 10 %``."""
-    return f"T less a margin of {percent(margin)}" if margin else "T, without a margin"
+    """What lies between T and the safe max_tokens: ``T minus a margin of 10 %``."""
+    return f"T minus a margin of {percent(margin)}" if margin else "T, without a margin"
 
 
 def certified_sentence(threshold: Threshold, answers: int | None = None, *, reasoning: bool = False) -> str:

@@ -280,10 +280,9 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
         fact = f"onsets sit at one place {where}: {found}, a spread of {share}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
-        fact = f"onsets are scattered {where}: {found}, a spread of {share}"
+        fact = f"onsets do not share one place {where}: {found}, a spread of {share}"
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
-    fact = f"onsets are neither at one place nor scattered {where}: {found}, a spread of {share}"
-    return [(0, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
+    return []  # neither at one place nor scattered
 
 
 def _prompt_shift(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:

@@ -145,7 +145,7 @@ def _sentence(difference: float, p: float, lead: int, supported: bool) -> str:
     moved = f"{abs(difference):.2f} nats {'lower' if difference < 0 else 'higher'}"
     measured = f"entropy over the last {_LAST} tokens before the onset is {moved} than at the same places of "
     measured += f"healthy answers (p = {p:.2g})"
-    since = f", and differs from {lead} tokens before the onset on" if lead else ""
+    since = f", and the difference begins {lead} tokens before it" if lead else ""
     verdict = "supported" if supported else "not supported"
     return f"Sampling entropy collapse before the failure: {verdict}; {measured}{since}."
 

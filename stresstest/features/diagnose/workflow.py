@@ -167,6 +167,10 @@ class _DiagnosisSession:
             following = self._next_campaign(current.settings, links)
             if following is None:
                 break
+            self.progress.note(
+                f"{links[-1].sentence}. Next, a whole run with that (Ctrl-C keeps what is known; --no-unmask "
+                f"leaves it out)"
+            )
             ending = await self._unmask(following)
             current, measured = ending.result.run, ending.result
             self.diagnosis = _with_unmasked_limit(

@@ -58,12 +58,12 @@ def test_the_bound_is_that_of_the_threshold_over_the_reasoning() -> None:
     assert (found.threshold.tokens, found.threshold.n, found.threshold.onsets) == (699, 40, 1)
     assert (found.safe_tokens, found.reasoned, found.supported) == (629, 40, True)
     words = thinking_words(found, 0.10)
-    assert words.startswith("Safe thinking budget 629: T less a margin of 10 %. Certified up to T = 699")
+    assert words.startswith("Safe thinking budget 629: T minus a margin of 10 %. Certified up to T = 699")
     assert "max_tokens counts reasoning and answer together" in words
     assert "10 % of answers degenerate in their reasoning by then (1 of 40 in the sample, not" in words
     assert thinking_advice(found, RUN.settings) == (
         "Send thinking_token_budget 629 with each request, beside max_tokens. It cuts all 38 healthy "
-        "chains of thought short; these prompts ask for long texts."
+        "chains of thought short; these prompts ask for long texts, yours may not."
     )
     assert thinking_document(found)["thinking_budget"]["threshold"]["tokens"] == 699
 

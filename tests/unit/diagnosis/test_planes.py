@@ -98,8 +98,11 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     assert "onsets sit at one place in the context" in facts
     assert "counted from the prompt's start" in facts
     assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
-    assert "All 38 answers of the sample degenerate (structure break), from token " in verdict.sentence
-    assert "; with the prompt, from position 775 in the median" in verdict.sentence
+    assert (
+        "All 38 answers of the sample degenerate (structure break); the median onset is at token "
+        in verdict.sentence
+    )
+    assert "; with the prompt, the median onset is at position 775" in verdict.sentence
 
 
 def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
@@ -126,7 +129,7 @@ def test_evidence_against_is_kept() -> None:
     """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
     verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))
     against = [e for e in verdict.evidence if not e.supports]
-    assert any("scattered" in e.fact and "n = 20" in e.fact for e in against)
+    assert any("do not share one place" in e.fact and "n = 20" in e.fact for e in against)
     penalised = judge(scattered(20, SymptomKind.LOOP), Decoding(repetition_penalty=1.1))
     assert any("although penalties are in force" in e.fact for e in penalised.evidence if not e.supports)
 
@@ -193,7 +196,7 @@ def test_single_failure_is_weakly_suspected() -> None:
     verdict = judge([*scattered(1, SymptomKind.LOOP), make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.DECODING
     assert verdict.sentence.startswith("Weakly suspected cause: decoding (not tested yet).")
-    assert "1 of the sample's 2 answers loops, from token " in verdict.sentence
+    assert "1 of the sample's 2 answers loops; the onset is at token " in verdict.sentence
 
 
 @pytest.mark.parametrize(("penalty", "speaks"), [(1.3, True), (1.1, False)])
@@ -226,7 +229,7 @@ def test_what_the_server_did_not_show_is_one_line() -> None:
     [line] = [e for e in verdict.evidence if e.plane is Plane.SYSTEM]
     assert line.source == "nvml, vllm /metrics"
     assert line.fact == (
-        "before none of the 4 onsets: a preemption, KV cache above 4 %, more than 2 requests waiting; "
+        "no preemption, at most 2 requests waiting, KV cache at most 4 % full before any of the 4 onsets; "
         "GPU 0: no throttling in the 3.0 s before the onset"
     )
 
@@ -237,5 +240,8 @@ def test_the_climb_does_not_count_beside_the_sample() -> None:
     healthy = make(make_job(index=8), 2000)
     climb = [replace(g, job=replace(g.job, phase=Phase.CLIMB)) for g in scattered(3, SymptomKind.LOOP)]
     sentence = judge([*climb, *sample, healthy], Decoding()).sentence
-    assert "7 of the sample's 8 answers degenerate (6 loop, 1 language drift), from token " in sentence
+    assert (
+        "7 of the sample's 8 answers degenerate (6 loop, 1 language drift); the median onset is at token "
+        in sentence
+    )
     assert "3 answers of the run loop" in judge(climb, Decoding()).sentence

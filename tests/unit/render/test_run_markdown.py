@@ -132,7 +132,7 @@ def test_headline_carries_number_confidence_and_n() -> None:
     """The sentence that is pasted into a design review holds everything the number stands on."""
     sentence = headline(result())
     assert "this 1 prompt" not in sentence
-    assert ", for this 1 prompt: T less a margin of 10 %" in headline(replace(result(), distinct_prompts=1))
+    assert ", for this 1 prompt. Certified" in headline(replace(result(), distinct_prompts=1))
     for part in ("1,234", "1,110", "95 %", "5 %", "2 of 130 in the sample"):
         assert part in sentence
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))

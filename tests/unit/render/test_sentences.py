@@ -37,7 +37,11 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
             [400],
             "2 of the sample's 3 answers have begun to degenerate; without a cap, 2 do. The cap",
         ),
-        ([300], [400, 400, 90], "cuts 2 of the 3 healthy answers short; these prompts ask for long texts."),
+        (
+            [300],
+            [400, 400, 90],
+            "cuts 2 of the 3 healthy answers short; these prompts ask for long texts, yours may not.",
+        ),
         ([], [400, 400], "None of the sample's 2 answers degenerates. The cap cuts all 2 healthy answers"),
     ],
 )

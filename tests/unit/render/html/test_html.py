@@ -81,7 +81,7 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
     for part in (
         "Qwen/Qwen2.5-7B-Instruct-AWQ", "narrative · Italian", "269 safe max_tokens",
         "Certified up to T = 299 tokens: with 90 % confidence, at most 10 %",
-        "of answers degenerate by then (none of 24 in the sample)", "T less a margin of 10 %",
+        "of answers degenerate by then (none of 24 in the sample)", "T minus a margin of 10 %",
         "Loop from about token 380 (median of the tested answers), "
         "caused by decoding; confirmed: it goes away with",
         "set max_tokens to 269",
