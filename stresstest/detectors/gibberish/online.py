@@ -87,6 +87,9 @@ _EXCLUDED = re.compile(
 _MARKED = re.compile(r"[`$\\@#<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
 _MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
 
+_ITEM = re.compile(r"([\w+-]+)(?=[,)])")
+"""A word right before a comma."""
+
 MAX_CANDIDATES = 3
 SLACK_SHARE = 0.7
 """Of the slack of a single word (`word_evidence.script_slack`), what the mean of many may use."""
@@ -313,8 +316,10 @@ class GibberishDetector:
             return
         if name == "letters" and self._lexicon.knows_forms and not self._strange_words(stretch):
             return  # "circadian rhythm": real words, unusual as their letters are
-        if name == "forms" and not self._is_invented(stretch):
-            return
+        if name == "forms":
+            said = self._feed.text[at : place.span()[1]]
+            if not self._is_invented(stretch) or is_enumeration(said, self._strange_words(stretch)):
+                return
         starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * s.bound]
         first = self._feed.token_at(min([at, *starts]))
         for each in self._sums:
@@ -385,6 +390,12 @@ def _piece_end(text: str, at: int) -> int:
     blank = text.find(" ", at + PIECE_CHARS)
     hard = at + 2 * PIECE_CHARS
     return min(blank if blank >= 0 else len(text), hard, len(text))
+
+
+def is_enumeration(text: str, words: list[str]) -> bool:
+    """Whether half of the words are items between commas: names of programs, of plants, of people."""
+    items = {match[1] for match in _ITEM.finditer(text)}
+    return 2 * sum(word in items for word in words) >= len(words)
 
 
 def is_readable(words: list[str], language: str | None) -> bool:
