@@ -87,8 +87,8 @@ _EXCLUDED = re.compile(
 _MARKED = re.compile(r"[`$\\@#<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
 _MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
 
-_ITEM = re.compile(r"([\w+-]+)(?=[,)])")
-"""A word right before a comma."""
+_LIST = re.compile(r"(?:[\w+-]+,\s+){3,}")
+"""Three single words or more, one after another, each with a comma behind it."""
 
 MAX_CANDIDATES = 3
 SLACK_SHARE = 0.7
@@ -393,8 +393,8 @@ def _piece_end(text: str, at: int) -> int:
 
 
 def is_enumeration(text: str, words: list[str]) -> bool:
-    """Whether half of the words are items between commas: names of programs, of plants, of people."""
-    items = {match[1] for match in _ITEM.finditer(text)}
+    """Whether half of the words are items of lists: names of programs, of plants, of people."""
+    items = {word.strip() for match in _LIST.finditer(text) for word in match[0].split(",")}
     return 2 * sum(word in items for word in words) >= len(words)
 
 

@@ -179,8 +179,8 @@ HEALTHY = {
     "rare letters": "Heat can disrupt your body's natural sleep-wake cycle (circadian rhythm). Lymph, "
     "xylem, pygmy, "
     "rhythm and syzygy are words like any other, though few letters meet so.",
-    "programs": "We write an init program in Rust for Devuan that runs without sysvinit or systemd, dbus, xorg, "
-    "elogind, xinit, udevd, or systemctl, and whose name is sysx.",
+    "programs": "We write an init program in Rust for Devuan that runs without sysvinit or systemd, dbus, "
+    "xorg, elogind, xinit, udevd, or systemctl, and whose name is sysx.",
     "hashtags": "Join us for the #golangcourse and get the #coursediscount, then #learntocode with the "
     "#cloudnativeapps crew of the #backenddevelopment team and the #softwareengineers of @gophersunited.",
     "poem": "Twas brillig, and the slithy toves\nDid gyre and gimble in the wabe:\nAll mimsy were "
