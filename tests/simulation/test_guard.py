@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,26 @@ def test_it_counts_what_the_simulator_plants(tmp_path: Path) -> None:
     assert line["symptom"] == "loop"
     assert line["completion_tokens"] == 600
     assert abs(line["onset"] - 120) < 40
+
+
+def test_a_log_that_nobody_reads_keeps_it_from_nothing(tmp_path: Path) -> None:
+    """Stdout is a full pipe: answers pass, and one SIGTERM ends the process, without an error."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):
+        while os.write(write, b"x" * 4096):
+            pass
+    os.set_blocking(write, True)
+    try:
+        with served(LOOPS, name="sim") as server:
+            with guard(server.base_url, folder=tmp_path, stdout=write) as (url, process):
+                for _ in range(2):
+                    assert post(url, "/chat/completions", ASK)["choices"]
+                page_with(url.removesuffix("/v1") + "/guard/metrics", 'symptom="loop"} 2.0')
+            assert process.returncode == 0
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def test_it_aborts_where_the_project_file_says_so(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from tests.support.commands import clean_environment
 
 
 @contextmanager
-def guard(upstream: str, *options: str, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The command on a free port, as (base URL, process); ended by SIGTERM."""
+def guard(
+    upstream: str, *options: str, folder: Path, stdout: int | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command on a free port, as (base URL, process); ended by SIGTERM. stdout: a file descriptor."""
     words = [
         sys.executable,
         "-m",
@@ -28,7 +30,12 @@ def guard(upstream: str, *options: str, folder: Path) -> Iterator[tuple[str, sub
         *options,
     ]
     process = subprocess.Popen(
-        words, env=clean_environment(folder), cwd=folder, stderr=subprocess.PIPE, text=True
+        words,
+        env=clean_environment(folder),
+        cwd=folder,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stderr is not None

@@ -127,17 +127,18 @@ async def guarded(
     *,
     limits: GuardLimits | None = None,
     sinks: Sequence[Sink] = (),
+    out: io.BytesIO | None = None,
     **settings: Any,
 ) -> AsyncIterator[Guarded]:
     """A guard with these rules before a server that answers by the script.
 
-    After the block everything was judged, and the log is complete.
+    out: takes the log. After the block everything was judged, and the log is complete.
     """
     journal = {name: settings.pop(name) for name in ("every", "text") if name in settings}
     async with fake_vllm(script) as upstream, aiohttp.ClientSession(auto_decompress=False) as session:
         if not callable(script):
             upstream.pages["/v1/responses"] = script
-        out = io.BytesIO()
+        out = io.BytesIO() if out is None else out
         told = GuardSettings(
             upstream.url.removesuffix("/v1"),
             guard_config(rules or {}, "test"),

@@ -152,11 +152,13 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
 
 
 def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:
-    """The log, for appending. Raises UsageError."""
+    """The log, for appending, without a buffer. Raises UsageError."""
+    from stresstest.features.guard.lines import unbuffered
+
     if path is not None:
         refuse_database(path)
     try:
-        return nullcontext(sys.stdout.buffer) if path is None else Path(path).open("ab")
+        return nullcontext(unbuffered(sys.stdout)) if path is None else Path(path).open("ab", buffering=0)
     except OSError as error:
         raise UsageError(f"The log {path} cannot be written: {error.strerror}.") from None
 
@@ -164,6 +166,7 @@ def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:
 async def _serve(
     settings: GuardSettings, journal: Journal, sinks: Sequence[Sink], host: str, port: int
 ) -> None:
+    from stresstest.features.guard.lines import tell
     from stresstest.features.guard.server import serve_guard
 
     stop = asyncio.Event()
@@ -174,7 +177,7 @@ async def _serve(
             serving.cancel()
         elif not stop.is_set():
             stop.set()
-            sys.stderr.write("draining: open answers may end; a second signal ends them at once\n")
+            tell("draining: open answers may end; a second signal ends them at once")
 
     on_signals(interrupt)
     try:

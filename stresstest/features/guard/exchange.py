@@ -142,7 +142,8 @@ class Ledger:
             trace={name: headers[name] for name in _TRACE if name in headers},
         )
         first = None
-        for choice in watch.outcome(exchange.ended):
+        choices = watch.outcome(exchange.ended)
+        for choice in choices:
             metrics.tokens.labels(*where).inc(choice.tokens)
             verdict = choice.verdict
             if verdict.onset is not None:
@@ -152,8 +153,6 @@ class Ledger:
                 metrics.after_onset.labels(*where).inc(max(0, choice.tokens - verdict.onset + 1))
             if exchange.ended and asked.cap is not None:
                 metrics.saved.labels(*where).inc(max(0, asked.cap - choice.tokens))
-            for sink in self._sinks:
-                sink.write(entry, choice)
         if first is not None:
             metrics.degenerate.labels(*where, first).inc()
         if action is not None:
@@ -162,6 +161,9 @@ class Ledger:
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
         self._count(asked, found if exchange.outcome == "answered" else exchange.outcome)
+        for choice in choices:  # last: what is counted does not depend on who is told
+            for sink in self._sinks:
+                sink.write(entry, choice)
 
     def _count(self, asked: Asked, outcome: str) -> None:
         self.metrics.requests.labels(self.metrics.model(asked.model), asked.route.value, outcome).inc()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 import msgspec
 
 from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.lines import LineWriter
 from stresstest.features.guard.watch import JudgedChoice
 
 
@@ -41,13 +43,21 @@ class Journal:
         self.keeps_text = text
         self._out = out
         self._every = every
+        self._lines: LineWriter | None = None
+
+    @contextmanager
+    def writing(self, on_drop: Callable[[int], object]) -> Iterator[None]:
+        """Write for the length of a `with` block. on_drop: called with a number of lines that were lost."""
+        lines = self._lines = LineWriter(self._out.write, on_drop)
+        try:
+            yield
+        finally:
+            lines.close()
 
     def write(self, entry: JournalEntry, choice: JudgedChoice) -> None:
-        """One line for a choice, if it is to have one. Raises OSError where it cannot be written."""
-        verdict = choice.verdict
-        if verdict.degenerate or self._every:
-            self._out.write(msgspec.json.encode(_line(entry, choice)) + b"\n")
-            self._out.flush()
+        """One line for a choice, if it is to have one. It is written later, or dropped."""
+        if self._lines is not None and (choice.verdict.degenerate or self._every):
+            self._lines.put(msgspec.json.encode(_line(entry, choice)) + b"\n")
 
 
 def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:

@@ -43,6 +43,11 @@ class GuardMetrics:
         self.upstream_failures = self._counter(
             "upstream_failures", "Requests that the upstream failed.", ("reason",)
         )
+        self.log_dropped = self._counter(
+            "log_lines_dropped",
+            "Lines of the log that nobody read in time, or that could not be written.",
+            (),
+        )
         self.onset = self._histogram("onset_tokens", "Output token at which a choice fails.", _WHERE, _TOKENS)
         self.alarm = self._histogram("alarm_tokens", "Output token of the alarm.", _WHERE, _TOKENS)
         self.forward = self._histogram(

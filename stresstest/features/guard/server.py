@@ -116,17 +116,18 @@ async def serve_guard(
     )
     await serving.setup()
     sampling = asyncio.create_task(_sample_lag(metrics.lag.observe))
-    try:
-        site = web.TCPSite(serving, host, port, backlog=1024, reuse_port=bool(port) or None)
-        await site.start()
-        bound = serving.addresses[0][1]
-        shown = f"[{host}]" if ":" in host else host
-        yield RunningGuard(f"http://{shown}:{bound}", metrics)
-    finally:
-        sampling.cancel()
-        await serving.cleanup()
-        await queue.empty()
-        await upstream.close()
+    with journal.writing(metrics.log_dropped.inc):
+        try:
+            site = web.TCPSite(serving, host, port, backlog=1024, reuse_port=bool(port) or None)
+            await site.start()
+            bound = serving.addresses[0][1]
+            shown = f"[{host}]" if ":" in host else host
+            yield RunningGuard(f"http://{shown}:{bound}", metrics)
+        finally:
+            sampling.cancel()
+            await serving.cleanup()
+            await queue.empty()
+            await upstream.close()
 
 
 class Handler:

@@ -1,0 +1,142 @@
+"""Lines for somebody who may stop reading: a thread of its own writes them, so that nothing else waits."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import IO, TextIO
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of lines that wait to be written. A line that is alone always has room."""
+MAX_LINES = 10_000
+PATIENCE = 2.0
+"""Seconds at the end for what still waits."""
+_RETRY = 0.1
+"""Seconds until a full pipe that does not block is tried again."""
+_PAUSE = 60.0
+"""Seconds at least between two sentences about lines that were dropped."""
+_STDERR_PATIENCE = 0.5
+
+
+class LineWriter:
+    """Writes lines in their order, and drops them where too many wait or they cannot be written.
+
+    write: of a file without a buffer, as a buffer that is in use when the program ends would keep it from
+    ending. on_drop: called with a number of dropped lines, from any thread.
+    """
+
+    def __init__(self, write: Callable[[memoryview], int | None], on_drop: Callable[[int], object]) -> None:
+        self._write_some = write
+        self._on_drop = on_drop
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._untold = 0
+        self._told_at = -_PAUSE
+        self._failing = self._torn = self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="guard-log", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Have a line written; never waits, and never fails."""
+        with self._changed:
+            full = len(self._lines) >= MAX_LINES or self._size + len(line) > MAX_BYTES
+            if self._closing or (full and self._lines):
+                self._drop(1)
+                return
+            self._lines.append(line)
+            self._size += len(line)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write what waits, for `PATIENCE` at most; the rest is dropped."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(PATIENCE)
+        with self._changed:
+            self._drop(len(self._lines))
+            self._lines.clear()
+            dropped, self._untold = self._untold, 0
+        if dropped:
+            tell(_sentence(dropped))
+
+    def _run(self) -> None:
+        while (line := self._next()) is not None:
+            failure: Exception | None = None
+            try:
+                self._write(line)
+            except (OSError, ValueError) as error:  # ValueError: it was closed meanwhile
+                failure = error
+            with self._changed:
+                if self._lines:  # not given up meanwhile
+                    self._size -= len(self._lines.popleft())
+                    self._drop(0 if failure is None else 1)
+            self._tell_of(failure)
+
+    def _next(self) -> bytes | None:
+        """The first line that waits; it stays in the queue while it is written."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._closing)
+            return self._lines[0] if self._lines else None
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(b"\n" + line if self._torn else line)
+        while left:
+            written = self._write_some(left)
+            if written is None:
+                time.sleep(_RETRY)
+            else:
+                left = left[written:]
+                self._torn = bool(left)
+
+    def _drop(self, lines: int) -> None:
+        if lines:
+            self._untold += lines
+            self._on_drop(lines)
+
+    def _tell_of(self, failure: Exception | None) -> None:
+        """One sentence when writing begins to fail, and one when all is written again."""
+        if failure is not None:
+            if not self._failing and not self._closing:
+                self._failing = True
+                why = getattr(failure, "strerror", None) or failure
+                tell(f"warning: the log cannot be written, so its lines are dropped: {why}")
+            return
+        with self._changed:
+            now = time.monotonic()
+            if self._lines or not self._untold or now - self._told_at < _PAUSE:
+                return
+            dropped, self._untold, self._told_at, self._failing = self._untold, 0, now, False
+        tell(_sentence(dropped))
+
+
+def _sentence(dropped: int) -> str:
+    what = "1 line of the log was" if dropped == 1 else f"{dropped:,} lines of the log were"
+    return f"warning: {what} dropped: nobody read them in time, or they could not be written"
+
+
+def unbuffered(stream: TextIO) -> IO[bytes]:
+    """A writer to the file below a stream; where there is none, to the stream's buffer."""
+    try:
+        return io.FileIO(stream.fileno(), "w", closefd=False)
+    except io.UnsupportedOperation:
+        return stream.buffer
+
+
+def tell(sentence: str) -> None:
+    """One line on stderr. Where nobody reads that either, the program goes on without."""
+
+    def write() -> None:
+        try:
+            unbuffered(sys.stderr).write(f"{sentence}\n".encode())
+        except (OSError, ValueError, AttributeError):
+            return  # nobody is left to be told
+
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    writing.join(_STDERR_PATIENCE)
