@@ -20,7 +20,9 @@ from stresstest.http_limits import ACCEPTED_ENCODING
 SERVER = "stresstest-guard"
 HIGH_WATER = 64 * 1024
 """Bytes that wait for a slow client before its upstream has to wait."""
-_RETRY = 0.005
+_LOOK_FIRST, _LOOK_LONGEST = 0.005, 1.0
+"""Seconds between two looks at a client that does not read; doubled each time, so that a look is late by no
+more than the client was."""
 
 
 class CutError(Exception):
@@ -146,8 +148,10 @@ class ClientPipe:
 
     async def drain(self) -> None:
         """Wait until the client has read. Raises ConnectionResetError when it has left."""
+        pause = _LOOK_FIRST
         while self._transport.get_write_buffer_size() > HIGH_WATER and not self._transport.is_closing():
-            await asyncio.sleep(_RETRY)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LOOK_LONGEST)
         if self._transport.is_closing():
             raise ConnectionResetError
 

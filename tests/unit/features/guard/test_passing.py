@@ -6,12 +6,15 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from stresstest.errors import UsageError
+from stresstest.features.guard.relay import HIGH_WATER, ClientPipe
 from stresstest.features.guard.settings import GuardLimits, checked_upstream
 from tests.support.fake_vllm import DONE, Events, Hang, Page, Reset, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, chat_events, guarded, raw
@@ -232,6 +235,54 @@ async def test_a_slow_reader_slows_the_upstream() -> None:
         await asyncio.sleep(0.3)
         assert here.upstream.open == 1  # 120 MB are not through
         writer.close()
+
+
+async def test_a_client_that_does_not_read_costs_next_to_nothing() -> None:
+    """A hundred of them took a tenth of a core: each was looked at 200 times a second."""
+
+    class Deaf:
+        looks, waited = 0, 0.0
+
+        def get_write_buffer_size(self) -> int:
+            self.looks += 1
+            return 0 if self.waited > 60 else 2 * HIGH_WATER
+
+        def is_closing(self) -> bool:
+            return False
+
+    transport = Deaf()
+
+    async def sleep(seconds: float) -> None:
+        transport.waited += seconds
+
+    request: Any = SimpleNamespace(transport=transport)
+    client = ClientPipe(request, web.StreamResponse())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stresstest.features.guard.relay.asyncio.sleep", sleep)
+        await client.drain()
+    assert transport.looks < 3 * 60
+
+
+@pytest.mark.parametrize("how", ["time is up", "leaves", "stops sending"])
+async def test_a_client_that_does_not_read_is_not_waited_for_without_end(how: str) -> None:
+    """Its upstream is closed when its time is over or when it is gone."""
+    many = Events([b"data: " + b"x" * 60_000 + b"\n\n"] * 2000)
+    limits = GuardLimits(seconds=1.0 if how == "time is up" else 3600.0, drain=1)
+    async with guarded(many, limits=limits) as here, raw(here) as (reader, writer):
+        reader._limit = 1024  # type: ignore[attr-defined]
+        body = json.dumps(ASK).encode()
+        writer.write(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (CHAT.encode(), len(body), body)
+        )
+        await here.upstream.until(lambda: here.upstream.open == 1)
+        await asyncio.sleep(0.3)
+        if how == "leaves":
+            writer.transport.abort()
+        elif how == "stops sending":
+            writer.write_eof()
+        async with asyncio.timeout(60):
+            await here.upstream.until(lambda: here.upstream.open == 0)
+        writer.transport.abort()
 
 
 async def test_the_end_waits_for_streams_that_run() -> None:
