@@ -101,8 +101,10 @@ class LineWriter:
 
     def _tell_of(self, failure: Exception | None) -> None:
         """One sentence when writing begins to fail, and one when all is written again."""
+        if self._closing:  # `close` has the last word
+            return
         if failure is not None:
-            if not self._failing and not self._closing:
+            if not self._failing:
                 self._failing = True
                 why = getattr(failure, "strerror", None) or failure
                 tell(f"warning: the log cannot be written, so its lines are dropped: {why}")

@@ -14,9 +14,12 @@ from stresstest.features.guard.ending import HEADER
 from stresstest.features.guard.exchange import ENDING, BodyRoom, Exchange, Ledger, NoRoomError
 from stresstest.features.guard.intervene import Intervention
 from stresstest.features.guard.relay import SERVER, CutError, Relay
-from stresstest.features.guard.settings import GuardSettings
+from stresstest.features.guard.settings import GuardLimits, GuardSettings
 from stresstest.features.guard.upstream import UpstreamFailure, error_body
 from stresstest.model.guard import GuardPolicy
+
+PROGRESS = 1024
+_LATE = "The body of the request did not arrive in time."
 
 
 def refused(
@@ -77,14 +80,12 @@ class Proxy:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         route = judged_route(request.method, request.path)
         if route is None:
-            if request.body_exists:
-                exchange.body = _limited(request.content, self._settings.limits.body)
-            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+            return await self._pass_unread(exchange)
         try:
             async with asyncio.timeout(self._settings.limits.arrival):
                 exchange.body = await self._held_body(exchange)
         except TimeoutError:
-            return refused(408, "The body of the request did not arrive in time.")
+            return refused(408, _LATE)
         try:  # whatever its Content-Encoding says: servers do not look at that of a request
             exchange.asked = read_request(route, exchange.body)
         except TooManyItemsError:
@@ -97,6 +98,18 @@ class Proxy:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
         intervention = Intervention(self._relay, exchange, asked)
         return await (intervention.stream() if asked.stream else intervention.assemble())
+
+    async def _pass_unread(self, exchange: Exchange) -> web.StreamResponse:
+        """Pass on a request that is not judged, its body as it arrives."""
+        upload = Upload(exchange.request.content, self._settings.limits)
+        if exchange.request.body_exists:
+            exchange.body = aiter(upload)
+        try:
+            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+        except (UpstreamFailure, CutError):
+            if not upload.late or exchange.response is not None:
+                raise
+            return refused(408, _LATE)
 
     async def _held_body(self, exchange: Exchange) -> bytes:
         """All of a request's body. Raises HTTPRequestEntityTooLarge, NoRoomError."""
@@ -135,6 +148,37 @@ class Proxy:
                 transport.write(b"%x\r\n%s\r\n" % (len(event), event))
             transport.close()
         return response
+
+
+class Upload:
+    """The body of a request that is not judged, piece by piece. late: it was given up, as it stood still.
+
+    A large one may take any time: it stands still when less than `PROGRESS` bytes of it come in the time that
+    a body has. The time in which the upstream takes what has come does not count.
+    """
+
+    def __init__(self, body: aiohttp.StreamReader, limits: GuardLimits) -> None:
+        self.late = False
+        self._pieces = _limited(body, limits.body)
+        self._seconds = limits.arrival
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        clock = asyncio.get_running_loop().time
+        left, fresh = self._seconds, 0
+        while True:
+            began = clock()
+            try:
+                async with asyncio.timeout(left):
+                    piece = await anext(self._pieces, b"")
+            except TimeoutError:
+                self.late = True
+                raise
+            if not piece:
+                return
+            left, fresh = left - (clock() - began), fresh + len(piece)
+            if fresh >= PROGRESS:
+                left, fresh = self._seconds, 0
+            yield piece
 
 
 async def _limited(body: aiohttp.StreamReader, limit: int) -> AsyncIterator[bytes]:

@@ -22,7 +22,8 @@ API_FOLDER = "/v1"
 class GuardLimits:
     """body: bytes of a request's body. bodies: of all that are held at once. header: bytes of a header line,
     in both directions. seconds: of one request in all. idle: seconds without a byte from the upstream.
-    arrival: seconds for the headers and for the body of a request. connect: seconds. connections: of clients.
+    arrival: seconds for the headers and for the body of a request; a body that is passed on as it arrives may
+    take longer, but not stand still for so long. connect: seconds. connections: of clients.
     drain: seconds at the end."""
 
     body: int = 64 * 1024 * 1024

@@ -24,7 +24,8 @@ from stresstest.features.guard.settings import GuardLimits
 from stresstest.features.guard.watch import AnswerWatch
 from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
 from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse
-from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, raw, words
+from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, Guarded, chat_events, guarded, raw, words
+from tests.support.steady_clock import steady_clock
 
 UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
 
@@ -258,6 +259,39 @@ async def test_a_client_that_waits_to_be_told_to_continue_is_told() -> None:
             writer.write(body)
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         assert "expect" not in here.upstream.asked[-1].headers
+
+
+async def upload(here: Guarded, pieces: int, size: int, pause: float) -> bytes:
+    """The status line of the reply to a body that arrives in pieces on a path that is not judged."""
+    async with raw(here) as (reader, writer):
+        head = f"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nContent-Length: {pieces * size + 2}\r\n\r\n"
+        writer.write(head.encode() + b'"')
+        reply = asyncio.create_task(reader.readline())
+        for _ in range(pieces):
+            writer.write(b"x" * size)
+            await asyncio.wait([reply], timeout=pause)
+        if not reply.done():
+            writer.write(b'"')
+        async with asyncio.timeout(60):
+            return await reply
+
+
+@pytest.mark.parametrize(("pieces", "size", "pause"), [(1, 1, 60.0), (200, 1, 0.05)], ids=["none", "slow"])
+async def test_a_body_that_stands_still_is_given_up_where_it_is_not_judged_too(
+    pieces: int, size: int, pause: float
+) -> None:
+    """A connection with a body of some bytes a minute stayed open, and one to the upstream with it."""
+    async with guarded(page({}), limits=GuardLimits(arrival=0.5, drain=1)) as here:
+        with steady_clock():
+            assert (await upload(here, pieces, size, pause)).startswith(b"HTTP/1.1 408")
+
+
+async def test_a_large_upload_that_makes_progress_may_take_longer() -> None:
+    """A batch of inputs, or an audio file over a slow line, takes more than a minute and is no attack."""
+    async with guarded(page({}), limits=GuardLimits(arrival=1.0, drain=1)) as here:
+        here.upstream.pages["/v1/embeddings"] = page({"ok": True})
+        with steady_clock():
+            assert (await upload(here, 30, 2048, 0.1)).startswith(b"HTTP/1.1 200")
 
 
 async def test_headers_of_a_connection_named_in_a_second_line_end_here() -> None:
