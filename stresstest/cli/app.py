@@ -85,7 +85,7 @@ for _module, _summary in (
     (run, "Measure where coherence ends and certify a safe max_tokens."),
     (plan, "Show the rungs, requests, tokens and time of a run."),
     (diagnose, "Find the cause of a failure by changing one thing at a time."),
-    (sweep, "Compare settings side by side; find the smallest change that works."),
+    (sweep, "Compare settings side by side; find the mildest change that works."),
     (check, "Test whether a candidate degenerates more than the baseline."),
     (recommend, "Print the stored limits, ready for a server or a client."),
     (cost, "Measure what loops cost the healthy requests on the same GPU."),

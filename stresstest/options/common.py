@@ -7,7 +7,9 @@ import functools
 import inspect
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,6 +310,11 @@ def show_error(error: StresstestError) -> None:
     """Print the error and its hint on stderr, without the control sequences a server may have sent."""
     from stresstest.render.text import sanitize
 
-    sys.stderr.write(f"stresstest: {sanitize(str(error))}\n")
-    if error.hint:
+    text = f"stresstest: {sanitize(str(error))}"
+    if sys.stderr.isatty():  # a terminal breaks words; a log keeps the line
+        width = shutil.get_terminal_size().columns
+        fill = functools.partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(map(fill, text.split("\n")))
+    sys.stderr.write(f"{text}\n")
+    if error.hint:  # a command in it is copied, so it is not broken
         sys.stderr.write(f"  {sanitize(error.hint)}\n")

@@ -44,7 +44,7 @@ def command(
     ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Compare settings side by side: find the smallest change that works, and what it breaks.
+    """Compare settings side by side: find the mildest change that works, and what it breaks.
 
     Each cell is a separate run in the store. A stored run with the same settings, prompts and server is
     reused, so repeating the command continues an interrupted sweep. Without --grid, one parameter at a time
