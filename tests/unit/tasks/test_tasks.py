@@ -15,13 +15,13 @@ from stresstest.model import Message
 from stresstest.tasks import load_task, shipped_tasks
 from stresstest.tasks.taskfile import diagonal_product
 
-LANGUAGES = ("it", "en", "fr")
+LANGUAGES = ("it", "en", "fr", "es")
 SHIPPED = [(name, language) for name in shipped_tasks() for language in load_task(name).languages]
 UNIT_WORDS = {
-    "narrative": {"it": "Paragrafo", "en": "Paragraph", "fr": "Paragraphe"},
-    "technical": {"it": "Sezione", "en": "Section", "fr": "Section"},
-    "qa": {"it": "Domanda", "en": "Question", "fr": "Question"},
-    "translation": {"it": "Frase", "en": "Sentence", "fr": "Phrase"},
+    "narrative": {"it": "Paragrafo", "en": "Paragraph", "fr": "Paragraphe", "es": "Párrafo"},
+    "technical": {"it": "Sezione", "en": "Section", "fr": "Section", "es": "Sección"},
+    "qa": {"it": "Domanda", "en": "Question", "fr": "Question", "es": "Pregunta"},
+    "translation": {"it": "Frase", "en": "Sentence", "fr": "Phrase", "es": "Frase"},
 }
 NUMBERED = [(name, language) for name, language in SHIPPED if name in UNIT_WORDS]
 
@@ -166,6 +166,44 @@ def test_unit_pattern_reads_the_paragraph_sign(name: str, language: str) -> None
     assert numbers(name, language, "§ 12\n**§ 13.** Il\n§14 Il\n§ 15 comma 2") == [12, 13, 14]
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "found"),
+    [
+        ("narrative", "Párrafo n.º 12. El farero", [12]),
+        ("narrative", "Parrafo 12. El farero", [12]),
+        ("narrative", "**PARRAFO 12**", [12]),
+        ("narrative", "Párrafo 12.º El farero", [12]),
+        ("narrative", "Párrafo 12 de 40. El farero", [12]),
+        ("narrative", "Párrafo 12 – «¡Tierra!», gritó", [12]),
+        ("narrative", "Párrafo 12 ¡Tierra!", [12]),
+        ("technical", "### SECCIÓN 12: Averías", [12]),
+        ("technical", "seccion núm. 12", [12]),
+        ("technical", "Sección número 12", [12]),
+        ("technical", "Sección nro. 12", [12]),
+        ("qa", "Pregunta 12. ¿Qué es un átomo?", [12]),
+        ("qa", "**Pregunta 12:** ¿qué es un átomo?", [12]),
+        ("qa", "Pregunta 12.ª: ¿Qué es un átomo?", [12]),
+        ("translation", "Frase No. 12. ¿Dónde le duele?", [12]),
+        ("translation", "Frase N.o 12: ¡Enhorabuena!", [12]),
+        ("narrative", "Párrafo 12 del reglamento", []),
+        ("narrative", "Párrafo 12.º del reglamento", []),
+        ("narrative", "Párrafo 12º, que el juez", []),
+        ("narrative", "Párrafo 12 ahí termina", []),
+        ("narrative", "Párrafos 12 y 13", []),
+        ("technical", "Sección 12 a 14", []),
+        ("technical", "Sección 12, apartado 3", []),
+        ("technical", "Sección 12,5 metros", []),
+        ("technical", "Sección 12.3 Válvulas", []),
+        ("technical", "Sección de 12 milímetros", []),
+        ("qa", "Pregunta n.º 12 del examen", []),
+        ("translation", "Frase 12 única en su género", []),
+    ],
+)
+def test_unit_pattern_reads_spanish_numbering(name: str, line: str, found: list[int]) -> None:
+    """Spanish writes n.º and ordinals, and models drop its accents; a paragraph of a law is no heading."""
+    assert numbers(name, "es", f"Texto previo.\n\n{line}\nTexto posterior.\n") == found
+
+
 @numbered
 @pytest.mark.parametrize("piece", [" ", "\n", "*", "{w} ", "{w} 1", "9", "# ", "\t\n", "§"])
 def test_unit_pattern_is_linear_in_hostile_text(name: str, language: str, piece: str) -> None:
@@ -219,7 +257,7 @@ def test_unknown_language_and_task_say_what_exists() -> None:
         load_task("narative")
     assert caught.value.hint == "did you mean 'narrative'?"
     assert caught.value.exit_code is ExitCode.USAGE
-    with pytest.raises(UsageError, match=r"no language 'de'; it has: it, en, fr"):
+    with pytest.raises(UsageError, match=r"no language 'de'; it has: it, en, fr, es"):
         load_task("qa").prompt("de", 0, 5)
 
 
