@@ -50,3 +50,16 @@ def test_only_the_ends_of_a_long_prompt_are_read() -> None:
     document = "It was a plain day at the harbour. " * 1000
     assert named_languages(f"{document} He spoke German. {document}").codes == frozenset()
     assert named_languages(f"Translate into German: {document}").codes == {"de"}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Describe un espacio de trabajo y la espalda de una silla.",
+        "Descrivi la franja costiera e l'ingiuria del tempo.",
+        "The spare room has an angled wall.",
+    ],
+)
+def test_a_word_that_begins_like_a_language_names_none(prompt: str) -> None:
+    """«espacio» is not Spanish: a prompt that named it would exempt an answer that drifts there."""
+    assert named_languages(prompt) == NOT_NAMED
