@@ -15,13 +15,19 @@ from stresstest.model import Message
 from stresstest.tasks import load_task, shipped_tasks
 from stresstest.tasks.taskfile import diagonal_product
 
-LANGUAGES = ("it", "en", "fr", "es")
+LANGUAGES = ("it", "en", "fr", "es", "pt")
 SHIPPED = [(name, language) for name in shipped_tasks() for language in load_task(name).languages]
 UNIT_WORDS = {
-    "narrative": {"it": "Paragrafo", "en": "Paragraph", "fr": "Paragraphe", "es": "Párrafo"},
-    "technical": {"it": "Sezione", "en": "Section", "fr": "Section", "es": "Sección"},
-    "qa": {"it": "Domanda", "en": "Question", "fr": "Question", "es": "Pregunta"},
-    "translation": {"it": "Frase", "en": "Sentence", "fr": "Phrase", "es": "Frase"},
+    "narrative": {
+        "it": "Paragrafo",
+        "en": "Paragraph",
+        "fr": "Paragraphe",
+        "es": "Párrafo",
+        "pt": "Parágrafo",
+    },
+    "technical": {"it": "Sezione", "en": "Section", "fr": "Section", "es": "Sección", "pt": "Secção"},
+    "qa": {"it": "Domanda", "en": "Question", "fr": "Question", "es": "Pregunta", "pt": "Pergunta"},
+    "translation": {"it": "Frase", "en": "Sentence", "fr": "Phrase", "es": "Frase", "pt": "Frase"},
 }
 NUMBERED = [(name, language) for name, language in SHIPPED if name in UNIT_WORDS]
 
@@ -145,6 +151,8 @@ def test_unit_pattern_reads_what_models_really_write(name: str, language: str, f
         "Come detto nel {w} 12. Poi",
         "Testo **{w} 12**",
         "{w} 12 describes the valves",
+        "{w} 12 do regulamento",
+        "{w} 12 a 14",
         "{w} 12, which",
         "{w} 12.3 Valves",
         "{w} 12's valves",
@@ -204,6 +212,37 @@ def test_unit_pattern_reads_spanish_numbering(name: str, line: str, found: list[
     assert numbers(name, "es", f"Texto previo.\n\n{line}\nTexto posterior.\n") == found
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "found"),
+    [
+        ("narrative", "Paragrafo 12. Era", [12]),
+        ("narrative", "**Parágrafo n.º 12** – Era", [12]),
+        ("narrative", "Parágrafo número 12: Era", [12]),
+        ("narrative", "PARÁGRAFO 12 DE 40", [12]),
+        ("narrative", "Parágrafo 12 de 40: Era", [12]),
+        ("narrative", "§ 12.º – Era", [12]),
+        ("narrative", "§ 12.º do artigo 5.º", []),
+        ("narrative", "Parágrafo 12.º, que define", []),
+        ("narrative", "Parágrafo 12 de um decreto", []),
+        ("narrative", "Parágrafo único. Era", []),
+        ("narrative", "Parágrafos 12 a 14", []),
+        ("technical", "## Seção 12. Válvulas", [12]),
+        ("technical", "SECÇÃO N.º 12", [12]),
+        ("technical", "Seccao 12 - Valvulas", [12]),
+        ("technical", "secao 12", [12]),
+        ("technical", "Secção 12 da norma", []),
+        ("technical", "Secções 12 e 13", []),
+        ("qa", "Pergunta núm. 12: Quando", [12]),
+        ("qa", "Perguntas 12 e 13", []),
+        ("translation", "Frase 12.ª – Onde", [12]),
+        ("translation", "Frases 12 a 14", []),
+    ],
+)
+def test_unit_pattern_reads_portuguese_as_it_is_written(name: str, line: str, found: list[int]) -> None:
+    """Both spellings, none of the accents, "n.º", and the ordinals that Portuguese laws number with."""
+    assert numbers(name, "pt", line) == found
+
+
 @numbered
 @pytest.mark.parametrize("piece", [" ", "\n", "*", "{w} ", "{w} 1", "9", "# ", "\t\n", "§"])
 def test_unit_pattern_is_linear_in_hostile_text(name: str, language: str, piece: str) -> None:
@@ -257,8 +296,8 @@ def test_unknown_language_and_task_say_what_exists() -> None:
         load_task("narative")
     assert caught.value.hint == "did you mean 'narrative'?"
     assert caught.value.exit_code is ExitCode.USAGE
-    with pytest.raises(UsageError, match=r"no language 'de'; it has: it, en, fr, es"):
-        load_task("qa").prompt("de", 0, 5)
+    with pytest.raises(UsageError, match=r"no language 'nl'; it has: it, en, fr, es, pt"):
+        load_task("qa").prompt("nl", 0, 5)
 
 
 def test_impossible_indexes_are_a_programming_error() -> None:
