@@ -1,7 +1,10 @@
-"""Which files a command does not write over."""
+"""Which files a command does not write over, and how it writes one whose name nobody typed."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from stresstest.errors import UsageError
@@ -21,3 +24,42 @@ def refuse_database(name: str | Path) -> None:
         return  # whoever writes it will say why it cannot be written
     if found == _DATABASE:
         raise UsageError(f"{name} is a database, such as a store of runs, and is not overwritten.")
+
+
+def refuse_link(name: str | Path) -> None:
+    """Raise UsageError for a symbolic link where the program chose the name: a cloned repository may hold
+    one that leads to any file of the user's."""
+    if Path(name).is_symlink():
+        raise UsageError(
+            f"{name} is a symbolic link, and is not written through.",
+            hint="Remove it, or work in another folder.",
+        )
+
+
+def refuse_input(option: str, output: str | Path | None, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError for an output that is one of the files that are read, under whatever name."""
+    for each in inputs:
+        if output is not None and _is_same(output, each):
+            raise UsageError(f"{option} {output} is also an input file, and is not overwritten.")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a whole file at once, in place of the one, or the link, that is there. Raises OSError."""
+    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with half.open("x", encoding="utf-8") as file:  # follows no link
+        try:
+            file.write(text)
+            file.close()
+            if path.exists():
+                shutil.copymode(path, half)
+            half.replace(path)
+        except BaseException:
+            half.unlink()
+            raise
+
+
+def _is_same(one: str | Path, other: str | Path) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or an address
+        return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, refuse_link, replace_file
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -188,10 +188,11 @@ def _without_reader(fd: int) -> bool:
     return any(state & select.POLLERR for _, state in poll.poll(0))
 
 
-def save(text: str, output: str | None, *, quiet: bool = False) -> None:
+def save(text: str, output: str | None, *, quiet: bool = False, typed: bool = True) -> None:
     """Write to a file, or to stdout if `output` is None. Raises UsageError for a file it cannot write.
 
     Markdown and XML are written as a log would be: a pipeline may print them. HTML and JSON are not changed.
+    typed: whether the user typed the name; a link is followed only then.
     """
     if output is None:
         typer.echo(text, nl=False)
@@ -199,8 +200,13 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
     if not output.lower().endswith((".html", ".json")):
         text = as_logged(text)
     refuse_database(output)
+    if not typed:
+        refuse_link(output)
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        if typed:
+            Path(output).write_text(text, encoding="utf-8")
+        else:
+            replace_file(Path(output), text)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
     if not quiet:

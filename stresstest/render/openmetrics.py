@@ -6,14 +6,13 @@ the labels.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, CostRatio
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, replace_file
 from stresstest.render.limits import decoding_words
 from stresstest.render.text import sanitize, single_line
 
@@ -130,10 +129,8 @@ def require_metrics_file(path: str) -> Path:
 
 def write_metrics(samples: Sequence[Sample], path: Path) -> None:
     """Write the file atomically, as a collector may read it at any time. Raises UsageError."""
-    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        half.write_text(metrics_text(samples), encoding="utf-8")
-        half.replace(path)
+        replace_file(path, metrics_text(samples))
     except OSError as error:
         raise UsageError(f"--openmetrics {path} cannot be written: {error.strerror or error}.") from None
 

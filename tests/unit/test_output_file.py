@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import ExitCode
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, replace_file
 from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
 from tests.support.scanned_files import write
@@ -47,3 +47,40 @@ def test_other_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "old.html").write_text("<html>")
     for name in ("pipe", "old.html", "absent.html", "."):
         refuse_database(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["stresstest-demo.html", "stresstest-demo.md", "stresstest-demo.sqlite3"])
+def test_the_demo_writes_through_no_link(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody typed these names: a link of that name in the current folder leads to a file of its choice."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).symlink_to("absent")
+    code, _, err = command("--display", "none", "demo")
+    assert code == ExitCode.USAGE
+    assert f"{name} is a symbolic link" in err
+    assert not Path("absent").exists()
+
+
+def test_a_report_in_a_folder_is_written_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was named, its report.md was not; a name that was typed may be a link."""
+    monkeypatch.chdir(tmp_path)
+    stored("s.sqlite3", "r1", sample(0))
+    Path("reports").mkdir()
+    Path("reports/report.md").symlink_to("../absent")
+    code, _, err = command("--store", "s.sqlite3", "report", "r1", "--output-dir", "reports")
+    assert code == ExitCode.USAGE
+    assert "report.md is a symbolic link" in err
+    assert not Path("absent").exists()
+    code, _, err = command("--store", "s.sqlite3", "report", "r1", "-o", "reports/report.md")
+    assert (code, Path("absent").exists()) == (ExitCode.DONE, True), err
+
+
+def test_a_half_written_file_is_not_begun_in_a_link(tmp_path: Path) -> None:
+    """Its name can be guessed: who made a link of it would have it written through."""
+    path = tmp_path / "metrics.prom"
+    (tmp_path / f"metrics.prom.{os.getpid()}.tmp").symlink_to("absent")
+    with pytest.raises(FileExistsError):
+        replace_file(path, "text")
+    assert not (tmp_path / "absent").exists()
+    assert not path.exists()

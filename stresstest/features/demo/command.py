@@ -20,6 +20,7 @@ import typer
 from stresstest.errors import ExitCode, InterruptedEarlyError, StresstestError, UsageError
 from stresstest.options.common import program_on, stdout_console, with_global_options
 from stresstest.options.output_folder import OutputDir, in_folder
+from stresstest.output_file import refuse_link
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -35,6 +36,7 @@ Examples:
 _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
 _START_TIMEOUT_S = 30.0
 SIMULATED_MODEL = "simulated"
+_STORE_ENDING = ".sqlite3"
 _HORIZON = 8_192
 """Output tokens, so that the demo ends within a minute even if nothing fails."""
 
@@ -73,7 +75,7 @@ def command(
     reports = _report_paths(placed or output)
     known = load_scenario(scenario)
     console = stdout_console()
-    store_file = reports[0].with_suffix(".sqlite3")
+    store_file = reports[0].with_suffix(_STORE_ENDING)
     console.print(intro_text(known.name, known.summary, store_file), highlight=False, markup=False)
     with simulator(scenario, SIMULATED_MODEL) as base_url:
         ending, diagnosed = _measure(base_url, store_file, options["display"])
@@ -87,7 +89,7 @@ def command(
         run_id = result.run.id
         data = ReportData(result, store.loader(run_id), diagnosis, store.gpu_samples(run_id))
         for report in reports:
-            save(writer_for(str(report))([data]), str(report), quiet=True)
+            save(writer_for(str(report))([data]), str(report), quiet=True, typed=False)
     program = program_on(str(store_file))
     for line in summary_text(result, diagnosis, reports, program).splitlines():
         # A command, which is indented, is not wrapped, so that it can be copied.
@@ -114,6 +116,8 @@ def _report_paths(output: str) -> tuple[Path, Path]:
     for report in reports:
         if report.is_dir():
             raise UsageError(f"{str(report)!r} is a folder; name a file for the report.")
+    for written in (*reports, path.with_suffix(_STORE_ENDING)):
+        refuse_link(written)
     return reports
 
 

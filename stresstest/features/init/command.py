@@ -11,6 +11,7 @@ import typer
 from stresstest.config import settings as config
 from stresstest.errors import UsageError
 from stresstest.options.common import run_settings, with_run_options
+from stresstest.output_file import refuse_link, replace_file
 
 EXAMPLES = """\b
 Examples:
@@ -36,6 +37,7 @@ def command(
     from stresstest.features.init.questions import Questions, choose_settings, next_steps
 
     target = Path(config.PROJECT_FILE)
+    refuse_link(target)
     if target.exists() and not force:
         raise UsageError(f"{target} exists already.", hint="Replace it with --force, or edit it.")
     questions = Questions(at_terminal=sys.stdin.isatty() and not yes)
@@ -44,8 +46,9 @@ def command(
     except typer.Abort:
         raise KeyboardInterrupt from None
     load_prompt_source(run_settings(options | values))  # what a run would refuse is refused here
+    text = settings_text(values)
     try:
-        target.write_text(settings_text(values), encoding="utf-8")
+        replace_file(target, text)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
     typer.echo(f"Wrote {target}.", err=True)

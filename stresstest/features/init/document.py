@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from stresstest.errors import UsageError
+
 _HEAD = """\
 # Settings of stresstest in this folder. The command line and STRESSTEST_*
 # variables override them. Any option of `stresstest run` can be added here, with
@@ -13,8 +15,23 @@ _HEAD = """\
 
 
 def settings_text(values: Mapping[str, object]) -> str:
-    """TOML with one line a setting. values: texts, numbers and booleans."""
-    return _HEAD + "\n" + "".join(f"{name} = {_literal(value)}\n" for name, value in values.items())
+    """TOML with one line a setting. values: texts, numbers and booleans.
+
+    Raises UsageError for a text that is not UTF-8, such as a file name may be.
+    """
+    lines = {name: f"{name} = {_literal(value)}\n" for name, value in values.items()}
+    for name, line in lines.items():
+        if not _is_utf8(line):
+            raise UsageError(f"{name}: {values[name]!r} is not UTF-8, which a settings file needs.")
+    return _HEAD + "\n" + "".join(lines.values())
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _literal(value: object) -> str:

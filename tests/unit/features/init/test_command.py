@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,44 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
     assert "--force" in err
     assert init(tmp_path, "--lang", "it", "--force")[0] == 0
     assert written(tmp_path)["lang"] == "it"
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["dangling", "to a file"])
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["plain", "forced"])
+def test_a_link_is_not_written_through(tmp_path: Path, force: tuple[str, ...], there: bool) -> None:
+    """A cloned repository may hold a link to a file that the user's shell runs."""
+    repository, profile = tmp_path / "repository", tmp_path / ".bash_profile"
+    repository.mkdir()
+    if there:
+        profile.write_text('lang = "en"\n')
+    (repository / "stresstest.toml").symlink_to("../.bash_profile")
+    code, _, err = init(repository, "--lang", "it", *force)
+    assert code == 2
+    assert "stresstest.toml is a symbolic link" in err
+    assert (profile.read_text() if profile.exists() else None) == ('lang = "en"\n' if there else None)
+
+
+def test_a_file_is_replaced_whole_and_stays_as_readable_as_it_was(tmp_path: Path) -> None:
+    """What its owner kept from others stays so, and nothing is left beside it."""
+    path = tmp_path / "stresstest.toml"
+    path.write_text('lang = "en"\n')
+    path.chmod(0o600)
+    assert init(tmp_path, "--lang", "it", "--force")[0] == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["stresstest.toml"]
+
+
+def test_a_name_that_is_not_utf8_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    """TOML cannot hold the name, and an empty file would have taken the place of the settings."""
+    path = tmp_path / "stresstest.toml"
+    path.write_text('lang = "en"\n')
+    (tmp_path / os.fsdecode(b"prompts-\xe9.jsonl")).write_text(
+        '{"prompt": "Racconta una storia sul mare."}\n'
+    )
+    code, _, err = init(tmp_path, "--lang", "it", "--force")
+    assert code == 2
+    assert "is not UTF-8" in err
+    assert path.read_text() == 'lang = "en"\n'
 
 
 @pytest.mark.parametrize(
