@@ -28,6 +28,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 """With one of these a spreadsheet takes a text for a formula; the wide ones in East Asian locales."""
 _GROUP_ROWS = 20_000
 """Rows of Parquet that are held until they are written as one group."""
+_GROUP_CHARS = 2**24
+"""Characters in them: an id or an answer may be as long as a file."""
 
 
 class TableEncoder(Protocol):
@@ -122,11 +124,14 @@ class _ParquetEncoder:
         self._sink = _Sink()
         self._writer = pyarrow.parquet.ParquetWriter(self._sink, self._schema, compression="zstd")
         self._rows: list[Row] = []
+        self._chars = 0
 
     def encode(self, rows: Sequence[Row]) -> bytes:
-        self._rows += [_encodable(row) for row in rows]
-        if len(self._rows) >= _GROUP_ROWS:
-            self._flush()
+        for row in rows:
+            self._rows.append(_encodable(row))
+            self._chars += sum(len(value) for value in row.values() if isinstance(value, str))
+            if len(self._rows) >= _GROUP_ROWS or self._chars >= _GROUP_CHARS:
+                self._flush()
         return self._sink.take()
 
     def end(self) -> bytes:
@@ -137,7 +142,7 @@ class _ParquetEncoder:
     def _flush(self) -> None:
         if self._rows:
             self._writer.write_table(self._table.from_pylist(self._rows, schema=self._schema))
-        self._rows = []
+        self._rows, self._chars = [], 0
 
 
 class _Sink(io.RawIOBase):

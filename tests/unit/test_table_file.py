@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,20 @@ def test_many_rows_are_written_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     path.write_bytes(b"".join(parts) + encoder.end())
     assert pyarrow.parquet.read_table(path)["n"].to_pylist() == list(range(50_000))
+
+
+def test_long_texts_are_written_in_bounded_memory() -> None:
+    """20,000 ids of 150 kB, which a small compressed log can hold, are 3 GB; they go out every 16 MB."""
+    encoder = table_encoder("x.parquet", {"id": str})
+    tracemalloc.start()
+    try:
+        parts = [encoder.encode([{"id": f"{n}{'a' * 2**20}"}]) for n in range(128)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * 2**20
+    groups = pyarrow.parquet.ParquetFile(io.BytesIO(b"".join(parts) + encoder.end())).metadata
+    assert (groups.num_rows, groups.num_row_groups) == (128, 8)
 
 
 def test_what_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
