@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest.features.export.answers import SHORT, AskedPrompt, ExportedAnswer
@@ -97,18 +99,63 @@ def _healthy_by(
 def _nearest(
     candidates: Sequence[tuple[ExportedAnswer, Sequence[ExportedAnswer]]], most: int, used: set[int]
 ) -> list[PreferencePair]:
-    """The pairs nearest in length; each answer once. used: identities of answers, added to."""
-    possible = [
-        (length_difference(chosen, rejected), i, j, PreferencePair(chosen, rejected))
-        for i, (rejected, healthy) in enumerate(candidates)
-        for j, chosen in enumerate(healthy)
-    ]
+    """The pairs nearest in length; each answer once. used: identities of answers, added to.
+
+    n answers make up to n² / 4 pairs, so that these are looked at one by one until there are enough.
+    """
+    groups = {id(healthy): healthy for _, healthy in candidates}  # most share one
+    by_length = {place: _ByLength(healthy) for place, healthy in groups.items()}
+    nearest = (by_length[id(healthy)].nearest(bad, i) for i, (bad, healthy) in enumerate(candidates))
     found: list[PreferencePair] = []
-    for *_, pair in sorted(possible, key=lambda each: each[:3]):
-        if len(found) < most and not used & {id(pair.chosen), id(pair.rejected)}:
-            found.append(pair)
-            used |= {id(pair.chosen), id(pair.rejected)}
+    if most < 1:
+        return found
+    for _, i, j in heapq.merge(*nearest):
+        rejected, healthy = candidates[i]
+        if not used & {id(healthy[j]), id(rejected)}:
+            found.append(PreferencePair(healthy[j], rejected))
+            used |= {id(healthy[j]), id(rejected)}
+            if len(found) == most:
+                break
     return found
+
+
+_Nearness = tuple[int, int, int]
+"""A difference in length, the place of the rejected answer, and that of the healthy one."""
+
+
+class _ByLength:
+    """Healthy answers by their length: in words, and in tokens where these are counted."""
+
+    def __init__(self, answers: Sequence[ExportedAnswer]) -> None:
+        self._words = _Lengths((a.words, j) for j, a in enumerate(answers))
+        self._tokens = _Lengths((a.tokens, j) for j, a in enumerate(answers) if a.tokens is not None)
+        self._uncounted = _Lengths((a.words, j) for j, a in enumerate(answers) if a.tokens is None)
+
+    def nearest(self, rejected: ExportedAnswer, i: int) -> Iterator[_Nearness]:
+        """All of them, those first whose `length_difference` is the smallest, else in their order."""
+        if rejected.tokens is None:
+            return self._words.outwards(rejected.words, i)
+        return heapq.merge(
+            self._tokens.outwards(rejected.tokens, i), self._uncounted.outwards(rejected.words, i)
+        )
+
+
+class _Lengths:
+    """Lengths with the places of their answers, in both directions."""
+
+    def __init__(self, lengths: Iterable[tuple[int, int]]) -> None:
+        self._up = sorted(lengths)
+        self._down = sorted((-length, j) for length, j in self._up)
+
+    def outwards(self, length: int, i: int) -> Iterator[_Nearness]:
+        """From a length on to the longer and the shorter ones, whichever is nearer."""
+        up, down = self._up, self._down
+        above = range(bisect_left(up, (length, 0)), len(up))
+        below = range(bisect_left(down, (1 - length, 0)), len(down))
+        return heapq.merge(
+            ((up[k][0] - length, i, up[k][1]) for k in above),
+            ((length + down[k][0], i, down[k][1]) for k in below),
+        )
 
 
 def length_difference(one: ExportedAnswer, other: ExportedAnswer) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -146,16 +146,21 @@ class _AnswerReader:
         self.options, self._store, self._listener = options, store, listener
         self.left_out: Counter[str] = Counter()
         self.runs: list[Run] = []
+        self._prompts: dict[AskedPrompt, AskedPrompt] = {}
 
     def answers(self, references: Sequence[str]) -> list[ExportedAnswer]:
-        """The answers of runs and files in the order of the references; each source once."""
+        """The answers of runs and files in the order of the references; each source once.
+
+        Answers to one prompt share it: a log repeats prompts that may be as long as a book.
+        """
         found: list[ExportedAnswer] = []
         for reference in dict.fromkeys(references):
             for answer in self._read(reference):
                 if isinstance(answer, LeftOutAnswer):
                     self.left_out[answer.reason] += 1
                 else:
-                    found.append(answer)
+                    shared = self._prompts.setdefault(answer.prompt, answer.prompt)
+                    found.append(replace(answer, prompt=shared))
         return found
 
     def _read(self, reference: str) -> Iterable[ExportedAnswer | LeftOutAnswer]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from stresstest.campaign.progress import Progress
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_text, detect_tokens
 from stresstest.features.diagnose.workflow import DiagnoseOptions, diagnose
+from stresstest.features.export.answers import ExportedAnswer
+from stresstest.features.export.pairing import with_known_prompts
 from stresstest.model import Decoding, Job, Phase, Plane, Run, RunSettings, RunStatus, Subject
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
@@ -269,6 +272,23 @@ def test_a_log_without_sampling_parameters_is_not_said_to_have_had_the_servers_d
     assert found
     for row in found:
         assert row["metadata"]["decoding"] == row["metadata"]["chosen_decoding"] == "not stated"
+
+
+def test_answers_to_one_prompt_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt of 200 kB that a log repeats for each answer is in memory once."""
+    read: list[ExportedAnswer] = []
+
+    def known(answers: Sequence[ExportedAnswer]) -> list[ExportedAnswer]:
+        read.extend(answers)
+        return with_known_prompts(answers)
+
+    monkeypatch.setattr("stresstest.features.export.workflow.with_known_prompts", known)
+    log = tmp_path / "log.jsonl"
+    given = [{"id": n, "prompt": "Tell a story.", "response": story(2, seed=n)} for n in range(9)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+    command("--display", "none", "export", "kto", str(log), "-o", str(tmp_path / "labels.jsonl"))
+    assert len(read) == 9
+    assert len({id(answer.prompt) for answer in read}) == 1
 
 
 def test_logs_without_prompts_are_told_so(tmp_path: Path) -> None:

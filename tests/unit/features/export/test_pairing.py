@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +92,46 @@ def test_a_prompt_with_both_under_one_decoding_is_paired_by_the_nearest_length(
         ]
         found = [length_difference(p.chosen, p.rejected) for p in pairs if p.rejected.prompt.key == key]
         assert found == ([min(possible)] if possible else [])
+
+
+@given(MANY, st.integers(1, 40))
+def test_of_all_possible_pairs_the_nearest_are_taken_in_turn(own: list[ExportedAnswer], most: int) -> None:
+    """Exactly those that a sorted table of all pairs gives, which is n² rows."""
+    kept = [replace(each, prompt=prompt(0), decoding=Decoding()) for each in own]
+    kept = [replace(each, subject=SUBJECTS[0]) for each in kept]
+    bad, good = [a for a in kept if a.degenerate], [a for a in kept if a.healthy]
+    possible = sorted((length_difference(g, b), i, j) for i, b in enumerate(bad) for j, g in enumerate(good))
+    expected: list[tuple[int, int]] = []
+    for _, i, j in possible:
+        if len(expected) < most and all(i != x and j != y for x, y in expected):
+            expected.append((i, j))
+    found = [(id(pair.rejected), id(pair.chosen)) for pair in pair_answers(kept, [], most)]
+    assert found == [(id(bad[i]), id(good[j])) for i, j in expected]
+
+
+def test_many_answers_to_one_prompt_are_paired_in_little_memory() -> None:
+    """A log of one prompt with 2,000 loops and 2,000 healthy answers makes four million possible pairs."""
+    answers = [
+        ExportedAnswer(
+            "r",
+            str(n),
+            prompt(0),
+            SUBJECTS[0],
+            Decoding(),
+            f"{n}",
+            tokens=n,
+            symptom="loop" if n % 2 else None,
+        )
+        for n in range(4_000)
+    ]
+    tracemalloc.start()
+    try:
+        pairs = pair_answers(answers, answers, 4)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [length_difference(pair.chosen, pair.rejected) for pair in pairs] == [1, 1, 1, 1]
+    assert peak < 20 * 2**20
 
 
 @given(MANY)
