@@ -36,19 +36,20 @@ def refuse_link(name: str | Path) -> None:
         )
 
 
-def refuse_input(option: str, output: str | Path | None, inputs: Iterable[str | Path]) -> None:
+def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
     """Raise UsageError for an output that is one of the files that are read, under whatever name."""
-    for each in inputs:
-        if output is not None and _is_same(output, each):
-            raise UsageError(f"{option} {output} is also an input file, and is not overwritten.")
+    read = [each for each in inputs if each is not None]
+    for output in outputs:
+        if output is not None and any(_is_same(output, each) for each in read):
+            raise UsageError(f"{output} is also an input file, and is not overwritten.")
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, lines: Iterable[str]) -> None:
     """Write a whole file at once, in place of the one, or the link, that is there. Raises OSError."""
     half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with half.open("x", encoding="utf-8") as file:  # follows no link
         try:
-            file.write(text)
+            file.writelines(lines)
             file.close()
             if path.exists():
                 shutil.copymode(path, half)
@@ -60,6 +61,6 @@ def replace_file(path: Path, text: str) -> None:
 
 def _is_same(one: str | Path, other: str | Path) -> bool:
     try:
-        return Path(one).samefile(other)
+        return Path(one).samefile(str(other).removeprefix("file://"))
     except (OSError, ValueError):  # one of them is not there, or an address
         return False

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stresstest.errors import UsageError
+from stresstest.output_file import refuse_link
 
 OutputDir = Annotated[
     str | None,
@@ -21,7 +22,8 @@ OutputDir = Annotated[
 def in_folder(folder: str | None, *names: str | None) -> list[str | None]:
     """The file names, those without a folder of their own placed in `folder`; None stays None.
 
-    Creates the folder, but not those above it: a typo in a long path is an error (UsageError).
+    Creates the folder, but not those above it: a typo in a long path is an error (UsageError), and so is a
+    link that stands where a file would be written.
     """
     if folder is None:
         return list(names)
@@ -31,4 +33,7 @@ def in_folder(folder: str | None, *names: str | None) -> list[str | None]:
     except OSError as error:
         reason = "it is a file" if path.exists() else error.strerror or str(error)
         raise UsageError(f"--output-dir: {folder!r} cannot be created: {reason}.") from None
+    for name in names:
+        if name is not None and not Path(name).is_absolute():
+            refuse_link(path / name)
     return [None if name is None else str(path / name) for name in names]

@@ -8,13 +8,14 @@ import json
 import os
 import select
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_database, refuse_link, replace_file
+from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -188,28 +189,28 @@ def _without_reader(fd: int) -> bool:
     return any(state & select.POLLERR for _, state in poll.poll(0))
 
 
-def save(text: str, output: str | None, *, quiet: bool = False, typed: bool = True) -> None:
+def save(text: str, output: str | None, *, quiet: bool = False) -> None:
     """Write to a file, or to stdout if `output` is None. Raises UsageError for a file it cannot write.
 
     Markdown and XML are written as a log would be: a pipeline may print them. HTML and JSON are not changed.
-    typed: whether the user typed the name; a link is followed only then.
     """
     if output is None:
         typer.echo(text, nl=False)
         return
     if not output.lower().endswith((".html", ".json")):
         text = as_logged(text)
-    refuse_database(output)
-    if not typed:
-        refuse_link(output)
-    try:
-        if typed:
-            Path(output).write_text(text, encoding="utf-8")
-        else:
-            replace_file(Path(output), text)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
+    write_lines([text], output)
     if not quiet:
         from stresstest.render.text import single_line
 
         typer.echo(f"wrote {single_line(output)}", err=True)
+
+
+def write_lines(lines: Iterable[str], output: str) -> None:
+    """Write a file as it is, such as training data. Raises UsageError for a file it cannot write."""
+    refuse_database(output)
+    try:
+        with Path(output).open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}.") from None

@@ -130,7 +130,7 @@ def require_metrics_file(path: str) -> Path:
 def write_metrics(samples: Sequence[Sample], path: Path) -> None:
     """Write the file atomically, as a collector may read it at any time. Raises UsageError."""
     try:
-        replace_file(path, metrics_text(samples))
+        replace_file(path, [metrics_text(samples)])
     except OSError as error:
         raise UsageError(f"--openmetrics {path} cannot be written: {error.strerror or error}.") from None
 

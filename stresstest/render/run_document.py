@@ -21,7 +21,7 @@ from stresstest.model import (
     ThinkingBudget,
     Threshold,
 )
-from stresstest.render.steering import LOG_COMMAND, STEERING
+from stresstest.render.steering import escape_steering
 from stresstest.render.text import excerpt
 
 
@@ -151,9 +151,7 @@ def dumps(document: dict[str, Any]) -> str:
     Non-ASCII text is not escaped, except what steers a terminal, and what steers a CI server's log (`##[`,
     `##vso[`).
     """
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    escaped: str = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
-    return LOG_COMMAND.sub(r"\1\\u005b", escaped)
+    return escape_steering(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _decoding(result: RunResult) -> dict[str, Any]:

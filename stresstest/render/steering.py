@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import regex
@@ -11,3 +12,9 @@ STEERING = regex.compile(r"[^\n\t\P{C}]|[\p{Zl}\p{Zp}]")
 
 LOG_COMMAND = re.compile(r"(##[A-Za-z]*)\[")
 """Commands that CI servers find inside a line: `##[error]` (GitHub, Azure), `##vso[…]`, `##teamcity[…]`."""
+
+
+def escape_steering(document: str) -> str:
+    """A JSON document with what steers a terminal, or a CI server's log, as escapes: its values are the same."""
+    escaped = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], document)
+    return LOG_COMMAND.sub(r"\1\\u005b", escaped)

@@ -14,7 +14,7 @@ from stresstest import records
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, ScanResult, ScanVerdict
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, refuse_inputs
 from stresstest.records import Record
 from stresstest.scanning.detect_chunk import ChunkVerdicts, ScanJob
 from stresstest.scanning.interrupts import hold_interrupts
@@ -185,8 +185,7 @@ def _open_verdict_file(settings: ScanSettings, listener: ScanProgress) -> Iterat
             hint="Name a file: --out verdicts.jsonl",
         )
     target = Path(settings.out)
-    if any(name != "-" and target.exists() and target.samefile(name) for name in settings.files):
-        raise UsageError(f"--out {settings.out} is one of the files to scan.")
+    refuse_inputs([target], [*settings.files, settings.job.tokenizer])
     refuse_database(target)
     encoder = table_encoder(settings.out, VERDICT_COLUMNS)
     try:

@@ -49,6 +49,63 @@ def test_other_files_are_not_read(tmp_path: Path) -> None:
         refuse_database(tmp_path / name)
 
 
+READING = {
+    "picture": ("cost", "log.jsonl", "--picture", "link.svg"),
+    "metrics": ("cost", "log.jsonl", "--openmetrics", "log.jsonl"),
+    "cost": ("cost", "log.jsonl", "-o", "link.json"),
+    "verdicts": ("scan", "log.jsonl", "--out", "link.jsonl"),
+    "verdicts of an address": ("scan", "file://{folder}/log.jsonl", "--out", "log.jsonl"),
+    "pairs": ("export", "dpo", "log.jsonl", "-o", "link.jsonl"),
+    "pairs beside another run's": (
+        "export",
+        "dpo",
+        "latest",
+        "--chosen-from",
+        "log.jsonl",
+        "-o",
+        "link.jsonl",
+    ),
+    "labels": ("export", "kto", "log.jsonl", "-o", "log.jsonl"),
+    "unpaired": ("export", "dpo", "log.unpaired.jsonl", "-o", "log.jsonl"),
+    "held out": ("export", "kto", "log.held-out.jsonl", "-o", "log.jsonl"),
+    "comment": ("check", "--baseline", "log.jsonl", "--candidate", "log.jsonl", "--markdown", "link.md"),
+    "tests": ("check", "--baseline", "latest", "--candidate", "log.jsonl", "--junit", "link.xml"),
+}
+
+
+@pytest.mark.parametrize("words", READING.values(), ids=READING)
+def test_an_input_is_not_overwritten(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link may lead from an output to the log itself, and so may a name that `export` makes of -o. Nothing
+    is read or written before that is known."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("log.jsonl"), [{"prompt": "p", "output": story(2)}])
+    before = Path("log.jsonl").read_bytes()
+    for name in ("link.svg", "link.json", "link.jsonl", "link.md", "link.xml"):
+        Path(name).symlink_to("log.jsonl")
+    for name in ("log.unpaired.jsonl", "log.held-out.jsonl"):
+        Path(name).write_bytes(before)
+    names = sorted(Path().iterdir())
+    given = [each.format(folder=tmp_path) for each in words]
+    code, _, err = command("--store", "s.sqlite3", "--display", "none", *given)
+    assert code == ExitCode.USAGE
+    assert "is also an input file, and is not overwritten" in err
+    assert sorted(Path().iterdir()) == names
+    assert {path.read_bytes() for path in names} == {before}
+
+
+def test_what_export_adds_is_written_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the held-out prompts is made of -o: nobody looked whether it is a link."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("log.jsonl"), [{"prompt": "p", "output": story(2)}])
+    Path("pairs.held-out.jsonl").symlink_to("absent")
+    code, _, err = command("--display", "none", "export", "dpo", "log.jsonl", "-o", "pairs.jsonl")
+    assert code == ExitCode.USAGE
+    assert "pairs.held-out.jsonl is a symbolic link" in err
+    assert not Path("absent").exists()
+
+
 @pytest.mark.parametrize("name", ["stresstest-demo.html", "stresstest-demo.md", "stresstest-demo.sqlite3"])
 def test_the_demo_writes_through_no_link(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody typed these names: a link of that name in the current folder leads to a file of its choice."""
@@ -81,6 +138,6 @@ def test_a_half_written_file_is_not_begun_in_a_link(tmp_path: Path) -> None:
     path = tmp_path / "metrics.prom"
     (tmp_path / f"metrics.prom.{os.getpid()}.tmp").symlink_to("absent")
     with pytest.raises(FileExistsError):
-        replace_file(path, "text")
+        replace_file(path, ["text"])
     assert not (tmp_path / "absent").exists()
     assert not path.exists()

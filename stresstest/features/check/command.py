@@ -19,6 +19,7 @@ from stresstest.model import SAMPLING
 from stresstest.options.common import stdout_console, with_run_options
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
 from stresstest.options.output_folder import OutputDir, in_folder
+from stresstest.output_file import refuse_inputs
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -153,6 +154,7 @@ def command(
     if output_dir is not None and markdown is None and junit is None:
         markdown, junit = "check.md", "check.xml"
     markdown, junit = in_folder(output_dir, markdown, junit)
+    refuse_inputs([markdown, junit], [*(baseline or ()), *(candidate or ()), tokenizer, options["prompts"]])
     outputs = CheckOutputs(junit=junit, markdown=markdown, github=github)
     if not baseline:
         refuse_without_baseline(

@@ -26,6 +26,7 @@ from stresstest.features.cost.outputs import (
 from stresstest.options.common import run_settings, scan_progress_for, stdout_console, with_run_options_but
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
 from stresstest.options.output_folder import OutputDir, in_folder
+from stresstest.output_file import refuse_inputs
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -120,6 +121,7 @@ def command(
     extras = parse_extras(picture, openmetrics, aborted=abort_loops)
     if output is not None and Path(output).suffix.lower() not in (".md", ".json"):
         raise UsageError(f"{output!r}: end the file name in .md or .json; it selects the format.")
+    refuse_inputs([picture, openmetrics, output], [*(files or ()), tokenizer, options["prompts"]])
     if files:
         driving = {"requests": requests, "pairs": pairs, "rate": rate, "plant": plant, "units": units}
         driving["abort-loops"] = abort_loops or None

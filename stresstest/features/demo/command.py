@@ -89,7 +89,7 @@ def command(
         run_id = result.run.id
         data = ReportData(result, store.loader(run_id), diagnosis, store.gpu_samples(run_id))
         for report in reports:
-            save(writer_for(str(report))([data]), str(report), quiet=True, typed=False)
+            save(writer_for(str(report))([data]), str(report), quiet=True)
     program = program_on(str(store_file))
     for line in summary_text(result, diagnosis, reports, program).splitlines():
         # A command, which is indented, is not wrapped, so that it can be copied.

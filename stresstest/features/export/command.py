@@ -15,7 +15,8 @@ from stresstest.errors import ExitCode, UsageError
 from stresstest.features.export import tables
 from stresstest.options.common import scan_progress_for, stdout_console, with_global_options
 from stresstest.options.sections import SectionedCommand
-from stresstest.options.streams import save
+from stresstest.options.streams import write_lines
+from stresstest.output_file import refuse_inputs, refuse_link
 
 if TYPE_CHECKING:
     from stresstest.features.export.workflow import ExportedSet, ExportOptions
@@ -187,14 +188,15 @@ def _export(
     """Find the examples, write the files, and tell what they hold. Exit 4 without an example."""
     from stresstest.features.export.console import print_export
     from stresstest.features.export.document import WrittenFiles, export_document
-    from stresstest.features.export.rows import jsonl, labelled_row, preference_row, prompt_rows
+    from stresstest.features.export.rows import json_lines, labelled_row, preference_row, prompt_rows
     from stresstest.features.export.wording import next_commands, nothing_sentence
     from stresstest.render.run_document import dumps
     from stresstest.store import open_store
 
-    given = [*asked.sources, *asked.chosen_from]
-    if any(Path(output).exists() and Path(each).is_file() and Path(output).samefile(each) for each in given):
-        raise UsageError(f"-o {output} is also an input file.")
+    derived = [_beside(output, what) for what in ("held-out", "unpaired")]
+    refuse_inputs([output, *derived], [*asked.sources, *asked.chosen_from])
+    for each in derived:
+        refuse_link(each)
     with (
         closing(scan_progress_for(options["display"], None)) as progress,
         open_store(options["store"]) as store,
@@ -216,7 +218,7 @@ def _export(
     )
     for name, lines in contents:
         if name is not None:
-            save(jsonl(lines), name, quiet=True)
+            write_lines(json_lines(lines), name)
     commands = next_commands(found, asked, output, files.unpaired)
     if json_output:
         typer.echo(dumps(export_document(found, asked, files, nothing, commands)))

@@ -8,13 +8,14 @@ have it in both answers, where its log-probability cancels out of DPO's loss.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stresstest.features.export.answers import AskedPrompt, ExportedAnswer
 from stresstest.features.export.pairing import PreferencePair
 from stresstest.model import Decoding
 from stresstest.render.limits import decoding_words
+from stresstest.render.steering import escape_steering
 
 
 def preference_row(pair: PreferencePair) -> dict[str, Any]:
@@ -58,10 +59,11 @@ def prompt_rows(prompts: Iterable[AskedPrompt]) -> list[dict[str, Any]]:
     return rows
 
 
-def jsonl(rows: Iterable[dict[str, Any]]) -> str:
+def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """One object a line. Half an emoji, which a cut leaves and no loader takes, becomes a question mark."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return lines.encode("utf-8", "replace").decode("utf-8")
+    for row in rows:
+        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+        yield escape_steering(line) + "\n"
 
 
 def decoding_text(answer: ExportedAnswer) -> str:

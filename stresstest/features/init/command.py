@@ -48,7 +48,7 @@ def command(
     load_prompt_source(run_settings(options | values))  # what a run would refuse is refused here
     text = settings_text(values)
     try:
-        replace_file(target, text)
+        replace_file(target, [text])
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
     typer.echo(f"Wrote {target}.", err=True)

@@ -46,7 +46,7 @@ def command(
         outputs = [f"report{ending}" for ending in FORMATS] if runs else ["index.html"]
     outputs = in_folder(output_dir, *outputs)
     if not runs:
-        save(_index(options["store"], outputs[0]), outputs[0], typed=output is not None)
+        save(_index(options["store"], outputs[0]), outputs[0])
         return
     from stresstest.features.report.workflow import load_report_data
     from stresstest.store import open_store
@@ -56,7 +56,7 @@ def command(
         # Generations are loaded from the open store one at a time, as they are written.
         data = [load_report_data(store, reference) for reference in runs]
         for write, each in writers:
-            save(write(data), each, typed=output is not None)
+            save(write(data), each)
 
 
 def _index(location: str | None, output: str | None) -> str:

@@ -274,6 +274,29 @@ def test_a_log_without_sampling_parameters_is_not_said_to_have_had_the_servers_d
         assert row["metadata"]["decoding"] == row["metadata"]["chosen_decoding"] == "not stated"
 
 
+HOSTILE = "##[1.0] ::error::x \x1b[2J \x9b31m \u202e\u200d \u2028 \x7f"
+
+
+def test_training_data_holds_the_text_as_it_was(tmp_path: Path) -> None:
+    """A model must not learn from another text than the log's; escapes keep a terminal and a CI server from
+    being steered by the file."""
+    log, labels = tmp_path / "log.jsonl", tmp_path / "labels.jsonl"
+    given = [
+        {"prompt": f"Tell a story. {HOSTILE}", "response": f"{HOSTILE} {story(2)}", "finish_reason": "stop"}
+    ]
+    given += [{"prompt": "Tell a story.", "response": story(2) + LOOP * 30, "finish_reason": "length"}]
+    log.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+    words = ("export", "kto", str(log), "--lang", "en", "--held-out", "0", "-o", str(labels))
+    code, _, err = command("--display", "none", *words)
+    assert code == 0, err
+    raw = labels.read_text(encoding="utf-8")
+    found = [json.loads(line) for line in raw.split("\n")[:-1]]
+    assert found[0]["prompt"][0]["content"] == given[0]["prompt"]
+    assert found[0]["completion"][0]["content"] == given[0]["response"]
+    assert "##[" not in raw
+    assert raw.replace("\n", "").isprintable()
+
+
 def test_answers_to_one_prompt_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt of 200 kB that a log repeats for each answer is in memory once."""
     read: list[ExportedAnswer] = []
