@@ -2,8 +2,8 @@
 
 JSON lines keep to ASCII where a text may steer a terminal. CSV is UTF-8 with a header, quoted where needed;
 an absent value is an empty cell. A text that a spreadsheet would run as a formula has a quote mark in front
-(https://owasp.org/www-community/attacks/CSV_Injection). Parquet has the declared types, so that absent values
-are null and counts stay whole numbers.
+(https://owasp.org/www-community/attacks/CSV_Injection), and control characters are shown as signs. Parquet
+has the declared types, so that absent values are null and counts stay whole numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import importlib.util
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,8 @@ Row = Mapping[str, Any]
 _TERMINATOR = "\r\n"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """With one of these a spreadsheet takes a text for a formula; the wide ones in East Asian locales."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""What steers a terminal, but tabs and line breaks. CSV has no escapes for it."""
 _GROUP_ROWS = 20_000
 """Rows of Parquet that are held until they are written as one group."""
 _GROUP_CHARS = 2**24
@@ -173,7 +176,16 @@ class _Sink(io.RawIOBase):
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
+    if not isinstance(value, str):
+        return value
+    shown = _CONTROLS.sub(lambda found: _picture(found[0]), value)
+    return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
+
+
+def _picture(control: str) -> str:
+    """ESC as ␛. Those from U+0080 on have no picture."""
+    code = ord(control)
+    return chr(0x2400 + code) if code < ord(" ") else "␡" if control == "\x7f" else "\ufffd"
 
 
 def _encodable(row: Row) -> Row:

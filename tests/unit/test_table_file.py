@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tracemalloc
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_csv_has_a_header_and_empty_cells(tmp_path: Path) -> None:
     write_table(str(path), COLUMNS, ROWS)
     with path.open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
-    assert [row["text"] for row in found] == [ROWS[0]["text"], "", ""]
+    assert [row["text"] for row in found] == [ROWS[0]["text"].replace("\x1b", "␛"), "", ""]
     assert [row["n"] for row in found] == ["1", "", str(2**40)]
     assert [row["flag"] for row in found] == ["true", "", "false"]
 
@@ -57,6 +58,20 @@ def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path, start: str) -> No
     path = tmp_path / "rows.parquet"
     write_table(str(path), COLUMNS, [row])
     assert pyarrow.parquet.read_table(path).to_pylist() == [row]
+
+
+def test_no_cell_of_a_csv_steers_a_terminal(tmp_path: Path) -> None:
+    """Ids and answers are a stranger's, and `cat` shows a CSV as it is; tabs and line breaks are text."""
+    path = tmp_path / "rows.csv"
+    controls = "".join(map(chr, [*range(32), *range(127, 160)]))
+    write_table(str(path), {"id": str, "text": str}, [{"id": "\x1b]0;owned\x07", "text": f"a{controls}z"}])
+    written = path.read_bytes().decode()
+    assert {c for c in written if unicodedata.category(c) == "Cc"} == {"\t", "\n", "\r"}
+    with path.open(encoding="utf-8", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert row["id"] == "␛]0;owned␇"
+    assert "\t\n" in row["text"]
+    assert "␡" in row["text"]
 
 
 def test_parquet_has_the_declared_types_and_nulls(tmp_path: Path) -> None:
