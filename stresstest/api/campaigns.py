@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, get_type_hints
 
+from stresstest.api.arguments import require_kinds, require_texts
 from stresstest.errors import UsageError
 from stresstest.model import RunResult
 
@@ -33,6 +34,7 @@ class MeasureOptions(TypedDict, total=False):
     presence_penalty: float
     frequency_penalty: float
     system_prompt: str
+    extra_body: str
     concurrency: int
     horizon: int
     margin: str | float
@@ -72,6 +74,8 @@ def measure(
     from stresstest.options.common import GlobalOptions, progress_for, refuse_options, run_settings
     from stresstest.store import open_store
 
+    require_texts(model=model, language=language, resume=resume)
+    require_kinds(options, get_type_hints(MeasureOptions))
     top = GlobalOptions(options.get("store"), options.get("api_key"), options.get("display"))
     given = {**options, "model": model, "lang": language}
     values = top.resolve(given, base_url=options.get("base_url"))
@@ -101,7 +105,7 @@ def measure(
 
     with (
         open_store(values["store"]) as store,
-        closing(progress_for(options.get("display", "none"))) as progress,
+        closing(progress_for(options.get("display") or "none")) as progress,
     ):
         ending = _run_here(lambda: campaign(store, progress))
     run = ending.result.run.id
@@ -123,7 +127,8 @@ def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
     from stresstest.options.common import GlobalOptions
     from stresstest.store import open_store
 
-    if not run.strip():
+    require_texts(run=run, store=store)
+    if not run or not run.strip():
         raise UsageError("load_run needs a run: its id, the beginning of it, or latest.")
     with open_store(GlobalOptions(store).resolve({})["store"]) as opened:
         return conclude(opened, run)

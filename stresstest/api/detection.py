@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from stresstest.api.arguments import require_texts
 from stresstest.api.rows import rows_of
 from stresstest.api.streaming import StreamDetector, judge_text
 from stresstest.api.verdict import Verdict, public_verdict
@@ -32,10 +33,15 @@ def detect(
     read. language: that the answer is wanted in ("it"); None: inferred from the text, of a stream at its end.
     prompt: exempts what it asked to be repeated, and shows whether it is given back in place of an answer.
     finish_reason: the server's word ("stop", "length", …), which tells a truncation from a cut by the cap.
-    Raises UsageError for a language that is not known here.
+    Raises UsageError for what is no text, and for a language that is not known here.
     """
     if isinstance(text, str):
         return judge_text(text, language=language, prompt=prompt, finish_reason=finish_reason)
+    if isinstance(text, bytes | Mapping) or not isinstance(text, Iterable):
+        raise UsageError(
+            f"detect takes a text or its chunks, not {type(text).__name__}.",
+            hint="For records: stresstest.detect_many([record])",
+        )
     detector = StreamDetector(language=language, prompt=prompt)
     for chunk in text:
         if detector.feed(chunk):
@@ -58,6 +64,7 @@ def detect_many(
     "answer.text"}. workers: processes; one judges here. Raises UsageError for a record without an answer, and
     for a language or a field that is not known.
     """
+    require_texts(language=language)
     require_language(language)
     mapped = parse_fields([f"{name}={path}" for name, path in (fields or {}).items()])
     job = ScanJob(mapped=mapped, language=language, show=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from stresstest.api.arguments import file_name, file_names, require_kinds, require_texts
 from stresstest.config.settings import parse_share
 from stresstest.detectors.identification.identify import require_language
 from stresstest.errors import UsageError
@@ -16,6 +17,7 @@ from stresstest.scanning.scan import ScanSettings
 from stresstest.scanning.scan import scan as scan_files
 
 Path = str | os.PathLike[str]
+_KINDS = {"show": int, "workers": int, "strict": bool}
 
 
 class _Unwatched:
@@ -54,24 +56,25 @@ def scan(
     damaged line is an error. workers: processes, by default one a core. Raises UsageError for files and
     options that cannot be used.
     """
+    require_texts(language=language, rigor=rigor)
+    require_kinds({"show": show, "workers": workers, "strict": strict}, _KINDS)
     if rigor not in RIGORS:
         raise UsageError(f"The rigor {rigor!r} is not known: choose {', '.join(RIGORS)}.")
     require_language(language)
     keys = tuple(dict.fromkeys([group_by] if isinstance(group_by, str) else group_by))
-    names = [files] if isinstance(files, str | os.PathLike) else files
     job = ScanJob(
         mapped=parse_fields([f"{name}={path}" for name, path in (fields or {}).items()], keys),
         keys=keys,
         language=language,
-        tokenizer=None if tokenizer is None else os.fspath(tokenizer),
+        tokenizer=None if tokenizer is None else file_name(tokenizer),
         show=show > 0,
     )
     settings = ScanSettings(
-        files=tuple(expand_names(os.fspath(name) for name in names)),
+        files=tuple(expand_names(file_names(files))),
         job=job,
         rigor=rigor,
         margin=parse_share(margin),
-        out=None if out is None else os.fspath(out),
+        out=None if out is None else file_name(out),
         show=show,
         strict=strict,
         workers=workers,

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from stresstest.api.arguments import require_texts
 from stresstest.api.verdict import Verdict, public_verdict
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import require_language
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import split_pieces
+from stresstest.errors import UsageError
 from stresstest.model import Token
 from stresstest.records import FieldMapping, Record, parse_line
 from stresstest.scanning.detect_chunk import (
@@ -56,6 +58,8 @@ class StreamDetector:
         reasoning: of thoughts before the answer, which are watched for loops only; what comes after the
         answer has begun is not looked at.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"A chunk of an answer is a text, not {type(text).__name__}.")
         if reasoning and self._answer:
             return self.alarmed
         if self._thought and not reasoning and not self._answer:
@@ -114,10 +118,12 @@ def _judge(record: Record, job: ScanJob) -> Verdict:
 
 def _record(text: str, prompt: str | Sequence[Mapping[str, Any]] | None, finish_reason: str | None) -> Record:
     """As the reader of plain records makes it, so that a prompt counts as it does there."""
+    require_texts(finish_reason=finish_reason)
     row = {"id": "text", "response": text, "prompt": prompt, "finish_reason": finish_reason}
     return parse_line(row, "text", 1, FieldMapping())[0]
 
 
 def _job(language: str | None) -> ScanJob:
+    require_texts(language=language)
     require_language(language)
     return ScanJob(language=language, show=True)

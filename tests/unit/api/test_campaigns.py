@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,35 @@ def test_the_environment_counts_as_on_the_command_line(
     resumed = stresstest.measure(resume=found.run.id, budget_tokens="2M")
     assert resumed.run.id == found.run.id == stresstest.load_run().run.id
     assert resumed.threshold.certified
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"repetition_penality": 1.2}, "no option 'repetition_penality'"),
+        ({"tighten": "no"}, "tighten must be True or False, not str"),
+        ({"temperature": "0.7"}, "temperature must be a number, not str"),
+        ({"seed": True}, "seed must be a whole number, not bool"),
+        ({"margin": []}, "margin must be a text or a number, not list"),
+        ({"api_key": 5}, "api_key must be a text, not int"),
+        ({"language": 5}, "language must be a text, not int"),
+        ({"resume": 5}, "resume must be a text, not int"),
+    ],
+)
+def test_an_option_that_is_misspelt_or_of_another_type_is_refused(options: dict[str, Any], said: str) -> None:
+    """It was ignored, and hours were measured with another decoding; "no" counted as a wish."""
+    with pytest.raises(stresstest.UsageError, match=re.escape(said)) as caught:
+        stresstest.measure(**{"language": "it", "base_url": "http://127.0.0.1:9/v1", **options})
+    if "repetition_penality" in options:
+        assert caught.value.hint == "Did you mean 'repetition_penalty'?"
+
+
+@pytest.mark.parametrize("name", [None, 5, "", "a\0b", "a\ud800"])
+def test_what_names_no_run_is_a_sentence(name: Any) -> None:
+    """A program may pass on whatever it was given."""
+    for given in ({"run": name}, {"store": name or 5}):
+        with pytest.raises(stresstest.UsageError):
+            stresstest.load_run(**given)
 
 
 def test_errors_are_exceptions_with_a_sentence(server: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,31 @@ def test_what_cannot_be_judged_is_an_error(call: Any, named: str) -> None:
     """One error type, with a sentence that names what is wrong."""
     with pytest.raises(stresstest.UsageError, match=named):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    {
+        "record": lambda: stresstest.detect({"role": "assistant", "content": "a"}),
+        "none": lambda: stresstest.detect(None),  # type: ignore[arg-type]
+        "bytes": lambda: stresstest.detect(b"abc"),  # type: ignore[arg-type]
+        "chunks": lambda: stresstest.detect(["a", None]),  # type: ignore[list-item]
+        "language": lambda: stresstest.detect("a", language=5),  # type: ignore[arg-type]
+        "language of a stream": lambda: stresstest.StreamDetector(language=5),  # type: ignore[arg-type]
+        "language of many": lambda: stresstest.detect_many(["a"], language=5),  # type: ignore[arg-type]
+        "finish reason": lambda: stresstest.detect("a", finish_reason=5),  # type: ignore[arg-type]
+        "no file": lambda: stresstest.scan(None),  # type: ignore[arg-type]
+        "no name": lambda: stresstest.scan([b"a"]),  # type: ignore[list-item]
+        "nul": lambda: stresstest.scan("a\0b"),
+        "half a character": lambda: stresstest.scan("a\ud800"),
+        "out": lambda: stresstest.scan("a.jsonl", out="a\0b"),
+        "language of a scan": lambda: stresstest.scan("a.jsonl", language=5),  # type: ignore[arg-type]
+        "workers": lambda: stresstest.scan("a.jsonl", workers="2"),  # type: ignore[arg-type]
+    }.items(),
+    ids=lambda each: each[0],
+)
+def test_what_is_no_text_and_no_file_is_a_sentence(call: tuple[str, Callable[[], object]]) -> None:
+    """The keys of a record, joined, were a healthy text; the rest was a traceback out of the engine."""
+    with pytest.raises(stresstest.UsageError) as caught:
+        call[1]()
+    assert str(caught.value).endswith(".")
