@@ -15,6 +15,6 @@ LOG_COMMAND = re.compile(r"(##[A-Za-z]*)\[")
 
 
 def escape_steering(document: str) -> str:
-    """A JSON document with what steers a terminal, or a CI server's log, as escapes: its values are the same."""
+    """A JSON document in which what steers a terminal or a CI server is escaped: its values are the same."""
     escaped = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], document)
     return LOG_COMMAND.sub(r"\1\\u005b", escaped)
