@@ -29,6 +29,9 @@ _COLUMNS = {
     "it": "N. | Nome | Origine | Descrizione | Uso",
     "en": "No. | Name | Origin | Description | Use",
     "fr": "N° | Nom | Origine | Description | Usage",
+    "de": "Nr. | Name | Herkunft | Beschreibung | Verwendung",
+    "es": "N.º | Nombre | Origen | Descripción | Uso",
+    "pt": "N.º | Nome | Origem | Descrição | Uso",
 }
 _VERBS = (
     "load", "read", "check", "parse", "merge", "split", "count", "clean", "group", "sort", "filter",
