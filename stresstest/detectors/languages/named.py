@@ -24,8 +24,8 @@ leetspeak
 """
 """Languages, living or made up, whose words nothing here knows, in lower case."""
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|pas|jamais|sans|évit\w+|nicht|nie"
-    r"|kein\w*|ohne|statt|nunca|sin|não|sem)\W+(?:\w+\W+){0,3}$|n't\W+(?:\w+\W+){0,3}$",
+    r"\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|nessun\w*|pas|jamais|sans|aucune?"
+    r"|évit\w+|nicht|nie|kein\w*|ohne|statt|nunca|sin|ningún|não|sem|nenhum)\W+(?:\w+\W+){0,3}$|n't\W+(?:\w+\W+){0,3}$",
     re.IGNORECASE,
 )
 _NEGATION_REACH = 40
@@ -59,13 +59,16 @@ def named_languages(prompt: str) -> NamedLanguages:
     """The languages that a prompt names and does not forbid."""
     if len(prompt) > 2 * MAX_PROMPT_CHARS:
         prompt = f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
-    codes = frozenset(
-        code
-        for code, name in _names()
+    codes = frozenset(code for code, name in _names() if _wants(name, prompt))
+    return NamedLanguages(codes, _wants(_ANY, prompt), _UNKNOWN_NAME.search(prompt) is not None)
+
+
+def _wants(name: re.Pattern[str], prompt: str) -> bool:
+    """Whether the prompt names it somewhere without forbidding it."""
+    return any(
+        not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
         for match in name.finditer(prompt)
-        if not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
     )
-    return NamedLanguages(codes, _ANY.search(prompt) is not None, _UNKNOWN_NAME.search(prompt) is not None)
 
 
 @per_catalog

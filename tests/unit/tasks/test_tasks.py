@@ -15,19 +15,16 @@ from stresstest.model import Message
 from stresstest.tasks import load_task, shipped_tasks
 from stresstest.tasks.taskfile import diagonal_product
 
-LANGUAGES = ("it", "en", "fr", "es", "pt")
+LANGUAGES = ("it", "en", "fr", "de", "es", "pt")
 SHIPPED = [(name, language) for name in shipped_tasks() for language in load_task(name).languages]
 UNIT_WORDS = {
-    "narrative": {
-        "it": "Paragrafo",
-        "en": "Paragraph",
-        "fr": "Paragraphe",
-        "es": "Párrafo",
-        "pt": "Parágrafo",
-    },
-    "technical": {"it": "Sezione", "en": "Section", "fr": "Section", "es": "Sección", "pt": "Secção"},
-    "qa": {"it": "Domanda", "en": "Question", "fr": "Question", "es": "Pregunta", "pt": "Pergunta"},
-    "translation": {"it": "Frase", "en": "Sentence", "fr": "Phrase", "es": "Frase", "pt": "Frase"},
+    name: dict(zip(LANGUAGES, words.split(), strict=True))
+    for name, words in {
+        "narrative": "Paragrafo Paragraph Paragraphe Absatz Párrafo Parágrafo",
+        "technical": "Sezione Section Section Abschnitt Sección Secção",
+        "qa": "Domanda Question Question Frage Pregunta Pergunta",
+        "translation": "Frase Sentence Phrase Satz Frase Frase",
+    }.items()
 }
 NUMBERED = [(name, language) for name, language in SHIPPED if name in UNIT_WORDS]
 
@@ -167,6 +164,45 @@ def test_unit_pattern_leaves_prose_alone(name: str, language: str, form: str) ->
     assert numbers(name, language, form.format(w=UNIT_WORDS[name][language])) == []
 
 
+GERMAN = [
+    ("{w} Nr. 12: Il", [12]),
+    ("**{w} Nr. 12**", [12]),
+    ("### {w} Nummer 12 – Der Hafen", [12]),
+    ("{w} No. 12", [12]),
+    ("{w} 12 von 40", [12]),
+    ("**{w} 12.** Über den Damm", [12]),
+    ("{w} 12 Über den Damm", [12]),
+    ("{w} 12 der Verordnung gilt nicht", []),
+    ("{w} 12 von ihnen", []),
+    ("{w} 12 über den Damm", []),
+    ("{w} 12 bis 14", []),
+    ("{w} 12 und 13 gelten", []),
+    ("{w} 12–14 gelten", []),
+    ("{w} 12-14 gelten", []),
+    ("{w} 12,5", []),
+    ("{w} 12, der", []),
+    ("{w} zwölf", []),
+    ("Un{w} 12.", []),
+]
+
+
+@pytest.mark.parametrize("name", UNIT_WORDS)
+@pytest.mark.parametrize(("form", "found"), GERMAN)
+def test_unit_pattern_reads_german_headings(name: str, form: str, found: list[int]) -> None:
+    """Numbers as Germans write them; a range or a mention of one is no heading."""
+    assert numbers(name, "de", form.format(w=UNIT_WORDS[name]["de"])) == found
+
+
+@pytest.mark.parametrize("name", ["narrative", "technical"])
+@pytest.mark.parametrize(
+    "form",
+    ["{w} 12 Satz 2 gilt", "{w} 12 Nr. 3", "{w} 12 Nummer 3", "{w} 12 Buchstabe b", "§ 12 Abs. 2 Satz 1"],
+)
+def test_unit_pattern_leaves_german_citations_alone(name: str, form: str) -> None:
+    """Parts of a provision are cited by nouns, which begin with capitals as headings do."""
+    assert numbers(name, "de", form.format(w=UNIT_WORDS[name]["de"])) == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", ["narrative", "technical"])
 def test_unit_pattern_reads_the_paragraph_sign(name: str, language: str) -> None:
@@ -296,7 +332,7 @@ def test_unknown_language_and_task_say_what_exists() -> None:
         load_task("narative")
     assert caught.value.hint == "did you mean 'narrative'?"
     assert caught.value.exit_code is ExitCode.USAGE
-    with pytest.raises(UsageError, match=r"no language 'nl'; it has: it, en, fr, es, pt"):
+    with pytest.raises(UsageError, match=r"no language 'nl'; it has: it, en, fr, es, pt, de"):
         load_task("qa").prompt("nl", 0, 5)
 
 

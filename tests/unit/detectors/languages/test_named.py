@@ -58,8 +58,13 @@ def test_only_the_ends_of_a_long_prompt_are_read() -> None:
         "Describe un espacio de trabajo y la espalda de una silla.",
         "Descrivi la franja costiera e l'ingiuria del tempo.",
         "The spare room has an angled wall.",
+        "Do not use any other language.",
+        "N'utilise aucune autre langue.",
+        "Verwende keine andere Sprache.",
+        "No uses ningún otro idioma.",
     ],
 )
 def test_a_word_that_begins_like_a_language_names_none(prompt: str) -> None:
-    """«espacio» is not Spanish: a prompt that named it would exempt an answer that drifts there."""
+    """«espacio» is not Spanish, and a forbidden language is not wanted. A prompt that named one would exempt
+    an answer that drifts there."""
     assert named_languages(prompt) == NOT_NAMED

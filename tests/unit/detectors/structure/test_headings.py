@@ -97,12 +97,13 @@ def test_one_renamed_heading_is_only_a_warning() -> None:
     assert warning.end is not None
 
 
-@pytest.mark.parametrize("language", ["it", "en", "fr"])
+@pytest.mark.parametrize("language", ["it", "en", "fr", "de", "es", "pt"])
 def test_headings_of_the_shipped_tasks_are_read_as_before(language: str) -> None:
     """The shipped narrative's own headings give their numbers, whatever stands around them."""
     pattern = load_task("narrative").language(language).unit_pattern
     assert pattern is not None
-    word = {"it": "Paragrafo", "en": "Paragraph", "fr": "Paragraphe"}[language]
+    words = {"it": "Paragrafo", "en": "Paragraph", "fr": "Paragraphe", "de": "Absatz", "es": "Párrafo"}
+    word = words.get(language, "Parágrafo")
     headings = HeadingReader(UnitPattern(pattern))
     for head in (f"{word} 7.", f"**{word} 7**", f"### {word} 7: X", "§ 7"):
         found = headings.parse_line(head, 6)

@@ -92,11 +92,11 @@ def test_questions_are_answered_at_a_terminal(tmp_path: Path) -> None:
     """Server, model, prompts, language, in this order; an answer that cannot be used is asked again."""
     with campaign_server(Behaviour()) as (fake, _):
         fake.pages["/v1/models"] = page({"data": [{"id": "first"}, {"id": "second"}]})
-        typed = f"{fake.url}\nthird\nsecond\n\nde\nit\n"
+        typed = f"{fake.url}\nthird\nsecond\n\nnl\nit\n"
         code, _, err = init(tmp_path, typed=typed)
     assert code == 0, err
     assert "'third' is not one of: first, second" in err
-    assert "[languages.de]" in err
+    assert "[languages.nl]" in err
     assert written(tmp_path) == {"base_url": fake.url, "model": "second", "lang": "it", "task": "narrative"}
 
 
@@ -170,7 +170,7 @@ def test_a_name_that_is_not_utf8_leaves_the_old_file_whole(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--lang", "de"), "Write a task file with a table [languages.de]"),
+        (("--lang", "nl"), "Write a task file with a table [languages.nl]"),
         (("--lang", "it", "--base-url", "http://me:secret@gpu:8000/v1"), "STRESSTEST_BASE_URL"),
         (("--lang", "it", "--prompts", "nowhere.jsonl"), "nowhere.jsonl does not exist"),
         (("--lang", "it", "--task", "narativ"), "did you mean 'narrative'"),

@@ -20,7 +20,7 @@ from stresstest.simulation.engine.writing.unit_failures import FORMS
 from stresstest.tasks import load_task
 
 TASKS = ("json", "code", "catalogue")
-LANGUAGES = ("it", "en", "fr", "es", "pt")
+LANGUAGES = ("it", "en", "fr", "de", "es", "pt")
 LATE_ENOUGH = FixedDistribution(400.0)
 
 
