@@ -71,7 +71,7 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
         "gen_ai.evaluation.score.label": verdict.symptom or HEALTHY,
         "gen_ai.evaluation.explanation": _explanation(choice),
         "gen_ai.response.id": entry.id,
-        "gen_ai.request.model": entry.asked.model or None,
+        "gen_ai.request.model": entry.model or None,
         "gen_ai.usage.output_tokens": choice.tokens,
         "stresstest.choice": choice.index,
         "stresstest.onset": verdict.onset,

@@ -12,7 +12,7 @@ from aiohttp import web
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import Asked
-from stresstest.features.guard.journal import Journal, JournalEntry, Sink
+from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
 from stresstest.features.guard.metrics import GuardMetrics
 from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
 from stresstest.model.guard import GuardPolicy, GuardRule
@@ -132,14 +132,15 @@ class Ledger:
             action = exchange.rule.policy.value
         entry = JournalEntry(
             asked,
-            reader.id,
+            None if reader.id is None else cut(reader.id),
+            cut(asked.model),
             start=exchange.started,
             end=now,
             prompt_tokens=reader.usage[0],
             language=exchange.rule.language,
             action=action,
             dry_run=self._dry_run,
-            trace={name: headers[name] for name in _TRACE if name in headers},
+            trace={name: headers[name] for name in _TRACE if 0 < len(headers.get(name, "")) <= MAX_FIELD},
         )
         first = None
         choices = watch.outcome(exchange.ended)

@@ -13,14 +13,19 @@ from stresstest.features.guard.asked import Asked
 from stresstest.features.guard.lines import LineWriter
 from stresstest.features.guard.watch import JudgedChoice
 
+MAX_FIELD = 512
+"""Characters of an id, a name or a header that are kept: events wait by their number, not by their size."""
+
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """What is known of one answer. start, end: epoch seconds. id: of the answer. action: taken, or, in a dry
-    run, that would have been. trace: the request's headers of W3C trace context."""
+    """What is known of one answer. start, end: epoch seconds. id: of the answer. model: as requested; both
+    cut after `MAX_FIELD` characters. action: taken, or, in a dry run, that would have been. trace: the
+    request's headers of W3C trace context."""
 
     asked: Asked
     id: str | None
+    model: str
     start: float
     end: float
     prompt_tokens: int | None
@@ -28,6 +33,11 @@ class JournalEntry:
     action: str | None
     dry_run: bool
     trace: Mapping[str, str] = field(default_factory=dict)
+
+
+def cut(text: str) -> str:
+    """A text of at most `MAX_FIELD` characters; one that was longer ends in an ellipsis."""
+    return text if len(text) <= MAX_FIELD else text[: MAX_FIELD - 1] + "…"
 
 
 class Sink(Protocol):
@@ -64,7 +74,7 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
     verdict, asked = choice.verdict, entry.asked
     line: dict[str, Any] = {
         "id": f"{entry.id}#{choice.index}" if choice.index else entry.id,
-        "model": asked.model,
+        "model": entry.model,
         "route": asked.route.value,
         "start": round(entry.start, 3),
         "end": round(entry.end, 3),

@@ -66,6 +66,21 @@ async def test_a_response_has_its_id() -> None:
     assert event["gen_ai.response.id"] == "resp_1"
 
 
+async def test_no_field_of_an_event_is_long() -> None:
+    """Events wait by number: two thousand with ids and names of 3 MB were all of the memory."""
+    long = "x" * 100_000
+    events = sse({"id": long, "choices": [{"index": 0, "delta": {"content": "Well."}}]})
+    found = Told()
+    async with guarded(Events([*events, DONE]), sinks=(found,), every=True) as here:
+        await here.ask(body={**ASK, "model": long}, traceparent=TRACE["traceparent"], tracestate=long[:9000])
+        await here.judged(1)
+    (event,) = found.events
+    for name in ("gen_ai.response.id", "gen_ai.request.model"):
+        assert event[name] == "x" * 511 + "…"
+    assert found.traces == [{"traceparent": TRACE["traceparent"]}]
+    assert len(here.out.getvalue()) < 3000
+
+
 def test_a_missing_package_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

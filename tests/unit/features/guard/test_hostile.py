@@ -287,7 +287,7 @@ async def test_a_body_that_stands_still_is_given_up_where_it_is_not_judged_too(
 
 
 async def test_a_large_upload_that_makes_progress_may_take_longer() -> None:
-    """A batch of inputs, or an audio file over a slow line, takes more than a minute and is no attack."""
+    """A batch of inputs, or an audio file over a slow line, takes more than a minute, and is served."""
     async with guarded(page({}), limits=GuardLimits(arrival=1.0, drain=1)) as here:
         here.upstream.pages["/v1/embeddings"] = page({"ok": True})
         with steady_clock():
