@@ -155,3 +155,4 @@ def test_what_is_no_text_and_no_file_is_a_sentence(call: tuple[str, Callable[[],
     with pytest.raises(stresstest.UsageError) as caught:
         call[1]()
     assert str(caught.value).endswith(".")
+    assert "a.jsonl" not in str(caught.value)  # which is not there: nobody looked
