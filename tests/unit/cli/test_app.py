@@ -83,7 +83,7 @@ def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
     [
         (("run",), 2, "--lang is missing"),
         (("run", "--lang", "it", "--task", "narative"), 2, "narrative"),
-        (("run", "--lang", "nl"), 2, "it, en, fr, de"),
+        (("run", "--lang", "nl"), 2, "it, en, fr, es, pt, de"),
         (("run", "--lang", "it", "--rigor", "fast"), 2, "quick, standard, strict"),
         (("run", "--lang", "it", "--prompts", "absent.jsonl"), 2, "absent.jsonl"),
         (("plan", "--lang", "it", "--horizon", "99999999"), 2, "--horizon 99999999 is not valid"),

@@ -381,7 +381,7 @@ def test_out_must_not_be_an_input(tmp_path: Path) -> None:
     """Writing verdicts over the records would destroy what cannot be generated again."""
     path = write(tmp_path / "a.jsonl", corpus(3))
     before = Path(path).read_bytes()
-    with pytest.raises(UsageError, match="one of the files"):
+    with pytest.raises(UsageError, match="also an input file"):
         run(path, out=path)
     assert Path(path).read_bytes() == before
 
