@@ -87,7 +87,7 @@ def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
         ("maximum length", before.max_model_len, now.max_model_len),
         ("stresstest version", run.tool_version, __version__),
     ):
-        if old != new:
+        if old != new and None not in (old, new):  # a busy server may not tell its version in time
             return f"{name} was {old}, is {new}"
     if before.defaults and now.defaults and before.defaults != now.defaults:
         return f"the server's sampling defaults were {dict(before.defaults)}, are {dict(now.defaults)}"

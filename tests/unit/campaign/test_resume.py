@@ -132,6 +132,17 @@ def test_a_server_that_samples_otherwise_by_default_does_not_continue_a_run() ->
         refuse_changed_server(run, replace(run.profile, defaults={"temperature": 1.0}))
 
 
+def test_what_a_busy_server_does_not_tell_is_no_change() -> None:
+    """/version timed out under load, and a run at the same address was refused: "was 0.32.0, is None"."""
+    run = replace(make_run("r1"), tool_version=__version__)
+    begun = replace(run, profile=replace(run.profile, version="0.32.0", root="/models/m", max_model_len=4096))
+    refuse_changed_server(begun, replace(begun.profile, version=None))
+    refuse_changed_server(begun, replace(begun.profile, max_model_len=None))
+    for other in ({"version": "0.33.0"}, {"root": "/models/n"}, {"max_model_len": 8192}):
+        with pytest.raises(UsageError, match="Different from when run r1 began"):
+            refuse_changed_server(begun, replace(begun.profile, **other))
+
+
 def test_another_address_continues_a_run_only_where_the_servers_say_what_they_serve() -> None:
     """Two gateways may serve two models by one name: half a sample of each would certify neither."""
     run = replace(make_run("r1"), tool_version=__version__)
