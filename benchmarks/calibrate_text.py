@@ -314,7 +314,7 @@ def page(results: Sequence[Result]) -> str:
         "",
         "“By the true onsets”: the same answers with the engine's onsets in the place of the verdicts. “Lost "
         "/ gained”: campaigns whose T is above the truth only because of the detectors, or only without "
-        "them; then T minus the T by the true onsets, in tokens. “Safe max_tokens”: T less a margin of "
+        "them; then T minus the T by the true onsets, in tokens. “Safe max_tokens”: T minus a margin of "
         "10 %, what `recommend` prints. “Missed”: failing, and counted as healthy at the onset. “In doubt”: "
         "no onset found, but counted as failing after its last healthy token, or not at all from there on. "
         "“False”: an onset where there was none. “Late”: verdict minus true onset in tokens, negative where "

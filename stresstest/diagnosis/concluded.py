@@ -137,12 +137,13 @@ def _plain_advice(link: CauseLink) -> tuple[str, ...]:
         return ("For longer outputs: generate them in pieces, each with a short context.",)
     if link.plane is Plane.DECODING and link.cleared_by:
         return (
-            f"Better: use {link.cleared_by}, with which the same prompts stay healthy past their onsets. "
-            f"{_NO_LIMIT}",
+            f"Better: use {link.cleared_by}, with which these answers stay healthy past the point where they "
+            f"failed. {_NO_LIMIT}",
         )
     if link.plane is Plane.SYSTEM:
         return (
-            "Better: lower the load. Alone on the server, the same prompts stay healthy past their onsets.",
+            "Better: lower the load. Alone on the server, these answers stay healthy past the point where "
+            "they failed.",
         )
     return ()
 

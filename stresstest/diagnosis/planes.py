@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import ceil
 
 from stresstest.detectors.registry import ends_answer, symptom_info
 from stresstest.diagnosis.evidence.weighing import (
@@ -28,7 +27,7 @@ from stresstest.model import (
     PlaneVerdict,
     SymptomKind,
 )
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent_at_most
 from stresstest.model.result import certifying_sample
 
 NOT_TESTED = "(not tested yet)"
@@ -205,8 +204,7 @@ def _absent(evidence: Evidence) -> str | None:
     """How calm a fact of the server's metrics says it was; None for another fact."""
     value = evidence.value or 0.0
     if evidence.fact.startswith("KV cache"):
-        # Rounded up: a peak of 0.4 % is not "at most 0 %".
-        return f"KV cache at most {percent(ceil(100 * value) / 100)} full"
+        return f"KV cache at most {percent_at_most(value)} full"
     if "preemptions" in evidence.fact:
         return "no preemption"
     if "requests waiting" in evidence.fact:

@@ -12,7 +12,7 @@ def cost_line(found: Diagnosis) -> str:
     run, spent = format_count(found.run_tokens), format_count(found.spent_tokens)
     answers = f"for {format_count(found.added_answers)} more answers, to get enough failing prompts"
     parts = [
-        f"{format_count(tokens)} {purpose}"
+        (format_count(tokens), purpose)
         for tokens, purpose in (
             (found.added_tokens, answers),
             (found.arm_tokens, "to test causes"),
@@ -20,7 +20,8 @@ def cost_line(found: Diagnosis) -> str:
         )
         if tokens
     ]
-    purposes = f": {'; '.join(parts)}" if parts else ""
+    listed = "; ".join(f"{tokens} {purpose}" for tokens, purpose in parts)
+    purposes = f": {listed}" if len(parts) > 1 else f" {parts[0][1]}" if parts else ""
     return f"The run took {run} output tokens. The diagnosis took another {spent}{purposes}."
 
 

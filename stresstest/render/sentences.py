@@ -230,8 +230,9 @@ def unit_words(result: RunResult) -> str:
 
 
 FORK_GLOSS = (
-    "Fork: a failing answer, cut before its onset and continued. Clears: with the change, the forks stay "
-    "healthy more often than chance explains (exact test, p)."
+    "Fork: a failing answer, cut before its onset and continued; it may fail in another way than before. "
+    "Clears: with the change, the forks stay healthy more often than chance explains (exact test, p). "
+    "Stopped early: the change could no longer clear."
 )
 """The terms of an intervention, each in a few words."""
 

@@ -277,10 +277,10 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
         return []
     share = f"{percent(found.relative)} of the median"
     if found.relative <= CONCENTRATED_SPREAD:
-        fact = f"onsets sit at one place {where}: {found}, a spread of {share}"
+        fact = f"failures begin at one place {where}: {found}, a spread of {share}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
-        fact = f"onsets do not share one place {where}: {found}, a spread of {share}"
+        fact = f"failures do not begin at one place {where}: {found}, a spread of {share}"
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered
 

@@ -84,15 +84,19 @@ def _counts_by(answers: Sequence[GenerationRecord], window: int, place: float) -
 
 def _sentence(found: Ablation, window: int) -> str:
     """window: the counts are of failures up to there, so they can be fewer than the run's at any length."""
-    run = f"{found.run_failed} of the run's {found.run_n}"
-    counts = f"{found.failed} of {found.n} fail by token {window:,}, against {run}"
     if found.name == OPEN:
+        counts = (
+            f"Asked without numbered units, {found.failed} of {found.n} answers fail by token {window:,} "
+            f"(asked with them, {found.run_failed} of {found.run_n} by then)"
+        )
         less = found.failed * found.run_n < found.run_failed * found.n
         if less and found.p is not None and found.p <= 0.05:
-            return f"Without the numbered structure {counts} (p = {found.p:.2g}): the structure matters."
+            return f"{counts}: the numbering matters (p = {found.p:.2g})."
         if found.n >= _FEWEST and 2 * found.failed * found.run_n >= found.run_failed * found.n:
-            return f"Without the numbered structure {counts}: the structure is not what fails."
-        return f"Without the numbered structure {counts}: too few got that far to tell."
+            return f"{counts}: the numbering is not the cause."
+        return f"{counts}: too few got that far to tell."
+    run = f"{found.run_failed} of the run's {found.run_n}"
+    counts = f"{found.failed} of {found.n} fail by token {window:,}, against {run}"
     if found.ratio is None:
         return f"With twice the length requested, {counts}; too few onsets for a ratio."
     ratio = f"onsets come at {found.ratio:.2f} times the place (90 % interval {found.lo:.2f}-{found.hi:.2f})"

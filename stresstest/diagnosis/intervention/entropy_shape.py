@@ -143,9 +143,11 @@ def _test(sets: Sequence[_MatchedSet]) -> tuple[float, float]:
 
 def _sentence(difference: float, p: float, lead: int, supported: bool) -> str:
     moved = f"{abs(difference):.2f} nats {'lower' if difference < 0 else 'higher'}"
-    measured = f"entropy over the last {_LAST} tokens before the onset is {moved} than at the same places of "
-    measured += f"healthy answers (p = {p:.2g})"
-    since = f", and the difference begins {lead} tokens before it" if lead else ""
+    measured = (
+        f"in the {_LAST} tokens before the onset, entropy is {moved} than at the same places of healthy "
+    )
+    measured += f"answers (p = {p:.2g})"
+    since = f"; the difference begins {lead} tokens before the onset" if lead else ""
     verdict = "supported" if supported else "not supported"
     return f"Sampling entropy collapse before the failure: {verdict}; {measured}{since}."
 

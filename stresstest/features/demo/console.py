@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stresstest.model import Diagnosis, RunResult
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent_at_most
 from stresstest.render.diagnosis import cost_line
 from stresstest.render.run_summary import cost_sentence
 from stresstest.render.text import sanitize
@@ -58,5 +58,6 @@ def _observations(result: RunResult) -> str:
     if lost:
         return f"{line}; {lost} were lost to server failures, which are counted separately."
     if failing and kv is not None:
-        line += f" on a server that looked healthy: KV cache at most {percent(kv)} full, no failed request"
+        calm = f"KV cache at most {percent_at_most(kv)} full, no failed request"
+        line += f" on a server that looked healthy: {calm}"
     return f"{line}."

@@ -78,10 +78,10 @@ async def examine_cause(
 
 def _announcement(forks: int, *, scratch: bool) -> str:
     """What the arms do, said once before they start."""
-    done = f"{forks} failing answers are cut before their onset and continued (forks)"
+    done = f"up to {forks} failing answers are cut before their onset and continued (forks)"
     if scratch:
-        done = f"the prompts of {forks} failing answers are sent again (forks)"
-    return f"diagnosis: {done}, unchanged and with one change at a time"
+        done = f"the prompts of up to {forks} failing answers are sent again (forks)"
+    return f"diagnosis: {done}, unchanged and with one change at a time, until each change is decided"
 
 
 async def _can_continue(runner: InterventionRunner, forks: Sequence[Fork]) -> bool:

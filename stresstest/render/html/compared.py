@@ -9,7 +9,7 @@ from typing import Any
 
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import RunResult
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent, percent_at_most
 from stresstest.render.html.curves import step_values
 from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import render
@@ -60,6 +60,7 @@ def _rows(columns: Sequence[RunColumn]) -> list[tuple[str, list[str]]]:
     def of(result: RunResult) -> dict[str, str]:
         threshold, settings = result.threshold, result.run.settings
         failing = [g for g in result.certifying if g.verdict.degenerate]
+        kv = result.server.kv_peak if result.server else None
         kinds = Counter(symptom_info(s).label for g in failing if (s := g.verdict.symptom) is not None)
         return {
             "model": settings.subject.model,
@@ -71,7 +72,7 @@ def _rows(columns: Sequence[RunColumn]) -> list[tuple[str, list[str]]]:
             "symptoms": ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()) or "none",
             "plane": f"{result.verdict.plane} ({result.verdict.basis})" if result.verdict.plane else "–",
             "decoding": decoding_words(result),
-            "KV cache at most": percent(result.server.kv_peak) if result.server else "–",
+            "KV cache at most": "–" if kv is None else percent_at_most(kv),
             "server": f"vLLM {result.run.profile.version or 'version not known'}",
             "measured": f"{format_time(result.run.created)} UTC",
             "run": f"{result.run.id} ({result.run.status})",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stresstest.diagnosis.evidence.server import KV_FULL
 from stresstest.diagnosis.measured import BeforeAfter, PlaneMeasurements
 from stresstest.model import GPU_READINGS, Plane, RunResult
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent, percent_at_most
 from stresstest.render.sentences import decoding_words, symptom_rows
 from stresstest.render.text import NOT_MEASURED, format_count, format_threshold
 
@@ -85,7 +85,7 @@ def _server(result: RunResult, measured: PlaneMeasurements) -> Iterable[PlaneRow
         return
     peak = server.kv_peak
     full = peak is not None and peak >= KV_FULL
-    said = None if peak is None else f"{percent(peak)} full at most"
+    said = None if peak is None else f"{percent_at_most(peak)} full at most"
     yield _row("KV cache", said, TROUBLE if full else CLEAN, why)
     preempted = server.preemptions
     queue = (

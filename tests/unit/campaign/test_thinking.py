@@ -60,7 +60,10 @@ def test_the_bound_is_that_of_the_threshold_over_the_reasoning() -> None:
     words = thinking_words(found, 0.10)
     assert words.startswith("Safe thinking budget 629: T minus a margin of 10 %. Certified up to T = 699")
     assert "max_tokens counts reasoning and answer together" in words
-    assert "10 % of answers degenerate in their reasoning by then (1 of 40 in the sample, not" in words
+    assert (
+        "10 % of answers degenerate in their reasoning by then (1 of 40 in the sample; healthy reasoning"
+        in words
+    )
     assert thinking_advice(found, RUN.settings) == (
         "Send thinking_token_budget 629 with each request, beside max_tokens. It cuts all 38 healthy "
         "chains of thought short; these prompts ask for long texts, yours may not."

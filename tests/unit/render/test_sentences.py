@@ -64,4 +64,4 @@ def test_the_sample_and_its_count_are_named() -> None:
     threshold = result(campaign(24)).threshold
     assert certified_sentence(threshold, 24).endswith("(none of 24 in the sample)")
     assert certified_sentence(threshold, 30).endswith("not counting healthy answers that ended sooner)")
-    assert certified_sentence(threshold).endswith("not counting healthy answers that ended sooner)")
+    assert certified_sentence(threshold).endswith("healthy answers that ended sooner do not count)")

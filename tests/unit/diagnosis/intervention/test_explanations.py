@@ -74,9 +74,9 @@ def test_the_structure_matters_where_open_text_stays_healthy() -> None:
     assert (healed.failed, healed.n, healed.run_failed, healed.run_n) == (0, 8, 36, 38)
     assert healed.p is not None
     assert healed.p < 1e-4
-    assert "the structure matters" in healed.sentence
+    assert "the numbering matters" in healed.sentence
     same = compare_ablation(OPEN, failing_at([480] * 8), rigid, 750)
-    assert "not what fails" in same.sentence
+    assert "not the cause" in same.sentence
 
 
 def test_open_text_that_ends_before_the_place_of_the_failure_proves_nothing() -> None:

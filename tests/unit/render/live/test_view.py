@@ -165,11 +165,11 @@ def test_what_a_part_of_the_sample_says_is_called_provisional() -> None:
     said = " ".join(shown(board, sample))
     assert "26 of 38 planned answers count for T" in said
     assert "so far, provisional · may go up or down" in said
-    assert "certified once, from all 38 answers" in said
+    assert "the final T comes from all 38 answers" in said
     early, few = live(8)
     said = " ".join(shown(early, few))
     assert "none so far (needs at least 22 answers)" in said
-    assert "T " not in said.partition("bound")[2].partition("certified once")[0]
+    assert "T " not in said.partition("bound")[2].partition("the final T")[0]
 
 
 def test_the_provisional_limit_is_the_one_of_the_sample_so_far() -> None:
