@@ -55,6 +55,6 @@ def arm_row(arm: ArmResult) -> tuple[str, ...]:
     short = f"({arm.short} ended early)" if arm.short else ""
     what = ", ".join(filter(None, (symptom_counts(arm.symptoms), short))) or NOT_MEASURED
     if arm.plane is None:
-        return "none", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
+        return "unchanged", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
     clears = "yes" if arm.clears else "no, stopped early" if arm.decided_early else "no"
     return arm.changed, str(arm.n), str(arm.failed), f"{arm.p:.2g}", clears, what
