@@ -154,12 +154,14 @@ def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     arm = _clearing(link)
     if arm is None:
         return f"{words} (diagnosis of {whose})."
-    how = "whose prompts were sent again" if link.from_scratch else "cut before the failure and continued"
+    how = f"{arm.n} failing answers were cut before the failure and continued"
+    if link.from_scratch:
+        how = f"The prompts of {arm.n} failing answers were sent again"
     counts = (
-        f"{arm.unchanged_failed or 'none'} fail again unchanged and {arm.failed or 'none'} "
-        f"{condition_words(arm)}"
+        f"with nothing changed, {arm.unchanged_failed or 'none'} of them fail again; {condition_words(arm)}, "
+        f"{arm.failed or 'none'}"
     )
-    return f"{words}. Of {arm.n} failing answers, {how}, {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    return f"{words}. {how}: {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
 
 
 def _clearing(link: CauseLink) -> ArmResult | None:

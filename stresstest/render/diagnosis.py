@@ -39,7 +39,7 @@ def link_details(link: CauseLink) -> list[str]:
     lines += [ablation.sentence for ablation in link.ablations]
     for arm in link.arms:
         if arm.clears and arm.effects:
-            lines.append(f"with {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
+            lines.append(f"Side effects of {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
     if link.position is not None:
         where = f"at {format_count(link.position)} tokens of context (prompt + onset)"
         lines.append(f"the tested answers fail {where}, in the median")

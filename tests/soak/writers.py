@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stresstest.errors import StoreError
 from stresstest.model import Generation, RunStatus
 from stresstest.store import open_store
 from tests.support import commands
@@ -109,8 +110,12 @@ class _Soak:
         return out
 
     def unfinished(self) -> list[str]:
-        with open_store(self.url) as store:
-            return [run.id for run in store.runs() if run.status is not RunStatus.DONE]
+        """Runs to continue; none while the server is being restarted."""
+        try:
+            with open_store(self.url) as store:
+                return [run.id for run in store.runs() if run.status is not RunStatus.DONE]
+        except StoreError:
+            return []
 
     def is_true(self, generation: Generation) -> bool:
         """Whether it is what the scripted model says, whole or up to where it was aborted."""

@@ -148,10 +148,10 @@ def _sentence(difference: float, p: float, lead: int, supported: bool) -> str:
     )
     measured += f"answers (p = {p:.2g})"
     since = f"; the difference begins {lead} tokens before the onset" if lead else ""
-    verdict = "supported" if supported else "not supported"
-    return f"Sampling entropy collapse before the failure: {verdict}; {measured}{since}."
+    verdict = "Supported" if supported else "Not supported"
+    return f"Hypothesis: entropy collapses before the failure. {verdict}: {measured}{since}."
 
 
 def _unmeasurable(why: str, failing: int, healthy: int) -> EntropyShape:
-    sentence = f"Sampling entropy collapse before the failure: not measurable; {why}."
+    sentence = f"Hypothesis: entropy collapses before the failure. Not measurable: {why}."
     return EntropyShape("not measurable", sentence, failing, healthy)

@@ -164,9 +164,9 @@ def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: 
     verdict = result.verdict
     assert (verdict.plane, verdict.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
     assert (
-        "Of 16 failing answers, cut before the failure and continued, 16 fail again unchanged and 1 "
-        "with only the instruction and the last few paragraphs in context (p = 3e-05; diagnosis of run r1)."
-        in verdict.sentence
+        "16 failing answers were cut before the failure and continued: with nothing changed, 16 of them fail "
+        "again; with only the instruction and the last few paragraphs in context, 1 (p = 3e-05; diagnosis of "
+        "run r1)." in verdict.sentence
     )
     assert {g.plane for g in result.generations} == {Plane.CONTEXT}
     [line] = verdict.advice
