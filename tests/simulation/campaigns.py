@@ -59,9 +59,9 @@ class Truth:
     symptom: str | None
 
 
-def campaign(scenario: str, folder: Path, *options: str) -> Campaign:
+def campaign(scenario: str, folder: Path, *options: str, speed: str = "max") -> Campaign:
     """`stresstest run --rigor quick …` against the scenario's own server process, into a store of its own."""
-    with simulator(scenario) as base_url:
+    with simulator(scenario, speed=speed) as base_url:
         return measured(scenario, base_url, folder / "campaign.sqlite3", *options)
 
 

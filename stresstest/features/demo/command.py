@@ -162,12 +162,12 @@ def _end_if_cancelled() -> None:
 
 
 @contextmanager
-def simulator(scenario: str, model: str | None = None) -> Iterator[str]:
+def simulator(scenario: str, model: str | None = None, *, speed: str = "max") -> Iterator[str]:
     """Run the simulator in a process of its own on a free port; yields its base URL.
 
-    model: the name that it serves; by default the scenario's.
+    model: the name that it serves; by default the scenario's. speed: as the option of `stresstest sim`.
     """
-    arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", "max"]
+    arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", speed]
     if model is not None:
         arguments += ["--served-model-name", model]
     command = [sys.executable, "-m", "stresstest", *arguments]
