@@ -137,13 +137,13 @@ def _plain_advice(link: CauseLink) -> tuple[str, ...]:
         return ("For longer outputs: generate them in pieces, each with a short context.",)
     if link.plane is Plane.DECODING and link.cleared_by:
         return (
-            f"Better: use {link.cleared_by}, with which these answers stay healthy past the point where they "
-            f"failed. {_NO_LIMIT}",
+            f"Better: use {link.cleared_by}. Failing answers, continued with it, stay healthy past the token "
+            f"where they had failed. {_NO_LIMIT}",
         )
     if link.plane is Plane.SYSTEM:
         return (
-            "Better: lower the load. Alone on the server, these answers stay healthy past the point where "
-            "they failed.",
+            "Better: lower the load. Failing answers, sent again alone, stay healthy past the token where "
+            "they had failed.",
         )
     return ()
 

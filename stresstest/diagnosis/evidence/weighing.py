@@ -280,7 +280,7 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
         fact = f"failures begin at one place {where}: {found}, a spread of {share}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
-        fact = f"failures do not begin at one place {where}: {found}, a spread of {share}"
+        fact = f"failures are spread out {where}, not at one place: {found}, a spread of {share}"
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered
 
