@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from stresstest.model import GpuDevice, GpuSample, clock_events
+from stresstest.model.address import clean_url
 from stresstest.telemetry.page_sampler import MAX_USED, PageSampler
 
 if TYPE_CHECKING:
@@ -293,10 +294,7 @@ def exporter_url(url: str) -> str:
 
 def url_without_credentials(url: str | None) -> str | None:
     """The page's address without userinfo and query, for messages and storage."""
-    if url is None:
-        return None
-    parts = urlsplit(exporter_url(url))
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return None if url is None else clean_url(exporter_url(url))
 
 
 class ExporterSampler(PageSampler):
