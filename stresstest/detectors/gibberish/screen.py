@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
-from stresstest.detectors.gibberish.online import CUSUM_LIMITS
+from stresstest.detectors.flooding.batch import word_lags
+from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
 from stresstest.detectors.identification.identify import can_detect_drift, normalize_language
 from stresstest.detectors.languages.catalog import Catalog, catalog
 from stresstest.detectors.languages.function_words import covered_languages, languages_of
-from stresstest.detectors.text.features import TextFeatures
+from stresstest.detectors.text.features import JOINT, TextFeatures
 from stresstest.detectors.text.scripts import is_latin
 from stresstest.detectors.text.tokens import UNSPACED_SCRIPTS
 from stresstest.detectors.text.windows import Flags, Indices, cusum, max_per_text
@@ -89,7 +90,7 @@ def suspect_gibberish(batch: ScreenBatch) -> list[Suspicion | None]:
     if words is None:
         return [Suspicion(text) for text in batch.texts]
     seen = batch.features
-    found = _near_bounds(seen, words) | (seen.non_latin_letters >= BEYOND) | words.whole | words.plain
+    found = _near_bounds(seen, words, _said_before(batch)) | (seen.non_latin_letters >= BEYOND) | words.whole | words.plain
     return [
         Suspicion(text, plain) if suspected else None
         for text, suspected, plain in zip(seen.texts, found.tolist(), words.plain.tolist(), strict=True)
@@ -100,10 +101,28 @@ def _count_per_text(flags: Flags, fences: Indices) -> Indices:
     return np.diff(np.searchsorted(np.flatnonzero(flags), fences), prepend=0)
 
 
-def _near_bounds(seen: TextFeatures, words: WordsOfBatch) -> Flags:
-    """Where one of the detector's sums may come near its bound. What the detector leaves out counts here."""
+def _said_before(batch: ScreenBatch) -> Flags:
+    """Which words are among those that the detector remembers, so that they say nothing more.
+
+    A part of a compound is not: the detector remembers the whole.
+    """
+    seen = batch.features
+    found = np.zeros(len(seen.words), np.bool_)
+    plain, lags, _ = batch.once(word_lags)
+    found[plain] = lags < REPEAT_WINDOW
+    joint = np.append(seen.kinds == JOINT, False)
+    found &= ~(joint[seen.at + 1] | joint[seen.at - 1])
+    return found
+
+
+def _near_bounds(seen: TextFeatures, words: WordsOfBatch, said_before: Flags) -> Flags:
+    """Where one of the detector's sums may come near its bound. What the detector leaves out counts here,
+    but for what was said a moment ago."""
     capital = np.flatnonzero(seen.capital)
-    letters, grammar = words.letters.copy(), words.grammar.copy()
+    letters, grammar, forms = words.letters.copy(), words.grammar.copy(), words.forms.copy()
+    again = np.flatnonzero(said_before & ((letters > 0) | (grammar > 0)))
+    letters[again] = grammar[again] = 0
+    forms[again] = np.minimum(forms[again], 0)
     for evidence in (letters, grammar):
         evidence[capital] = evidence[capital] // 2
     grammar[seen.starts_with_digit] = _FIGURE
@@ -111,7 +130,6 @@ def _near_bounds(seen: TextFeatures, words: WordsOfBatch) -> Flags:
     every[seen.at] = grammar
     by_letters = max_per_text(cusum(letters, seen.word_fences), seen.word_fences)
     by_grammar = max_per_text(cusum(every, seen.fences), seen.fences)
-    forms = words.forms.copy()
     forms[capital[~_shouted(seen, capital)]] = 0
     by_forms = max_per_text(cusum(forms, seen.word_fences), seen.word_fences)
     sums = {"letters": by_letters, "grammar": by_grammar, "forms": by_forms}
