@@ -86,6 +86,7 @@ async def test_closed_before_an_answer() -> None:
     async def slam(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_server(slam, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -120,11 +120,10 @@ async def test_a_server_that_is_not_there() -> None:
 
 async def test_a_server_that_never_answers() -> None:
     """A reading gives up after its timeout instead of holding the run."""
-    hanging = asyncio.Event()
+    accepted: list[asyncio.StreamWriter] = []
 
     async def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await hanging.wait()
-        writer.close()
+        accepted.append(writer)
 
     silent = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
@@ -134,8 +133,10 @@ async def test_a_server_that_never_answers() -> None:
         while not sampler.failures:
             await asyncio.sleep(0.005)
     await sampler.stop()
-    hanging.set()
     silent.close()
+    for writer in accepted:
+        writer.close()
+    await asyncio.gather(*(writer.wait_closed() for writer in accepted), return_exceptions=True)
     assert sampler.last_error is not None
     assert "Timeout" in sampler.last_error
 
