@@ -70,6 +70,8 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     for note in result.notes:
         _say(console, Text(f"note: {sanitize(note)}", style="yellow"))
     advice = what_to_do(result)
+    if program is not None:
+        advice = [line.replace("stresstest diagnose", f"{program} diagnose") for line in advice]
     for line in filter(None, (BLIND_SPOTS, glosses(*_said(result, advice)))):
         _say(console, Text(line, style="dim"))
     _print_answer(console, result, advice)

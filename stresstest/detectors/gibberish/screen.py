@@ -90,7 +90,12 @@ def suspect_gibberish(batch: ScreenBatch) -> list[Suspicion | None]:
     if words is None:
         return [Suspicion(text) for text in batch.texts]
     seen = batch.features
-    found = _near_bounds(seen, words, _said_before(batch)) | (seen.non_latin_letters >= BEYOND) | words.whole | words.plain
+    found = (
+        _near_bounds(seen, words, _said_before(batch))
+        | (seen.non_latin_letters >= BEYOND)
+        | words.whole
+        | words.plain
+    )
     return [
         Suspicion(text, plain) if suspected else None
         for text, suspected, plain in zip(seen.texts, found.tolist(), words.plain.tolist(), strict=True)

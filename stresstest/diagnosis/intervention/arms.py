@@ -35,7 +35,7 @@ def declare_arms(
     if Plane.DECODING in planes:
         arms += decoding_arms(decoding, constraint, penalty)
     if Plane.CONTEXT in planes:
-        words = f"only the instruction and the last few {units} in context"
+        words = f"the context cut to the instruction and the last few {units}"
         arms.append(Arm(CONTEXT, Plane.CONTEXT, words, decoding, truncated=True))
         if Plane.DECODING in planes:
             words = f"another decoding and {words}"

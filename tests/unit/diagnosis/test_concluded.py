@@ -69,8 +69,8 @@ DRIFT = CauseLink(
     16,
     "language drift from about token 5,200 (median of the tested answers), "
     "caused by the context; confirmed: it goes away with "
-    "only the instruction and the last few paragraphs in context",
-    cleared_by="only the instruction and the last few paragraphs in context",
+    "the context cut to the instruction and the last few paragraphs",
+    cleared_by="the context cut to the instruction and the last few paragraphs",
     arms=(
         UNCHANGED,
         ArmResult("p1", Plane.DECODING, "repetition_penalty 1.2", 6, 5, 6, 0.5, 1.0, clears=False),
@@ -78,7 +78,7 @@ DRIFT = CauseLink(
         ArmResult(
             "c",
             Plane.CONTEXT,
-            "only the instruction and the last few paragraphs in context",
+            "the context cut to the instruction and the last few paragraphs",
             16,
             1,
             16,
@@ -165,8 +165,8 @@ def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: 
     assert (verdict.plane, verdict.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
     assert (
         "16 failing answers were cut before the failure and continued: with nothing changed, 16 of them fail "
-        "again; with only the instruction and the last few paragraphs in context, 1 (p = 3e-05; diagnosis of "
-        "run r1)." in verdict.sentence
+        "again; with the context cut to the instruction and the last few paragraphs, 1 (p = 3e-05; "
+        "diagnosis of run r1)." in verdict.sentence
     )
     assert {g.plane for g in result.generations} == {Plane.CONTEXT}
     [line] = verdict.advice

@@ -186,3 +186,13 @@ def test_every_page_says_why_no_cap_is_recommended() -> None:
     print_run(Console(file=out, force_terminal=False, width=100), kept)
     assert "certified, no cap recommended" in out.getvalue()
     assert f"| no cap is recommended | {why} |" in run_markdown(kept)
+
+
+def test_commands_in_the_advice_name_the_store() -> None:
+    """A command copied out of the box must find the run, so it names a store that is not the usual one."""
+    found = result()
+    advised = replace(found, verdict=replace(found.verdict, advice=("To test this: stresstest diagnose r1",)))
+    out = io.StringIO()
+    print_run(Console(file=out, width=100), advised, program="stresstest --store s.db")
+    assert "stresstest --store s.db diagnose r1" in out.getvalue()
+    assert "stresstest diagnose" not in out.getvalue()
