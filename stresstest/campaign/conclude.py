@@ -32,6 +32,7 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.model.result import certifying_sample
+from stresstest.model.server import UNLISTED_MODEL
 from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
 from stresstest.statistics.sample import count_copies
 
@@ -152,7 +153,9 @@ def _without_certificate(threshold: Threshold, measured: int) -> Threshold:
     """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
     return without_certificate(
         threshold,
-        f"the run is not complete: {measured} generations of its certifying sample are measured, and "
+        "the run is not complete: it ended before its certifying sample began; resume it"
+        if not measured
+        else f"the run is not complete: {measured} answers of its certifying sample are measured, and "
         f"the missing ones are not random; resume the run",
     )
 
@@ -215,6 +218,9 @@ def _notes(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         notes.append(
             f"Language drift was not checked: {language!r} is not a language that can be identified."
         )
+    other = next((gap for gap in run.profile.missing if gap.what.startswith(UNLISTED_MODEL)), None)
+    if other is not None:
+        notes.append(f"The server has no {other.what[2:]}: {other.cost}.")
     if not run.settings.send_seed:
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:

@@ -31,8 +31,8 @@ def withhold_cap(
     return replace(
         threshold,
         withheld=f"a cap of {safe:,} would cut {cut} of {healthy} healthy answers. {reach.ended} of "
-        f"{reach.size} ended on their own before the {suspected:,} tokens at which the climb "
-        f"degenerated, so that length is not measured",
+        f"{reach.size} ended on their own before the {suspected:,} tokens at which the climb's "
+        f"answers degenerated, so that length is not measured",
     )
 
 

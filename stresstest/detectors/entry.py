@@ -13,7 +13,7 @@ from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages
 from stresstest.model import Symptom, SymptomKind, Token
 
 if TYPE_CHECKING:
-    from stresstest.detectors.text.features import TextFeatures
+    from stresstest.detectors.text.features import TextFeatures, WordLags
     from stresstest.detectors.text.segments import TextSegmenter
     from stresstest.detectors.text.windows import Flags
 
@@ -153,11 +153,22 @@ class ScreenBatch:
         found: T = self._shared[compute]
         return found
 
+    @property
+    def word_lags(self) -> WordLags:
+        """How far each word's last occurrence is."""
+        return self.once(_word_lags)
+
     def flagged(self, flags: Flags) -> list[Suspicion | None]:
         """A suspicion of the whole text for each flag that is set."""
         return [
             Suspicion(text) if flag else None for text, flag in zip(self.texts, flags.tolist(), strict=True)
         ]
+
+
+def _word_lags(batch: ScreenBatch) -> WordLags:
+    from stresstest.detectors.text.features import word_lags
+
+    return word_lags(batch.features)
 
 
 Screen = Callable[[ScreenBatch], Sequence[Suspicion | None]]

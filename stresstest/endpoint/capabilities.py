@@ -17,6 +17,7 @@ from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe
 from stresstest.endpoint.wire import sane_count
 from stresstest.errors import EndpointError
 from stresstest.model import EndpointProfile, FailureKind, MissingCapability, ServiceFailure
+from stresstest.model.server import UNLISTED_MODEL
 
 SIMULATOR_NAME = "stresstest-sim"
 _CACHE_LINE = re.compile(r"^vllm:cache_config_info\{.{0,10000}", re.MULTILINE)
@@ -201,7 +202,7 @@ def _unlisted(endpoint: Endpoint, model: str, cards: Sequence[_ModelCard]) -> Mi
         )
     listed = endpoint.address.redact(cards[0].id)
     cost = f"the server lists '{listed}' and answers to any name: that one is measured"
-    return MissingCapability(f"a model named '{name}'", cost)
+    return MissingCapability(f"{UNLISTED_MODEL} '{name}'", cost)
 
 
 async def _cache_labels(endpoint: Endpoint) -> dict[str, str] | None:

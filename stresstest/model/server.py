@@ -74,6 +74,8 @@ class MissingCapability:
     remedy: str | None = None
 
 
+UNLISTED_MODEL = "a model named"
+"""How `MissingCapability.what` begins where the server lists other models, and answers to any name."""
 GPU_READINGS = "GPU readings"
 """`MissingCapability.what` of an endpoint whose GPUs cannot be read."""
 

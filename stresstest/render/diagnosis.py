@@ -42,7 +42,7 @@ def link_details(link: CauseLink) -> list[str]:
             lines.append(f"Side effects of {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
     if link.position is not None:
         where = f"at {format_count(link.position)} tokens of context (prompt + onset)"
-        lines.append(f"the tested answers fail {where}, in the median")
+        lines.append(f"In the median, the tested answers fail {where}.")
     return [*lines, *link.notes]
 
 

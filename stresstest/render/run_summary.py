@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stresstest.model import Basis, RunResult
+from stresstest.model import Basis, RunResult, RunStatus
 from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
@@ -77,13 +77,21 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     _print_answer(console, result, advice)
     if program is not None:
         _say(console, Text(cost_sentence(result), style="dim"))
-        observed = result.verdict.basis is Basis.OBSERVED
-        print_next(
-            console,
-            *([(f"{program} diagnose {result.run.id}", "tests the cause")] if observed else []),
-            (f"{program} report {result.run.id} -o report.html", "a page to share"),
-            (f"{program} recommend --like {result.run.id}", "as server flags"),
-        )
+        print_next(console, *_next_commands(result, program))
+
+
+def _next_commands(result: RunResult, program: str) -> list[tuple[str, str]]:
+    """What to do with a run, in the order of use; one that is not done is continued first."""
+    run = result.run
+    report = (f"{program} report {run.id} -o report.html", "a page to share")
+    if run.status is not RunStatus.DONE:
+        return [(f"{program} run --resume {run.id}", "measures what is missing"), report]
+    observed = result.verdict.basis is Basis.OBSERVED
+    return [
+        *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
+        report,
+        (f"{program} recommend --like {run.id}", "as server flags"),
+    ]
 
 
 def _said(result: RunResult, advice: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from statistics import median
 
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
+from stresstest.diagnosis.planes import TO_TEST
 from stresstest.model import (
     AnswerPart,
     Diagnosis,
@@ -93,7 +94,9 @@ def what_to_do(result: RunResult) -> list[str]:
     of the verdict."""
     thinking = result.thinking
     budget = None if thinking is None else thinking_advice(thinking, result.run.settings)
-    return [*_cap_advice(result), *([] if budget is None else [budget]), *result.verdict.advice]
+    done = result.run.status is RunStatus.DONE
+    advice = [line for line in result.verdict.advice if done or not line.startswith(TO_TEST)]
+    return [*_cap_advice(result), *([] if budget is None else [budget]), *advice]
 
 
 def _cap_advice(result: RunResult) -> list[str]:
@@ -126,7 +129,7 @@ def _cap_effect(result: RunResult, cap: int) -> str:
 
 def _long_texts(settings: RunSettings) -> str:
     """Why so much is cut: a task's prompts ask for long texts, your own are what they are."""
-    return "" if settings.prompts_file else "; these prompts ask for long texts, yours may not"
+    return "" if settings.prompts_file else "; these prompts ask for long texts, and yours may not"
 
 
 def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:

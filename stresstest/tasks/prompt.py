@@ -25,6 +25,7 @@ MAX_PROMPTS_ITEMS = 2_000_000
 """Lists and objects of such a file: two bytes each, which take a hundred. A prompt has about three."""
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
+_LONGEST_CODE = 3
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -95,6 +96,7 @@ class Task:
             raise UsageError(
                 f"task {self.name!r} has no language {language!r}; it has: {', '.join(self.languages)}",
                 hint=suggest_closest(language, self.languages)
+                or ("A language is given as its code, such as it." if len(language) > _LONGEST_CODE else None)
                 or f"Write a task file with a table [languages.{language}] and name it with "
                 "--task ./mine.toml, or measure prompts of your own with --prompts FILE.",
             )

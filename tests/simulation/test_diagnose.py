@@ -34,7 +34,7 @@ def test_the_source_cases_chain_in_order_unaided_in_one_command(tmp_path: Path) 
     assert (drift["plane"], drift["basis"], drift["symptom"]) == ("context", "confirmed", "language_drift")
     assert 5_000 <= drift["median_onset"] <= 5_500
     assert (
-        "A language constraint does not help: structure break comes instead, at about the same token"
+        "A language constraint does not help: structure break occurs instead, at about the same token"
         in drift["sentence"]
     )
     assert {a["name"]: a["independent"] for a in drift["ablations"]}["twice the length"] is True

@@ -197,7 +197,7 @@ def live(answers: int) -> tuple[LiveState, ProvisionalThreshold]:
     board.gpus([reading, replace(reading, gpu="1", utilisation=0.91)])
     rung = Rung(4, 25, 1371, 1800)
     jobs = tuple(ladder_job(setup, Phase.CERTIFY, rung, n) for n in range(38))
-    board.stage(CertifyStep(rung, jobs, 38, "the climb degenerated at about 954 tokens", 38))
+    board.stage(CertifyStep(rung, jobs, 38, "the climb's answers degenerated at about 954 tokens", 38))
     for made in certifying_answers(answers):
         _answer(board, clock, made)
     for under_way in jobs[answers : answers + 2]:

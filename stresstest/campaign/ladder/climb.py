@@ -155,7 +155,7 @@ def choose_certifying_rung(setup: LadderSetup, ascent: ClimbState) -> Certifying
         reach = expected = onset
         failing = [c.rung.target_tokens for c in ascent.climbed if c.failed == len(c.seen) > 0]
         least = min(failing, default=ascent.climbed[0].rung.target_tokens)
-        reason = f"the climb degenerated at about {onset:,} tokens"
+        reason = f"the climb's answers degenerated at about {onset:,} tokens"
     else:
         reach = max((s.length for s in ascent.seen), default=0) or setup.horizon
         expected = _shortest_at_the_top(ascent) or reach
@@ -197,8 +197,9 @@ def choose_other_rung(
     if room < ceil(setup.rigor.floor / share):
         return None
     reason = (
-        f"{first.ended} of {first.size} answers ended on their own before the {first.tokens:,} tokens "
-        f"at which the climb degenerated; the next sample requests {rung.units} units, as the climb did"
+        f"{first.ended} of {first.size} answers ended on their own before the {first.tokens:,} tokens at "
+        f"which the climb's answers degenerated; the next sample requests {rung.units} units, "
+        f"as the climb did"
     )
     rung = Rung(choice.rung.number + MAX_LOOKS, rung.units, rung.target_tokens, choice.rung.max_tokens)
     requests = min(ceil(setup.rigor.planned / share), room)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,29 +196,13 @@ def _suspect_signs(seen: TextFeatures) -> Flags:
     return found
 
 
-class WordLags(NamedTuple):
-    """The words of a batch but for figures. plain: which of all words they are; lags: see
-    `distance_to_previous`, in such words; fences: among them."""
-
-    plain: Flags
-    lags: Indices
-    fences: Indices
-
-
-def word_lags(batch: ScreenBatch) -> WordLags:
-    seen = batch.features
-    plain = ~seen.starts_with_digit
-    fences = np.cumsum(plain, dtype=np.int64)[seen.word_fences] - 1
-    return WordLags(plain, distance_to_previous(seen.words[plain], fences), fences)
-
-
 def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     """The texts with a window, or a tail that may become one, of as few words as a flood.
 
     The features count no emoji as words; the detector does.
     """
     seen = batch.features
-    _, lags, fences = batch.once(word_lags)
+    _, lags, fences = batch.word_lags
     found = np.zeros(len(fences), np.bool_)
     found[text_index(candidate_window_ends(lags, fences), fences)] = True
     few = int(OPEN_WORDS * (1 - FLOOD_SHARE)) + MAX_FLOOD_WORDS

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
-from stresstest.detectors.flooding.batch import word_lags
 from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
 from stresstest.detectors.identification.identify import can_detect_drift, normalize_language
@@ -113,7 +112,7 @@ def _said_before(batch: ScreenBatch) -> Flags:
     """
     seen = batch.features
     found = np.zeros(len(seen.words), np.bool_)
-    plain, lags, _ = batch.once(word_lags)
+    plain, lags, _ = batch.word_lags
     found[plain] = lags < REPEAT_WINDOW
     joint = np.append(seen.kinds == JOINT, False)
     found &= ~(joint[seen.at + 1] | joint[seen.at - 1])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from stresstest.detectors.text.tokens import (
     text_tokens,
 )
 from stresstest.detectors.text.tokens import WORD as MARKED
-from stresstest.detectors.text.windows import Flags, Hashes, Indices, text_index
+from stresstest.detectors.text.windows import Flags, Hashes, Indices, distance_to_previous, text_index
 
 _BLANK, WORD, _ALONE, _SIGN, LINE, _LOW, STOP, JOINT = range(8)
 """Kinds of characters. STOP ends sentences, JOINT joins words; LOW is the second half of a pair."""
@@ -83,6 +84,21 @@ class TextFeatures:
     def endless(self) -> Flags:
         """Which texts have words without end: one word each here, many pieces for a detector."""
         return self.cut >= MAX_LONG_WORD_PIECES
+
+
+class WordLags(NamedTuple):
+    """The words of some texts but for figures. plain: which of all words they are; lags: see
+    `distance_to_previous`, in such words; fences: among them."""
+
+    plain: Flags
+    lags: Indices
+    fences: Indices
+
+
+def word_lags(seen: TextFeatures) -> WordLags:
+    plain = ~seen.starts_with_digit
+    fences = np.cumsum(plain, dtype=np.int64)[seen.word_fences] - 1
+    return WordLags(plain, distance_to_previous(seen.words[plain], fences), fences)
 
 
 @lru_cache(maxsize=1)

@@ -312,7 +312,8 @@ def _near_limit(failing: Sequence[GenerationRecord], profile: EndpointProfile) -
     if not known or profile.max_model_len is None:
         return []
     share = median(known) / profile.max_model_len
-    fact = f"median onset at {percent(share)} of the context window ({profile.max_model_len:,} tokens)"
+    which = "median onset" if len(known) > 1 else "onset"
+    fact = f"{which} at {percent(share)} of the context window ({profile.max_model_len:,} tokens)"
     if share >= NEAR_LIMIT:
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, share))]
     return [(0, _fact(Plane.CONTEXT, False, "onsets", f"{fact}: far below it", share))]

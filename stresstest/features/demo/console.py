@@ -38,9 +38,9 @@ def summary_text(
             f"  {program} runs show {result.run.id}",
             "",
             "Now your own server:",
-            "  stresstest doctor --base-url URL            # what can be measured there",
-            "  stresstest plan --base-url URL --lang it    # what a run would send",
-            "  stresstest run --base-url URL --lang it     # the measurement",
+            "  stresstest init --base-url URL --lang it    # writes stresstest.toml",
+            "  stresstest doctor                           # what can be measured there",
+            "  stresstest run --rigor quick                # a first certified number",
             "Other scenarios: stresstest sim --list",
         ]
     )

@@ -120,7 +120,7 @@ async def _fresh_answers(
 
     jobs = [(runner.fork_job(fork, arm, limit), prompt) for fork, prompt in prompts]
     factories = {job.key: partial(make, job, prompt) for job, prompt in jobs}
-    return await runner.run_missing(f"{arm}: from scratch", factories)
+    return await runner.run_missing(f"{arm}: new answers", factories)
 
 
 @dataclass(slots=True)

@@ -168,8 +168,9 @@ class _DiagnosisSession:
             if following is None:
                 break
             self.progress.note(
-                f"{links[-1].sentence}. Next, a whole run with that (Ctrl-C keeps what is known; --no-unmask "
-                f"leaves it out)"
+                f"{links[-1].sentence}. Next: a new run with that, to find the new limit. Where answers stay "
+                f"healthy for longer, it takes longer than the first. Ctrl-C ends it and keeps the "
+                f"diagnosis; --no-unmask leaves it out."
             )
             ending = await self._unmask(following)
             current, measured = ending.result.run, ending.result

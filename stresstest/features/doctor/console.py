@@ -65,7 +65,9 @@ def print_checks(console: Console, checks: Sequence[HealthCheck]) -> None:
     if failed:
         line = _failure_line(checks)
     elif incomplete:
-        line = f"Ready to measure. {incomplete} of {len(checks)} checks name what cannot be measured."
+        line = (
+            f"Ready to measure. {incomplete} of {len(checks)} checks found something that cannot be measured."
+        )
     else:
         line = "Ready to measure. Nothing is missing."
     console.print(Text(line, style="bold"))

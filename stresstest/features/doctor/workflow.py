@@ -14,7 +14,7 @@ from stresstest.endpoint.cpu_vllm import REMEDY, WHY_SEEDS_KILL
 from stresstest.endpoint.outcome import HttpReply
 from stresstest.errors import EndpointError, StoreError, UsageError
 from stresstest.model import EndpointProfile
-from stresstest.model.server import CheckState, HealthCheck
+from stresstest.model.server import UNLISTED_MODEL, CheckState, HealthCheck
 from stresstest.telemetry.gpu.nvml_sampler import probe_gpus
 from stresstest.telemetry.gpu.watch import ELSEWHERE, MISSING_GPUS_COST, is_local
 from stresstest.telemetry.prometheus import recognise_metrics
@@ -102,6 +102,9 @@ def _version(found: EndpointProfile) -> HealthCheck:
 
 def _model(found: EndpointProfile) -> HealthCheck:
     length = found.max_model_len
+    other = next((gap for gap in found.missing if gap.what.startswith(UNLISTED_MODEL)), None)
+    if other is not None:
+        return HealthCheck("model", CheckState.DEGRADED, f"the server has no {other.what[2:]}", other.cost)
     served = found.model + (f" (root {found.root})" if found.root and found.root != found.model else "")
     if length is None:
         return HealthCheck(

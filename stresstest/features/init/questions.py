@@ -100,7 +100,9 @@ def _choose_server(given: str | None, api_key: str | None, questions: Questions)
     for server in found.values():
         typer.echo(f"Found {server.base_url}: {single_line(', '.join(server.models))}", err=True)
     if not found:
-        typer.echo(f"No server was found on this machine. A simulated one: {SIMULATOR}", err=True)
+        typer.echo(
+            f"No server was found on the usual ports of this machine. A simulated one: {SIMULATOR}", err=True
+        )
     if len(found) > 1 and not questions.at_terminal:
         return found[questions.choose("servers", list(found), "--base-url")]
     address = questions.ask("Server", next(iter(found), config.DEFAULT_BASE_URL))
@@ -122,7 +124,7 @@ def _choose_model(given: str | None, server: AskedServer, questions: Questions) 
 
 def _choose_prompts(questions: Questions) -> str | None:
     answer = questions.ask(
-        "Your prompts, a JSONL file (none: the shipped task narrative)",
+        "JSONL file with your own prompts (none: the shipped task narrative)",
         find_prompts() or _SHIPPED,
         lambda answer: answer == _SHIPPED or load_prompts(answer),
     )

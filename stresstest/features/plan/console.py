@@ -78,7 +78,7 @@ def print_plan(
     unknown = "" if tokens_per_second is not None else " The time needs --tokens-per-second."
     console.print(
         f"Prompts: {format_count(plan.distinct_prompts)} distinct. The climb stops at the first rungs "
-        f"that degenerate, and certification then requests only what it needs, so a model that fails "
+        f"that fail, and certification then requests only what it needs, so a model that fails "
         f"early costs far less. `plan` does not ask the server: `run` sends less if its context is shorter "
         f"than {format_count(max(rung.max_tokens for rung in plan.rungs))} tokens.{unknown}",
         style="dim",

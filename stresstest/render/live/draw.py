@@ -204,7 +204,7 @@ def _sample(picture: LiveSnapshot, sample: tuple[Rigor, Threshold] | None, width
         verdict = [f"none so far (needs at least {rigor.floor} answers)"]
     else:
         verdict = ["none so far, provisional: too many degenerate early"]
-    last = f"the final T comes from all {picture.sample_size} answers"
+    last = f"the final T is computed when all {picture.sample_size} answers are in"
     return [*_wrap_pieces("sample", pieces, width), *_wrap_pieces("bound", [*verdict, last], width)]
 
 

@@ -45,5 +45,5 @@ def test_a_cap_that_rests_on_early_ends_is_not_recommended(
     if withheld:
         assert found.withheld == (
             "a cap of 181 would cut 38 of 38 healthy answers. 35 of 38 ended on their own before the 464 "
-            "tokens at which the climb degenerated, so that length is not measured"
+            "tokens at which the climb's answers degenerated, so that length is not measured"
         )

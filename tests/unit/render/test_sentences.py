@@ -40,7 +40,7 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
         (
             [300],
             [400, 400, 90],
-            "cuts 2 of the 3 healthy answers short; these prompts ask for long texts, yours may not.",
+            "cuts 2 of the 3 healthy answers short; these prompts ask for long texts, and yours may not.",
         ),
         ([], [400, 400], "None of the sample's 2 answers degenerates. The cap cuts all 2 healthy answers"),
     ],

@@ -192,7 +192,7 @@ def test_the_sentence_of_a_link() -> None:
     assert link_sentence(drift) == (
         "language drift from about token 5,300 (median of the tested answers), "
         "caused by the context; confirmed. A language "
-        "constraint does not help: structure break comes instead, at about the same token"
+        "constraint does not help: structure break occurs instead, at about the same token"
     )
 
 

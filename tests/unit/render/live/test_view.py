@@ -165,7 +165,7 @@ def test_what_a_part_of_the_sample_says_is_called_provisional() -> None:
     said = " ".join(shown(board, sample))
     assert "26 of 38 planned answers count for T" in said
     assert "so far, provisional · may go up or down" in said
-    assert "the final T comes from all 38 answers" in said
+    assert "the final T is computed when all 38 answers are in" in said
     early, few = live(8)
     said = " ".join(shown(early, few))
     assert "none so far (needs at least 22 answers)" in said
@@ -295,9 +295,9 @@ def test_trouble_and_decisions_scroll_above_the_view() -> None:
     progress.event(AttemptRetried(ladder_job(SETUP, Phase.CLIMB, RUNG, 0), 1, failure, 0.5))
     rung = Rung(4, 25, 1371, 1800)
     jobs = tuple(ladder_job(SETUP, Phase.CERTIFY, rung, n) for n in range(38))
-    progress.stage(CertifyStep(rung, jobs, 38, "the climb degenerated at about 954 tokens", 38))
+    progress.stage(CertifyStep(rung, jobs, 38, "the climb's answers degenerated at about 954 tokens", 38))
     progress.close()
     text = out.getvalue()
     assert f"rung {RUNG.number}, answer 1: attempt 1 failed (HTTP 503: overloaded); retry in 0.5 s" in text
-    assert "38 generations — the climb degenerated at about 954 tokens" in text
+    assert "38 generations — the climb's answers degenerated at about 954 tokens" in text
     assert "\x1b[3" not in text
