@@ -196,3 +196,19 @@ def test_commands_in_the_advice_name_the_store() -> None:
     print_run(Console(file=out, width=100), advised, program="stresstest --store s.db")
     assert "stresstest --store s.db diagnose r1" in out.getvalue()
     assert "stresstest diagnose" not in out.getvalue()
+
+
+def test_an_unfinished_run_is_continued_first() -> None:
+    """What ended early is neither diagnosed nor turned into flags: the next command measures the rest."""
+    found = result()
+    cut = replace(
+        found,
+        run=replace(found.run, status=RunStatus.INTERRUPTED),
+        verdict=replace(found.verdict, advice=("To test the cause: stresstest diagnose r1",)),
+    )
+    out = io.StringIO()
+    print_run(Console(file=out, width=100), cut, program="stresstest")
+    said = out.getvalue()
+    assert "Next: stresstest run --resume r1" in said
+    assert "diagnose" not in said
+    assert "recommend" not in said

@@ -92,6 +92,16 @@ def test_the_simulator_is_whole_and_named_as_such(tmp_path: Path) -> None:
     assert SCHEMA_REVISION in checks["store"]["found"]
 
 
+def test_a_name_that_the_server_does_not_list_is_no_model_of_it(tmp_path: Path) -> None:
+    """A server that answers to any name is measured under the wrong one unless somebody says so."""
+    with served(Scenario(name="quiet", summary="nothing happens")) as running:
+        said = doctor(tmp_path, "--base-url", running.base_url, "--model", "mistral-7b", "--json")
+    model = said.checks["model"]
+    assert model["state"] == "degraded"
+    assert model["found"] == "the server has no model named 'mistral-7b'"
+    assert "that one is measured" in model["cost"]
+
+
 def test_a_bare_server_is_told_gap_by_gap(tmp_path: Path, snapshot: Snapshot) -> None:
     """Each thing that is not there says what that costs and, where there is one, the line that mends it;
     a measurement is possible all the same."""
