@@ -124,10 +124,10 @@ class InterventionRunner:
         for i in range(max(0, load - len(tasks))):
             filler = replace(arm, name=f"load-{i // len(pending)}")
             tasks.append(await self.continuation_task(pending[i % len(pending)], filler))
+        most = "up to " if decided is not None and len(pending) > 1 else ""
         more = " more" if outcome.answers else ""
-        stage = (
-            f"{arm.name}: {len(pending)}{more} fork{'' if len(pending) == 1 else 's'}, {condition_words(arm)}"
-        )
+        forks = f"{most}{len(pending)}{more} fork{'' if len(pending) == 1 else 's'}"
+        stage = f"{arm.name}: {forks}, {condition_words(arm)}"
         if len(tasks) > len(pending):
             stage += f" ({len(tasks) - len(pending)} replays keep up the load)"
         cuts = {task.job.key: pending[i % len(pending)].cut for i, task in enumerate(tasks) if task.history}
