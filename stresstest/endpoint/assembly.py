@@ -78,7 +78,8 @@ class TokenAssembler:
     """Converts the chunks of one stream, in order, into tokens.
 
     index: of the choice whose tokens they are.
-    finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint: last values from the server.
+    finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint, model: last values from the
+    server.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, one for each chunk.
     has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
@@ -92,6 +93,7 @@ class TokenAssembler:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.fingerprint: str | None = None
+        self.model: str | None = None
         self.produced = 0
         self.characters = 0
         self.uncounted_texts: list[str] = []
@@ -112,13 +114,15 @@ class TokenAssembler:
         """The tokens of one chunk that arrived at clock second `at`."""
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
+        if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
+            self.model = chunk.model
         grown = self._take_usage(chunk)
         for choice in chunk.choices:
             if choice.index == self._index:
                 break
         else:
             return []
-        if choice.finish_reason is not None:
+        if choice.finish_reason:  # some gateways send "" until the end
             self.finish_reason = choice.finish_reason
             self.stop_reason = choice.stop_reason
         delta = choice.delta

@@ -250,6 +250,7 @@ class Endpoint:
             first_token=stream.first_token,
             ended=ended,
             stop_reason=made.stop_reason,
+            answered_by=made.model and made.model[:LONGEST_MODEL_NAME],
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:

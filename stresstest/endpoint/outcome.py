@@ -68,6 +68,7 @@ class StreamOutcome:
     finish_reason, stop_reason: from the server, None if it sent none. failure: why the stream was lost.
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
     "tiktoken (estimate)", "chunks"); unless that is "server", token positions are counted in chunks.
+    answered_by: the model that the stream itself names.
     """
 
     finish_reason: str | None
@@ -80,6 +81,7 @@ class StreamOutcome:
     first_token: float | None
     ended: float
     stop_reason: int | str | None = None
+    answered_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class StreamChunk(msgspec.Struct, gc=False):
 
     choices: list[ChunkChoice] = []
     usage: ChunkUsage | None = None
+    model: Any = None
     system_fingerprint: str | None = None
     error: Any = None
     object: str | None = None

@@ -131,7 +131,8 @@ class GenerationRecord:
     end properly. aborted: closed by the client after a certain onset. output_tokens: counted by
     `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
-    requests sent, retries included. invalid_from: first token of an invalidated window.
+    requests sent, retries included. invalid_from: first token of an invalidated window. answered_by: the
+    model that the stream named.
     """
 
     job: Job
@@ -153,6 +154,7 @@ class GenerationRecord:
     invalid_from: int | None = None
     plane: Plane | None = None
     evidence: tuple[Evidence, ...] = ()
+    answered_by: str | None = None
 
     @property
     def key(self) -> str:

@@ -90,6 +90,13 @@ class TokenColumns(Sequence[Token]):
         )
 
 
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+_DIGEST_OF_NOTHING = _digest(b"")
+
+
 @dataclass(frozen=True, slots=True)
 class TokenSummary:
     """What is kept of a generation's tokens when they are dropped.
@@ -104,6 +111,11 @@ class TokenSummary:
     first_arrived: float | None = None
     last_arrived: float | None = None
 
+    @property
+    def textless(self) -> bool:
+        """Whether there is not one character in all of them, or no token at all."""
+        return self.digest is None or self.digest == _DIGEST_OF_NOTHING
+
     @classmethod
     def of(cls, tokens: Sequence[Token]) -> TokenSummary:
         """The summary of all tokens of a generation. O(characters)."""
@@ -113,7 +125,7 @@ class TokenSummary:
         text = "".join(texts).encode("utf-8", "surrogatepass")
         return cls(
             count=len(tokens),
-            digest=hashlib.blake2b(text, digest_size=12).hexdigest(),
+            digest=_digest(text),
             entropy=any(value is not None for value in entropies(tokens)),
             first_arrived=tokens[0].arrived,
             last_arrived=tokens[-1].arrived,

@@ -67,7 +67,8 @@ def _observation(generation: GenerationRecord) -> Observation:
         onset=onset,
         observed=observed,
         cluster=generation.prompt_id,
-        digest=generation.token_summary.digest,
+        # Answers without text are no copies of each other: nobody saw what they were.
+        digest=None if generation.token_summary.textless else generation.token_summary.digest,
         invalid_from=generation.invalid_from,
         ended=healthy and ended_by_itself(generation),
         unresolved=unresolved,
@@ -123,7 +124,7 @@ def deduplicate(sample: Sequence[Observation], temperature: float | None) -> lis
 def count_copies(generations: Iterable[GenerationRecord]) -> int:
     """Long outputs that are word for word an earlier one, of any prompt: `deduplicate` merges them."""
     long = [g for g in generations if g.verdict.tokens >= COPY_TOKENS]
-    digests = [g.token_summary.digest for g in long if g.token_summary.digest is not None]
+    digests = [g.token_summary.digest for g in long if not g.token_summary.textless]
     return len(digests) - len(set(digests))
 
 

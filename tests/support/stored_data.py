@@ -111,6 +111,7 @@ def make_generation(
         loop_lag=0.004,
         plane=Plane.DECODING,
         evidence=(Evidence(Plane.SYSTEM, False, "vllm /metrics", "no preemption", 0.0, 1.5, 7),),
+        answered_by="lab",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
@@ -13,7 +13,8 @@ from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import CHUNKS, SERVER
 from stresstest.endpoint.outcome import StreamOutcome
-from stresstest.model import Generation, GenerationRequest, Job, Token
+from stresstest.model import Generation, GenerationRequest, GenerationVerdict, Job, Token
+from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
@@ -35,6 +36,21 @@ class GenerationTask:
     prompt_text: str
     spec: DetectorSpec
     history: tuple[Token, ...] = ()
+
+
+def _observe_text(verdict: GenerationVerdict, tokens: Sequence[Token], counted: int) -> GenerationVerdict:
+    """The verdict of an answer that did not visibly fail, observed no farther than its last visible text.
+
+    A server may count tokens that it shows nobody: reasoning that it keeps to itself, or padding without end.
+    Nobody knows whether those were sound. counted: the answer's tokens, by its token source.
+    """
+    total = max(verdict.tokens, counted)
+    visible = len(tokens)
+    while visible and not tokens[visible - 1].text:
+        visible -= 1
+    if verdict.degenerate or total - visible < HEALTHY_TAIL_TOKENS:
+        return verdict
+    return replace(verdict, tokens=total, observed=min(verdict.observed, visible))
 
 
 class GenerationAttempt:
@@ -73,6 +89,8 @@ class GenerationAttempt:
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens)
             verdict, tokens = scale.verdict(verdict), scale.tokens()
+        if failure is None:
+            verdict = _observe_text(verdict, tokens, outcome.output_tokens)
         if failure is not None and failure.at_token != verdict.tokens:
             failure = replace(failure, at_token=verdict.tokens)
         return Generation(
@@ -92,6 +110,7 @@ class GenerationAttempt:
             ended=outcome.ended,
             loop_lag=loop_lag,
             attempts=attempts,
+            answered_by=outcome.answered_by,
         )
 
     def _sink(self, arrived: list[Token]) -> bool:

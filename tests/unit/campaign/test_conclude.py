@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.campaign.conclude import _sample_notes
+from stresstest.campaign.notes import _sample_notes, mixed_models_sentence
 from stresstest.campaign.withheld import withhold_cap
 from stresstest.model import RIGORS
 from stresstest.statistics import certified_threshold
@@ -47,3 +47,15 @@ def test_a_cap_that_rests_on_early_ends_is_not_recommended(
             "a cap of 181 would cut 38 of 38 healthy answers. 35 of 38 ended on their own before the 464 "
             "tokens at which the climb's answers degenerated, so that length is not measured"
         )
+
+
+def test_a_mixture_of_models_is_told() -> None:
+    """A gateway that falls back to another model gives a limit of both: the streams' own names show it."""
+    answers = [
+        replace(g, answered_by="mistral-7b" if i < 20 else "fallback")
+        for i, g in enumerate(sample([None] * 30, [9] * 30))
+    ]
+    assert mixed_models_sentence(answers[:20]) is None
+    said = mixed_models_sentence(answers)
+    assert said is not None
+    assert said.startswith("The streams name 2 models (mistral-7b 20, fallback 10)")

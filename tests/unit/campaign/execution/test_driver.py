@@ -24,6 +24,7 @@ from stresstest.campaign.execution.events import (
     GenerationStarted,
 )
 from stresstest.campaign.execution.token_scale import TokenScale
+from stresstest.campaign.notes import is_unseen
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import Timeouts
@@ -43,6 +44,7 @@ from stresstest.model import (
     Token,
 )
 from stresstest.statistics import certified_threshold
+from stresstest.statistics.sample import observations
 from tests.support.fake_vllm import (
     DONE,
     Answer,
@@ -137,6 +139,40 @@ async def test_a_generation_holds_what_was_measured() -> None:
     assert made.started <= made.first_token <= made.ended
     assert made.loop_lag is not None
     assert made.loop_lag >= 0.0
+
+
+@pytest.mark.parametrize("finish", ["length", "stop"])
+@pytest.mark.parametrize("words", [[], STORY], ids=["no text", "text before"])
+async def test_tokens_that_nobody_saw_are_not_observed(words: list[str], finish: str) -> None:
+    """Tokens that a gateway counts and does not show are no health: the answer stays in doubt."""
+    total = len(words) + 500
+    shown = answer(words, finish=None, done=False)[:-1]
+    events = [*shown, *sse(chunk("", finish=finish), usage_only(7, total)), DONE]
+    async with fake_vllm(Events(events)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0, max_tokens=total)])
+    assert (made.verdict.tokens, made.verdict.observed) == (total, len(words))
+    (seen,) = observations([made])
+    assert seen.unresolved
+    assert seen.observed == len(words)
+    assert is_unseen(made) is (not words)
+    assert (seen.digest is None) is (not words)
+
+
+async def test_an_empty_finish_reason_is_none() -> None:
+    """Gateways that send "" until the end: a failing stream is still aborted, and one that is cut is lost."""
+
+    def emptied(event: bytes) -> bytes:
+        return event.replace(b'"finish_reason": null', b'"finish_reason": ""')
+
+    looping, cut = (Events([*map(emptied, answer(words, done=False))]) for words in (LOOP, STORY[:-1]))
+    cut = Events([part for part in cut.parts if b'"finish_reason": "stop"' not in part])
+    async with fake_vllm(looping) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0)], keep_after=32)
+    assert made.aborted
+    async with fake_vllm(cut) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0)])
+    assert made.failure is not None
+    assert made.failure.kind is FailureKind.CUT
 
 
 async def test_a_certain_onset_aborts_after_some_more_tokens() -> None:

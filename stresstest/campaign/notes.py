@@ -1,0 +1,172 @@
+"""What a reader must know of a run beside its verdict: its sample, its server, what was not measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from stresstest.campaign.withheld import count_cut
+from stresstest.detectors.identification.identify import can_detect_drift
+from stresstest.diagnosis.evidence.capped import find_server_cap
+from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
+from stresstest.diagnosis.evidence.gpu_series import GpuSeries
+from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
+from stresstest.model.result import certifying_sample
+from stresstest.model.server import UNLISTED_MODEL
+from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS, count_copies
+
+_SHOWN_MODELS = 4
+
+
+def run_notes(
+    run: Run,
+    generations: Sequence[GenerationRecord],
+    samples: Sequence[ServerSample],
+    gpus: Sequence[GpuSample],
+    *,
+    threshold: Threshold,
+    safe: int | None,
+    found: Diagnosis | None,
+) -> tuple[str, ...]:
+    """All notes, one sentence or two each, the sample's first. found: the diagnosis that examined the run."""
+    certifying = certifying_sample(generations)
+    return (
+        *_sample_notes(certifying, threshold, safe),
+        *_other_length_notes(generations, certifying),
+        *_measurement_notes(run, generations, samples),
+        *_origin_notes(run, found),
+        *_gpu_notes(gpus),
+    )
+
+
+def _sample_notes(
+    certifying: Sequence[GenerationRecord], threshold: Threshold, safe: int | None
+) -> list[str]:
+    """What a reader must know of the sample before the number is used."""
+    notes = []
+    prompts = len({g.prompt_id for g in certifying})
+    if threshold.certified and 2 * prompts < threshold.n:
+        notes.append(
+            f"The {threshold.n} answers at risk come from {prompts} distinct "
+            f"prompt{('s' if prompts > 1 else '')}: the bound holds for these only; other prompts were "
+            f"not measured."
+        )
+    unseen = sum(is_unseen(g) for g in certifying)
+    if unseen:
+        notes.append(
+            f"{unseen} of the sample's {len(certifying)} answers {'has' if unseen == 1 else 'have'} no text, "
+            f"though the server counted tokens for {'it' if unseen == 1 else 'them'}: reasoning that is not "
+            f"shown, or padding? Whether they were sound is not known, so each counts as a possible failure."
+        )
+    if copies := count_copies(certifying):
+        notes.append(
+            f"{copies} of the sample's {len(certifying)} answers are identical to another one and do not "
+            f"count again: is there a cache in front of the server?"
+        )
+    healthy, longer = count_cut(certifying, safe) if safe is not None else (0, 0)
+    if longer and threshold.censored_at is not None:
+        notes.append(
+            f"No onset was seen: T is limited by the sample ({threshold.n} of {len(certifying)} "
+            f"answers got that far), not by failures. A cap of {safe:,} would cut {longer} of "
+            f"{healthy} healthy answers; longer or more prompts raise it."
+        )
+    return notes
+
+
+def is_unseen(generation: GenerationRecord) -> bool:
+    """Whether the server counted tokens of an answer, and nobody saw any text of it."""
+    counted = max(generation.output_tokens, generation.verdict.tokens)
+    textless = generation.token_summary.textless and not generation.verdict.observed
+    sound = generation.failure is None and not generation.verdict.degenerate
+    return textless and sound and counted >= HEALTHY_TAIL_TOKENS
+
+
+def _other_length_notes(
+    generations: Sequence[GenerationRecord], certifying: Sequence[GenerationRecord]
+) -> list[str]:
+    """That a first sample, of another length, did not get as far as the suspected onset."""
+    certify = [g.job for g in generations if g.job.phase is Phase.CERTIFY]
+    others = [job for job in certify if job.units != certifying[0].job.units]
+    if not others:
+        return []
+    return [
+        f"{len(others)} answers to requests for {others[0].units} units do not count: most ended "
+        f"before the climb's onsets. The certifying ones are answers to requests for "
+        f"{certifying[0].job.units}."
+    ]
+
+
+def _measurement_notes(
+    run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]
+) -> list[str]:
+    notes = []
+    language = run.settings.subject.language
+    if not language:
+        notes.append("No --lang was given, so language drift was not checked.")
+    elif not can_detect_drift(language):
+        notes.append(
+            f"Language drift was not checked: {language!r} is not a language that can be identified."
+        )
+    other = next((gap for gap in run.profile.missing if gap.what.startswith(UNLISTED_MODEL)), None)
+    if other is not None:
+        notes.append(f"The server has no {other.what[2:]}: {other.cost}.")
+    if mixed := mixed_models_sentence(generations):
+        notes.append(mixed)
+    if not run.settings.send_seed:
+        notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
+    if run.profile.metrics and generations and not samples:
+        notes.append("The server's /metrics answered at first but could not be sampled during the run.")
+    cut = find_server_cap(generations, run.profile)
+    if cut is not None:
+        notes.append(capped_sentence(cut))
+    certifying = certifying_sample(generations)
+    limited = sum(1 for g in certifying if g.invalid_from is not None)
+    if limited:
+        notes.append(
+            f"{limited} of {len(certifying)} certifying generations count only up to their first "
+            f"preemption or GPU trouble: after it, the model is not the only possible cause."
+        )
+    sources = {g.token_source for g in generations if g.token_summary.count} - {"server"}
+    if sources:
+        notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
+    lags = [g.loop_lag for g in generations if g.loop_lag is not None]
+    if lags and max(lags) > 0.25:
+        notes.append(
+            f"stresstest itself lagged by up to {max(lags):.2f} s: latencies are unreliable; texts and "
+            f"limits are not affected."
+        )
+    if any(g.token_summary.count and not g.token_summary.entropy for g in generations):
+        notes.append("Entropy was not measured: the server gave no logprobs.")
+    return notes
+
+
+def mixed_models_sentence(generations: Sequence[GenerationRecord]) -> str | None:
+    """That the streams name several models, as a gateway's do that falls back to another one."""
+    named = Counter(g.answered_by for g in generations if g.answered_by is not None).most_common()
+    if len(named) < 2:
+        return None
+    shown = ", ".join(f"{name} {count}" for name, count in named[:_SHOWN_MODELS])
+    more = f" and {len(named) - _SHOWN_MODELS} more" if len(named) > _SHOWN_MODELS else ""
+    return (
+        f"The streams name {len(named)} models ({shown}{more}): does a gateway fall back to another one? "
+        f"The limit is that of this mixture, not of one model."
+    )
+
+
+def _origin_notes(run: Run, found: Diagnosis | None) -> list[str]:
+    if found is None or found.run_id == run.id:
+        return []
+    return [
+        f"This run was started by the diagnosis of run {found.run_id}, to find what its first failure hides."
+    ]
+
+
+def _gpu_notes(samples: Sequence[GpuSample]) -> list[str]:
+    series = GpuSeries.of(samples)
+    notes = []
+    if series.idle:
+        which = ", ".join(series.idle)
+        notes.append(f"GPU {which} stayed idle during the run; its readings are not used as evidence.")
+    lost = {gpu: r.lost for gpu, readings in series.gpus.items() for r in readings if r.lost}
+    notes += [f"GPU {gpu} was lost during the run: {why}." for gpu, why in lost.items()]
+    return notes
