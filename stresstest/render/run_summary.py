@@ -234,7 +234,7 @@ def provenance(row: StoredThreshold) -> str:
         f"margin {percent(row.margin)}",
         f"{verdict.plane} plane ({verdict.basis})" if verdict.plane else "nothing failed",
         f"vLLM {row.server_version or NOT_MEASURED}",
-        row.base_url,
+        f"{row.base_url}, {row.concurrency} requests in flight",
     )
     return sanitize(", ".join(facts))
 

@@ -72,7 +72,8 @@ class RunSummary:
 class StoredThreshold:
     """A saved result with what is needed to judge whether it still applies.
 
-    latest: the newest of its subject, prompts, decoding and rigor (simulated and real ones apart).
+    latest: the newest of its subject, prompts, decoding, rigor, server and concurrency (simulated and real
+    ones apart).
     certified_before: an older run that was certified, where this newest one is not.
     saved: clock seconds at which it was written; created: of the run.
     """
@@ -90,6 +91,7 @@ class StoredThreshold:
     tool_version: str
     server_version: str | None
     base_url: str
+    concurrency: int
     simulated: bool
     distinct_prompts: int | None
     latest: bool

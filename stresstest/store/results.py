@@ -90,8 +90,10 @@ def read(
     groups: dict[object, list[StoredThreshold]] = {}
     for row in connection.execute(query):
         stored = _stored(row)
-        # A simulator's number never takes the place of a measured one.
-        identity = (stored.subject, stored.decoding, stored.rigor, stored.simulated, row.prompts_digest)
+        # A simulator's number never takes the place of a measured one, nor one server's or one load's that
+        # of another.
+        conditions = (stored.simulated, stored.base_url, stored.concurrency)
+        identity = (stored.subject, stored.decoding, stored.rigor, row.prompts_digest, conditions)
         groups.setdefault(identity, []).append(stored)
     latest, older = [], []
     for group in groups.values():
@@ -128,6 +130,7 @@ def _stored(row: Any) -> StoredThreshold:
         tool_version=row.tool_version,
         server_version=profile.version,
         base_url=settings.base_url,
+        concurrency=settings.concurrency,
         simulated=profile.simulated,
         distinct_prompts=row.distinct_prompts,
         latest=True,

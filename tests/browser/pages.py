@@ -72,6 +72,7 @@ def _stored(number: int, model: str, language: str, tokens: int | None) -> Store
         tool_version="0.1.0",
         server_version="0.32.0",
         base_url=settings.base_url,
+        concurrency=settings.concurrency,
         simulated=number == 2,
         distinct_prompts=38,
         latest=number in (1, 3, 4),

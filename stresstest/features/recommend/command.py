@@ -129,14 +129,40 @@ def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
 def _select_rows(
     store: Store, model: str | None, task: str | None, lang: str | None, like: str | None
 ) -> list[StoredThreshold]:
-    rows = [row for row in store.thresholds(model=model, task=task, language=lang) if row.latest]
+    every = store.thresholds(model=model, task=task, language=lang)
+    rows = [row for row in every if row.latest]
     if like is None:
         return rows
     from stresstest.campaign.conclude import find_run
 
     run = find_run(store, like)
-    selected = (run.settings.subject.model, run.settings.decoding, run.profile.simulated)
-    return [row for row in rows if (row.subject.model, row.decoding, row.simulated) == selected]
+    settings = run.settings
+    selected = (settings.subject.model, settings.decoding, run.profile.simulated)
+    rows = [row for row in rows if (row.subject.model, row.decoding, row.simulated) == selected]
+    own = [row for row in every if row.run_id == run.id]
+    if not own:
+        return rows
+    _warn_about_others(own[0], [row for row in every if row.subject == own[0].subject and row in rows])
+    return own + [row for row in rows if row.subject != settings.subject]
+
+
+def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) -> None:
+    """Say on stderr that later runs of the same subject found less than the run that was named."""
+    from stresstest.render.text import format_count, single_line
+
+    for row in rows:
+        less = (row.safe_max_tokens or 0) < (own.safe_max_tokens or 0)
+        if row.run_id != own.run_id and less and row.created > own.created:
+            found = (
+                f"only {format_count(row.safe_max_tokens)}" if row.safe_max_tokens else "no safe max_tokens"
+            )
+            typer.echo(
+                single_line(
+                    f"warning: the later run {row.run_id} at {row.base_url} found {found} for the same "
+                    "model, task and decoding."
+                ),
+                err=True,
+            )
 
 
 def _unfinished_notes(store: Store, like: str) -> list[str]:

@@ -50,6 +50,7 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "basis": verdict.basis and str(verdict.basis),
         "measured": row.created,
         "base_url": row.base_url,
+        "concurrency": row.concurrency,
         "server_version": row.server_version,
         "tool_version": row.tool_version,
         "certified_before": row.certified_before,

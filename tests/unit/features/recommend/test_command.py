@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from stresstest.model import RunStatus
+from stresstest.model import PlaneVerdict, RunStatus, Threshold
 from stresstest.store import open_store
 from tests.support.commands import command
 from tests.support.stored_data import make_run
@@ -30,3 +31,26 @@ def test_an_interrupted_run_is_named_as_the_reason(tmp_path: Path) -> None:
     assert "Run r1 was interrupted, and an unfinished sample certifies nothing" in err
     assert "stresstest run --resume r1" in err
     assert "No limit is stored" not in err
+
+
+def test_like_prints_the_limit_of_the_run_that_was_named(tmp_path: Path) -> None:
+    """A later run under the same name, on another server or at another load, never lends its limit; one that
+    found less is named."""
+    location = str(tmp_path / "s.sqlite3")
+    made = make_run("r1")
+    verdict = PlaneVerdict(None, None, "nothing failed")
+    with open_store(location) as store:
+        for created, (run_id, url, load, safe) in enumerate(
+            [("r1", "http://a/v1", 8, 583), ("r2", "http://b/v1", 8, 1293), ("r3", "http://a/v1", 1, 317)]
+        ):
+            settings = replace(made.settings, base_url=url, concurrency=load)
+            store.create_run(replace(made, id=run_id, settings=settings, created=made.created + created))
+            threshold = Threshold(0.1, 0.9, safe + 60, n=40, certified=True)
+            store.save_threshold(run_id, threshold, safe, verdict, distinct_prompts=40)
+    code, out, err = command("--store", location, "recommend", "--like", "r1", "--format", "json")
+    assert code == 0
+    assert [row["safe_max_tokens"] for row in json.loads(out)["recommendations"]] == [583]
+    assert "the later run r3 at http://a/v1 found only 317" in err
+    assert "r2" not in err
+    _, out, _ = command("--store", location, "recommend", "--format", "json")
+    assert {row["safe_max_tokens"] for row in json.loads(out)["recommendations"]} == {583, 1293, 317}

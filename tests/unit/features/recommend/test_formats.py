@@ -62,8 +62,8 @@ def row(
         "run_id": "r1", "subject": Subject(model, task, lang), "decoding": decoding or Decoding(),
         "rigor": "standard", "margin": 0.1, "threshold": threshold, "safe_max_tokens": safe,
         "verdict": VERDICT, "created": 1.79e9, "saved": 1.79e9, "tool_version": "0.1.0",
-        "server_version": "0.32.0", "base_url": "http://localhost:8000/v1", "simulated": False,
-        "distinct_prompts": 120, "latest": True,
+        "server_version": "0.32.0", "base_url": "http://localhost:8000/v1", "concurrency": 8,
+        "simulated": False, "distinct_prompts": 120, "latest": True,
     }  # fmt: skip
     return StoredThreshold(**(fields | more))
 
