@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stresstest.campaign.notes import is_unseen
 from stresstest.errors import UsageError
 from stresstest.model import GenerationRecord, PlaneVerdict, RunSettings
 from stresstest.tasks import OPEN_FORM, load_task
@@ -28,7 +27,7 @@ class IgnoredUnits:
 
 def find_ignored_units(generations: Iterable[GenerationRecord]) -> IgnoredUnits | None:
     """None where no answer was asked for units, or none was read for them."""
-    asked = [g for g in generations if g.job.units is not None and g.failure is None and not is_unseen(g)]
+    asked = [g for g in generations if g.job.units is not None and g.failure is None and not g.unseen_tokens]
     headings = [g.verdict.headings for g in asked if g.verdict.headings is not None]
     return IgnoredUnits(headings.count(0), len(headings)) if headings else None
 

@@ -13,7 +13,7 @@ from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.model.result import certifying_sample
 from stresstest.model.server import UNLISTED_MODEL
-from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS, count_copies
+from stresstest.statistics.sample import count_copies
 
 _SHOWN_MODELS = 4
 
@@ -51,12 +51,13 @@ def _sample_notes(
             f"prompt{('s' if prompts > 1 else '')}: the bound holds for these only; other prompts were "
             f"not measured."
         )
-    unseen = sum(is_unseen(g) for g in certifying)
+    unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in certifying)
     if unseen:
         notes.append(
-            f"{unseen} of the sample's {len(certifying)} answers {'has' if unseen == 1 else 'have'} no text, "
-            f"though the server counted tokens for {'it' if unseen == 1 else 'them'}: reasoning that is not "
-            f"shown, or padding? Whether they were sound is not known, so each counts as a possible failure."
+            f"{unseen} of the sample's {len(certifying)} answers "
+            f"{'has' if unseen == 1 else 'have'} tokens that the server counted and did not show (hidden "
+            f"reasoning, or padding). Whether they were sound is not known: each such answer counts as a "
+            f"possible failure."
         )
     if copies := count_copies(certifying):
         notes.append(
@@ -71,14 +72,6 @@ def _sample_notes(
             f"{healthy} healthy answers; longer or more prompts raise it."
         )
     return notes
-
-
-def is_unseen(generation: GenerationRecord) -> bool:
-    """Whether the server counted tokens of an answer, and nobody saw any text of it."""
-    counted = max(generation.output_tokens, generation.verdict.tokens)
-    textless = generation.token_summary.textless and not generation.verdict.observed
-    sound = generation.failure is None and not generation.verdict.degenerate
-    return textless and sound and counted >= HEALTHY_TAIL_TOKENS
 
 
 def _other_length_notes(

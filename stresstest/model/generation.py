@@ -132,7 +132,7 @@ class GenerationRecord:
     `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
     requests sent, retries included. invalid_from: first token of an invalidated window. answered_by: the
-    model that the stream named.
+    model that the stream named. unseen_tokens: counted by the server, and surely not in the text.
     """
 
     job: Job
@@ -155,6 +155,7 @@ class GenerationRecord:
     plane: Plane | None = None
     evidence: tuple[Evidence, ...] = ()
     answered_by: str | None = None
+    unseen_tokens: int = 0
 
     @property
     def key(self) -> str:

@@ -112,6 +112,7 @@ def make_generation(
         plane=Plane.DECODING,
         evidence=(Evidence(Plane.SYSTEM, False, "vllm /metrics", "no preemption", 0.0, 1.5, 7),),
         answered_by="lab",
+        unseen_tokens=3,
     )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
 from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationEvent
 from stresstest.campaign.execution.token_scale import TokenScale
+from stresstest.campaign.execution.unseen import count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import CHUNKS, SERVER
 from stresstest.endpoint.outcome import StreamOutcome
-from stresstest.model import Generation, GenerationRequest, GenerationVerdict, Job, Token
-from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS
+from stresstest.model import Generation, GenerationRequest, Job, Token
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
@@ -36,21 +36,6 @@ class GenerationTask:
     prompt_text: str
     spec: DetectorSpec
     history: tuple[Token, ...] = ()
-
-
-def _observe_text(verdict: GenerationVerdict, tokens: Sequence[Token], counted: int) -> GenerationVerdict:
-    """The verdict of an answer that did not visibly fail, observed no farther than its last visible text.
-
-    A server may count tokens that it shows nobody: reasoning that it keeps to itself, or padding without end.
-    Nobody knows whether those were sound. counted: the answer's tokens, by its token source.
-    """
-    total = max(verdict.tokens, counted)
-    visible = len(tokens)
-    while visible and not tokens[visible - 1].text:
-        visible -= 1
-    if verdict.degenerate or total - visible < HEALTHY_TAIL_TOKENS:
-        return verdict
-    return replace(verdict, tokens=total, observed=min(verdict.observed, visible))
 
 
 class GenerationAttempt:
@@ -85,12 +70,13 @@ class GenerationAttempt:
             self._suite.finish(None if failure is not None else reason), len(self.task.history)
         )
         tokens = tuple(self._tokens)
+        unseen = 0 if failure is not None else count_unseen(tokens, outcome.output_tokens)
         counted = outcome.token_source not in (SERVER, CHUNKS)
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens)
             verdict, tokens = scale.verdict(verdict), scale.tokens()
-        if failure is None:
-            verdict = _observe_text(verdict, tokens, outcome.output_tokens)
+        if unseen:
+            verdict = observe_shown(verdict, outcome.output_tokens)
         if failure is not None and failure.at_token != verdict.tokens:
             failure = replace(failure, at_token=verdict.tokens)
         return Generation(
@@ -111,6 +97,7 @@ class GenerationAttempt:
             loop_lag=loop_lag,
             attempts=attempts,
             answered_by=outcome.answered_by,
+            unseen_tokens=unseen,
         )
 
     def _sink(self, arrived: list[Token]) -> bool:

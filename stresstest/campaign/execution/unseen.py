@@ -1,0 +1,40 @@
+"""Tokens that a server counts and does not show: reasoning kept back by a gateway, or padding without text.
+
+Nobody knows whether they were sound, so an answer that holds them is not healthy on their account.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stresstest.model import GenerationVerdict, Token
+from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS
+
+_LETTERS = re.compile(r"[A-Za-z]+")
+_BLANKS = re.compile(r"[ \t]+")
+
+
+def count_unseen(tokens: Sequence[Token], counted: int) -> int:
+    """How many of the counted tokens are surely not in the text that arrived; 0 below 64, which an answer's
+    special tokens may be. tokens: as they arrived. counted: by the server."""
+    text = "".join(token.text for token in tokens)
+    unseen = counted - max(len(tokens), most_tokens(text))
+    return unseen if unseen >= HEALTHY_TAIL_TOKENS else 0
+
+
+def most_tokens(text: str) -> int:
+    """More tokens than any usual tokenizer makes of a text: one for two letters, a sign, a digit, or a byte
+    of anything else; words come with their blanks."""
+    letters = _LETTERS.findall(text)
+    rest = len(_BLANKS.sub("", text).encode("utf-8", "surrogatepass")) - sum(map(len, letters))
+    return sum((len(word) + 1) // 2 for word in letters) + rest
+
+
+def observe_shown(verdict: GenerationVerdict, counted: int) -> GenerationVerdict:
+    """The verdict of an answer with unseen tokens that did not visibly fail: nothing of it is observed, since
+    they may have come first."""
+    if verdict.degenerate:
+        return verdict
+    return replace(verdict, tokens=max(verdict.tokens, counted), observed=0)
