@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
+from stresstest.detectors.flooding.few_words import MAX_DIFFERENT, TAIL_WORDS, WIDE_WINDOW
 from stresstest.detectors.flooding.online import (
     BREAK,
     END_SHARE,
@@ -24,13 +26,15 @@ from stresstest.detectors.flooding.online import (
     WINDOW,
     WORD,
     FloodingDetector,
-    FloodRun,
     classify_token,
 )
+from stresstest.detectors.flooding.run import FloodRun, WindowWord
 from stresstest.detectors.flooding.typographic import FLOODED
 from stresstest.detectors.text.features import TextFeatures
 from stresstest.detectors.text.windows import (
+    NO_EARLIER,
     Flags,
+    Hashes,
     Indices,
     count_between,
     dense_window_ends,
@@ -43,6 +47,7 @@ _BLOCK, _BLANK_SHARE = 256, 0.75
 """Of a flood of white space, four fifths of which are white, some aligned block of so many characters is."""
 _FIGURE_SHARE = 0.8
 """The same for figures, nine tenths of which are one, in a window of words."""
+_LONE_LETTERS = 26
 MAX_REPEAT_DISTANCE = 15
 """Distance in words within which most words of a flood recur."""
 
@@ -58,6 +63,15 @@ def candidate_window_ends(lags: Indices, fences: Indices) -> Indices:
     return np.intersect1d(
         near, dense_window_ends(lags < WINDOW, WINDOW, WINDOW - MOST_DISTINCT, fences), True
     )
+
+
+def _few_word_ends(lags: Indices, fences: Indices) -> Indices:
+    """The last places of windows that may hold as few words as a flood of few, or as its beginning.
+
+    A word that did not occur for a whole window is new in it. Lone letters, no words for the detector, are.
+    """
+    least = TAIL_WORDS - MAX_DIFFERENT - _LONE_LETTERS
+    return dense_window_ends(lags < TAIL_WORDS, TAIL_WORDS, least, fences)
 
 
 def _dominant_count(words: list[int]) -> int:
@@ -105,6 +119,7 @@ class BatchFloodingDetector(FloodingDetector):
         codes = self._words.codes
         if not len(codes):
             return
+        self._take_few_words()
         n, fence = 0, np.array([len(codes) - 1])
         for full in candidate_window_ends(distance_to_previous(codes, fence), fence).tolist():
             if full >= n and self._current is None:
@@ -114,6 +129,27 @@ class BatchFloodingDetector(FloodingDetector):
                 self._state_at(len(codes) - 1)
             else:
                 self._window.clear()  # its end is no tail of a flood
+
+    def _take_few_words(self) -> None:
+        """Step only where a wide window holds few words, or a flood of few is followed."""
+        different = different_words(self._words.codes, WIDE_WINDOW)
+        n = WIDE_WINDOW - 1
+        while n < len(different):
+            if self._few.current is None:
+                ahead = np.flatnonzero(different[n:] <= MAX_DIFFERENT)[:1]
+                if not len(ahead):
+                    return
+                n += int(ahead[0])
+            window = partial(self._entries, n - WIDE_WINDOW + 1, n + 1)
+            self._few.step(n + 1, self._words.position(n), int(different[n]), window)
+            n += 1
+
+    def _entries(self, first: int, end: int) -> list[WindowWord]:
+        return list(map(WindowWord._make, self._words.window(first, end)))
+
+    def _last_words(self, count: int) -> list[WindowWord]:
+        end = len(self._words.codes)
+        return self._entries(max(end - count, 0), end)
 
     def _take_signs(self, texts: Sequence[str]) -> None:
         """The floods without words, token by token where there may be any."""
@@ -168,6 +204,21 @@ class BatchFloodingDetector(FloodingDetector):
         return end + 1
 
 
+def different_words(codes: Hashes, window: int) -> Indices:
+    """How many different codes the window that ends at each place holds: each counts from where it stands to
+    its next occurrence, or to where it leaves the window."""
+    size = len(codes)
+    lags = distance_to_previous(codes, np.array([size - 1]))
+    upcoming = np.full(size, size + window, np.int64)
+    again = np.flatnonzero(lags < NO_EARLIER)
+    upcoming[again - lags[again]] = again
+    ends = np.minimum(np.arange(size) + window, upcoming)
+    changes = np.ones(size + 1, np.int64)
+    changes[size] = 0
+    np.subtract.at(changes, np.minimum(ends, size), 1)
+    return np.cumsum(changes[:size])
+
+
 def may_be_blank_flood(text: str) -> bool:
     """Whether a block of the text is nearly all white space, as some block of a flood is."""
     codes = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
@@ -209,4 +260,5 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     close = np.flatnonzero(lags < WINDOW)
     tail = count_between(close, np.maximum(fences - OPEN_WORDS, text_starts(fences)), fences)
     found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
+    found[text_index(_few_word_ends(lags, fences), fences)] = True
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

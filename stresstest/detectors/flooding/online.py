@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from math import ceil
-from typing import NamedTuple
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.flooding.few_words import TAIL_WORDS, FewWords, WideWindow
+from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 from stresstest.detectors.flooding.typographic import TypographicFloods
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
 from stresstest.detectors.text.tokens import is_symbol
@@ -42,6 +42,7 @@ LIST_SHARE = 0.9
 answers, moves. It floods from `UNCOUNTED_LIMIT` words on, like a repetition requested without a count. So do
 the statements of a module, which may be a test of few words."""
 
+_SHOWN_WORDS = 6
 OPEN_WORDS = 24
 """A flooded tail of so many words may yet become a flooded window."""
 
@@ -55,30 +56,6 @@ _IDENTIFIER = re.compile(r"_*[^\W\d_]{2,}(?:_+[^\W\d_]*)*_*")
 """A name in code, which is a word like another, and an emphasised one; not the `x_i` of a formula."""
 
 
-@dataclass(slots=True)
-class FloodRun:
-    """requested_count: how many of its words were requested; beyond them it is a symptom, until then open."""
-
-    words: frozenset[str]
-    onset: int
-    alarm: int
-    last: int
-    count: int
-    requested_count: int = 0
-    active: bool = True
-
-
-class _WindowWord(NamedTuple):
-    """A word of the window: its text, its token, and the figures, tokens and breaks (lines, commas) before
-    it."""
-
-    text: str
-    position: int
-    figures: int
-    tokens: int
-    breaks: int
-
-
 class FloodingDetector:
     """Online counts over the last 64 words; O(1) a token, O(window) only when a flood is likely."""
 
@@ -87,7 +64,7 @@ class FloodingDetector:
         self._figures = 0
         self._tokens = 0
         self._breaks = 0
-        # The fields of `_WindowWord`: plain tuples are quicker.
+        # The fields of `WindowWord`: plain tuples are quicker.
         self._window: deque[tuple[str, int, int, int, int]] = deque()
         self._counts: dict[str, int] = {}
         self._kinds: dict[str, tuple[int, str]] = {}
@@ -96,6 +73,8 @@ class FloodingDetector:
         self._signs = TypographicFloods()
         self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
         self._lists = spec.wants_code
+        self._wide = WideWindow()
+        self._few = FewWords(self._allowed_words)
 
     def update(self, token: Token) -> None:
         self._position += 1
@@ -111,7 +90,11 @@ class FloodingDetector:
         if self._signs.rising:
             self._signs.add_other(len(word), word=True)
         counts, window = self._counts, self._window
-        window.append((word, self._position, self._figures, self._tokens, self._breaks))
+        entry = (word, self._position, self._figures, self._tokens, self._breaks)
+        window.append(entry)
+        different = self._wide.add(entry)
+        if not self._few.quiet(different):
+            self._few.step(self._wide.seen, self._position, different, self._wide.words)
         counts[word] = counts.get(word, 0) + 1
         if len(window) > WINDOW:
             old = window.popleft()[0]
@@ -143,7 +126,8 @@ class FloodingDetector:
     @property
     def open_from(self) -> int | None:
         """First token of a requested flood, or of a tail that may yet become a flood."""
-        starts = (self._open_words, self._signs.open_from)
+        few = None if self._current is not None else self._few.open_from(self._last_words(TAIL_WORDS))
+        starts = (self._open_words, self._signs.open_from, few)
         return min((start for start in starts if start is not None), default=None)
 
     @property
@@ -157,26 +141,39 @@ class FloodingDetector:
         few = _dominant_words(Counter(text for text, *_ in last), OPEN_WORDS)
         if not few:
             return None
-        words = list(map(_WindowWord._make, self._window))
-        first = _flood_start(words, few)
+        words = list(map(WindowWord._make, self._window))
+        first = flood_start(words, few)
         if len(words) - first < OPEN_WORDS or self._is_typographic(words[first:]):
             return None
         return words[first].position
+
+    def _last_words(self, count: int) -> list[WindowWord]:
+        return self._wide.words(count)
+
+    def _allowed_words(self, words: Sequence[WindowWord], few: frozenset[str]) -> int | None:
+        """How many words a stretch of few may have: those that were asked for, or those of a list."""
+        if _is_typographic(words):
+            return None
+        asked = self._requests.requested_words(few)
+        if asked is not None:
+            return asked or UNCOUNTED_LIMIT
+        return UNCOUNTED_LIMIT if self._lists or self._is_list(words) else 0
 
     def symptoms(self) -> list[Symptom]:
         signs = [
             s for s in self._signs.symptoms() if self._requests.requested_words(s.detail["words"]) is None
         ]
-        return sorted([*map(_symptom, self._floods), *signs], key=lambda s: s.onset)
+        few = [run for run in self._few.found if not any(map(run.overlaps, self._floods))]
+        return sorted([*map(_symptom, self._floods), *map(_symptom, few), *signs], key=lambda s: s.onset)
 
     def _check_window(self) -> None:
         few = _dominant_words(self._counts, WINDOW)
         if not few:
             return
-        words = list(map(_WindowWord._make, self._window))
+        words = list(map(WindowWord._make, self._window))
         if self._is_typographic(words):
             return
-        first = _flood_start(words, few)
+        first = flood_start(words, few)
         flood = FloodRun(few, words[first].position, self._position, self._position, WINDOW - first)
         self._current = flood
         asked = self._requests.requested_words(few)
@@ -192,14 +189,14 @@ class FloodingDetector:
             flood.requested_count, flood.alarm = 0, self._position
             self._floods.append(flood)
 
-    def _is_typographic(self, words: list[_WindowWord]) -> bool:
+    def _is_typographic(self, words: list[WindowWord]) -> bool:
         """Whether the stretch up to the last word is figures, cell borders and signs rather than words."""
         tokens = self._tokens - words[0].tokens + 1
         figures = self._figures - words[0].figures
         return figures >= MAX_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
 
     @staticmethod
-    def _is_list(words: list[_WindowWord]) -> bool:
+    def _is_list(words: Sequence[WindowWord]) -> bool:
         breaks = (after.breaks > word.breaks for word, after in pairwise(words))
         return sum(breaks) >= LIST_SHARE * (len(words) - 1)
 
@@ -213,6 +210,13 @@ class FloodingDetector:
         elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * END_SHARE:
             flood.active = False
             self._current = None
+
+
+def _is_typographic(words: Sequence[WindowWord]) -> bool:
+    """Whether a stretch is figures, cell borders and signs rather than words."""
+    tokens = words[-1].tokens - words[0].tokens + 1
+    figures = words[-1].figures - words[0].figures
+    return figures >= MAX_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
 
 
 @lru_cache(1 << 15)
@@ -252,19 +256,10 @@ def _dominant_words(counts: Mapping[str, int], total: int) -> frozenset[str]:
     return frozenset()
 
 
-def _flood_start(words: list[_WindowWord], few: frozenset[str]) -> int:
-    """Index at which the flooded tail begins: read backwards, each flooding word gains what nine of them lose
-    with one other word, and the tail begins where the sum is greatest."""
-    best, total, first = 0, 0, len(words)
-    for i in range(len(words) - 1, -1, -1):
-        total += 1 if words[i].text in few else -9
-        if total > best:
-            best, first = total, i
-    return first
-
-
 def _symptom(flood: FloodRun) -> Symptom:
-    shown = ", ".join(f"“{word}”" for word in sorted(flood.words))
+    shown = ", ".join(f"“{word}”" for word in sorted(flood.words)[:_SHOWN_WORDS])
+    if len(flood.words) > _SHOWN_WORDS:
+        shown = f"{len(flood.words)} different ones ({shown} …)"
     return Symptom(
         kind=SymptomKind.FLOODING,
         onset=flood.onset,

@@ -65,6 +65,42 @@ def test_a_flood_is_the_same_read_at_once(before: int, length: int, seed: int) -
     assert batch.open_from == online.open_from
 
 
+_SHORT = [
+    "He nodded slowly.", "She smiled again.", "They both waited.", "Nobody said anything.",
+    "It rained outside.", "The hours went by.", "The dogs barked again.", "The boat came home late.",
+]  # fmt: skip
+
+
+@given(st.integers(0, 300), st.integers(2, 8), st.integers(0, 400), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_sentences_that_circle_are_a_flood_whoever_reads_them(
+    before: int, different: int, count: int, seed: int
+) -> None:
+    """A few short sentences in ever new order own no window and copy nothing at one distance: they are found
+    by how few words they have, and read at once as token by token."""
+    rng = random.Random(seed)
+    circling = " ".join(rng.choices(_SHORT[:different], k=count))
+    text = f"{prose(before, seed)} {circling} {prose(before, seed + 1)}"
+    online = watch(text)
+    batch = BatchFloodingDetector(DetectorSpec())
+    batch.update_all([token.text for token in text_tokens(text)])
+    batch.finish(None)
+    assert batch.symptoms() == online.symptoms()
+    assert batch.open_from == online.open_from
+    assert online.symptoms() or count < 300
+
+
+def test_circling_sentences_are_dated_and_end() -> None:
+    """The onset is where the circling begins, give or take the words that it takes to be sure; it ends with
+    the first healthy paragraph."""
+    rng = random.Random(7)
+    circling = " ".join(rng.choices(_SHORT[:6], k=300))
+    (found,) = watch(f"{prose(400)} {circling} {prose(600, 8)}").symptoms()
+    assert 380 <= found.onset <= 420
+    assert found.end is not None
+    assert "different ones" in found.summary
+
+
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_prose_is_never_a_flood(seed: int) -> None:
