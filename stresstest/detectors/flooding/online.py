@@ -34,6 +34,9 @@ MIN_WORD_SHARE = 0.08
 MAX_FIGURE_SHARE = 0.15
 """Share of digits and cell borders among a window's tokens from which on it is a table or a numbered list."""
 
+MAX_FEW_FIGURE_SHARE = 0.03
+"""The same for a flood of a few words in any order: songs and drills that count have few by nature."""
+
 MIN_TEXT_SHARE = 0.4
 """Share of words among a window's tokens below which it is formulas or markup: \\frac, \\left, begin, end."""
 
@@ -213,10 +216,10 @@ class FloodingDetector:
 
 
 def _is_typographic(words: Sequence[WindowWord]) -> bool:
-    """Whether a stretch is figures, cell borders and signs rather than words."""
+    """Whether a stretch of few words counts, or is figures, cell borders and signs rather than words."""
     tokens = words[-1].tokens - words[0].tokens + 1
     figures = words[-1].figures - words[0].figures
-    return figures >= MAX_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
+    return figures >= MAX_FEW_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
 
 
 @lru_cache(1 << 15)

@@ -317,5 +317,5 @@ def test_an_exact_stretch_of_a_near_loop_is_dated_by_the_near_loop() -> None:
 def test_a_near_loop_proven_before_keeps_its_onset() -> None:
     """Half a page of near-copies before the text begins to repeat exactly: degenerate from there on."""
     verdict = detect_text(story(4) + counted(5, 20) + f"{BODY}. " * 30, SPEC, "length")
-    assert verdict.symptom is SymptomKind.NEAR_LOOP
-    assert SymptomKind.LOOP in {s.kind for s in verdict.symptoms}
+    assert verdict.symptom in {SymptomKind.NEAR_LOOP, SymptomKind.FLOODING}  # of few words, too
+    assert {SymptomKind.LOOP, SymptomKind.NEAR_LOOP} <= {s.kind for s in verdict.symptoms}
