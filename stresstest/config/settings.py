@@ -16,11 +16,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from stresstest.config.foreign_files import MAX_FILE, is_named_pipe
+from stresstest.config.foreign_files import MAX_FILE, format_short, is_named_pipe
 from stresstest.config.suggestions import closest_names, did_you_mean
 from stresstest.errors import UsageError
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_settings import BaseSettings
 
 ENV_PREFIX = "STRESSTEST_"
@@ -120,6 +121,33 @@ def _settings_class() -> type[BaseSettings]:
         display: Annotated[str, AfterValidator(partial(_one_of, "display"))] | None = None
 
     return Settings
+
+
+def parse_parameter(name: str, value: object) -> float | int:
+    """A sampling parameter out of a JSON file, with the type and the range of its option.
+
+    Raises UsageError: what is stored with a wrong type could not be read back. Unlike an option's value it
+    must be a number, as a server would refuse the text "0.7" too.
+    """
+    from pydantic import ValidationError
+
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f'"{name}" must be a number, not {format_short(value)}')
+    try:
+        number = _parameter_type(name).validate_python(value)
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise UsageError(f'"{name}" {format_short(value)} is not valid: {why[0].lower()}{why[1:]}') from None
+    return number
+
+
+@cache
+def _parameter_type(name: str) -> TypeAdapter[float | int]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    field = _settings_class().model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
 def _one_of(name: str, value: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stresstest.config.foreign_files import MalformedFileError, format_short
 from stresstest.config.request_fields import OWN_FIELDS, canonical, refuse_credentials
+from stresstest.config.settings import parse_parameter
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError
 from stresstest.model import PARAMETERS, Message
@@ -37,7 +38,8 @@ _PLACEHOLDER_KEYS = ("id", "messages", "prompt", "extra_body")
 def parse_fields(record: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """(request fields beside the prompt, names of those that a measurement sets itself and are not sent).
 
-    Raises MalformedFileError for unknown fields, two values of one field, and credentials.
+    Raises MalformedFileError for unknown fields, two values of one field, sampling parameters that are no
+    number in their range, and credentials.
     """
     nested = record.get("extra_body") or {}
     if not isinstance(nested, dict):
@@ -48,12 +50,14 @@ def parse_fields(record: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     for name, value in nested.items():
         if name in found and found[name] != value:
             raise MalformedFileError(f'{format_short(name)} is given twice, the second time in "extra_body"')
-        found[name] = value
+        if value is not None or name not in PARAMETERS:
+            found[name] = value
     try:
         refuse_credentials(found, "it")
+        found |= {name: parse_parameter(name, found[name]) for name in PARAMETERS if name in found}
         canonical(found).encode("utf-8")
     except UsageError as error:
-        raise MalformedFileError(f"{error} {error.hint}") from None
+        raise MalformedFileError(f"{error} {error.hint}" if error.hint else str(error)) from None
     except ValueError as error:
         raise MalformedFileError(f"it cannot be sent as JSON: {error}") from None
     own = {name for name in found if name in OWN_FIELDS}

@@ -142,3 +142,40 @@ def test_a_file_of_nested_lists_is_refused_before_it_is_parsed(tmp_path: Path) -
     path = prompts_file(tmp_path, '{"prompt": "x", "documents": [' + "[]," * 2_000_000 + "[]]}")
     with pytest.raises(UsageError, match="more than 2,000,000 lists and objects"):
         load_prompts(path)
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["field", "extra_body"])
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        ('"temperature": "0.7"', "\"temperature\" must be a number, not '0.7'"),
+        ('"top_k": 5.5', '"top_k" 5.5 is not valid'),
+        ('"top_k": [5]', '"top_k" must be a number, not [5]'),
+        ('"repetition_penalty": true', '"repetition_penalty" must be a number, not True'),
+        ('"top_p": 1.5', '"top_p" 1.5 is not valid: input should be less than or equal to 1'),
+        ('"temperature": NaN', '"temperature" nan is not valid'),
+        ('"temperature": 1' + "0" * 400, '"temperature" 1000'),
+    ],
+)
+def test_a_parameter_that_could_not_be_read_back_is_refused(
+    tmp_path: Path, parameter: str, words: str, nested: bool
+) -> None:
+    """Stored with a run, a text for a number makes the whole store unusable: it is refused with its line."""
+    fields = f'"extra_body": {{{parameter}}}' if nested else parameter
+    path = prompts_file(tmp_path, f'{{"id": "a", "prompt": "x", {fields}}}')
+    with pytest.raises(UsageError) as caught:
+        load_prompts(path)
+    assert f"{path}, line 1: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_whole_numbers_fit_every_parameter(tmp_path: Path) -> None:
+    """JSON writers print 5 as 5.0 and 1.0 as 1: the types are those of the options."""
+    path = prompts_file(
+        tmp_path,
+        '{"prompt": "x", "top_k": 5.0, "temperature": 1, "extra_body": {"min_p": null}}',
+        '{"prompt": "y", "top_k": 5, "temperature": 1.0}',
+    )
+    found = load_prompts(path).decoding(Decoding())
+    assert found == Decoding(temperature=1.0, top_k=5)
+    assert (type(found.temperature), type(found.top_k)) == (float, int)
