@@ -53,6 +53,10 @@ class StoreError(StresstestError):
     exit_code = ExitCode.USAGE
 
 
+class UnreadableRunWarning(UserWarning):
+    """Runs of the store that cannot be read and are left out of what was asked for."""
+
+
 class InconclusiveError(StresstestError):
     """Too little data for a conclusion."""
 

@@ -28,7 +28,7 @@ try:
     from stresstest.features.scan import command as scan
     from stresstest.features.sim import command as sim
     from stresstest.features.sweep import command as sweep
-    from stresstest.options.common import GlobalOptions, show_error
+    from stresstest.options.common import GlobalOptions, show_error, show_warnings_of_the_store
     from stresstest.options.measurement import exit_process
     from stresstest.options.sections import SectionedCommand
     from stresstest.options.streams import guard_streams, stdout_failure
@@ -110,6 +110,7 @@ def main() -> None:
     """
     sys.excepthook = report_crash
     guard_streams()
+    show_warnings_of_the_store()
     code = _run()
     lost = stdout_failure()
     if lost is not None:

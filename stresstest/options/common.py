@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import typer
 
 from stresstest.config import settings as config
 from stresstest.config.secrets import remember
-from stresstest.errors import StresstestError, UsageError
+from stresstest.errors import StresstestError, UnreadableRunWarning, UsageError
 from stresstest.model import SAMPLING, Decoding, RunSettings, Subject
 
 if TYPE_CHECKING:
@@ -304,6 +305,21 @@ def scan_progress_for(display: str | None, total: int | None) -> SilentScanProgr
 
 def _default_display() -> str:
     return "rich" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+
+
+def show_warnings_of_the_store() -> None:
+    """Have what the store warns of printed in one line, as every other warning of a command."""
+    from stresstest.render.text import single_line
+
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UnreadableRunWarning):
+            sys.stderr.write(f"warning: {single_line(str(message))}\n")
+        else:
+            others(message, category, *where, **more)
+
+    warnings.showwarning = show
 
 
 def show_error(error: StresstestError) -> None:

@@ -9,12 +9,13 @@ Output is ASCII, so that every string the model can write (NUL, lone surrogates)
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stresstest.errors import StoreError
+from stresstest.errors import StoreError, UnreadableRunWarning
 from stresstest.model import EndpointProfile, Generation, RunSettings
 from stresstest.model.address import clean_url, without_userinfo
 
@@ -26,6 +27,9 @@ _TUPLE = "!tuple"
 _LATEST = 1e11
 """Clock seconds: a moment some three thousand years ahead."""
 _MOST = 1 << 53
+_MOST_NAMED = 10
+UNREADABLE = (StoreError, ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
+"""What reading a row fails on that was edited, damaged or written by a version with a defect."""
 
 
 def dump(value: DataclassInstance, *, without: Sequence[str] = (), **extra: DataclassInstance) -> str:
@@ -68,6 +72,19 @@ def require_columns(row: Any, what: str, texts: str = "", times: str = "", count
                 f"A stored {what} is damaged: its {name} is {repr(value)[:40]}.",
                 hint="Restore the store from a backup, or choose another one with --store.",
             )
+
+
+def warn_left_out(ids: Sequence[str]) -> None:
+    """Say which runs a list lacks: one that cannot be read must not take all others with it."""
+    if not ids:
+        return
+    named = ", ".join(map(str, ids[:_MOST_NAMED])) + (", …" if len(ids) > _MOST_NAMED else "")
+    what = f"run {named} cannot be read and is" if len(ids) == 1 else f"runs {named} cannot be read and are"
+    warnings.warn(
+        f"{what} left out; to delete a run that cannot be read: stresstest runs delete {ids[0]}",
+        UnreadableRunWarning,
+        stacklevel=2,
+    )
 
 
 def clean_settings(settings: RunSettings) -> RunSettings:

@@ -90,8 +90,15 @@ class Store:
         """The run with this id or unique beginning of one; UsageError with suggestions otherwise."""
         return self._read("looking up a run", lambda c: runs.find(c, reference))
 
+    def run_id(self, reference: str) -> str:
+        """The id of the same run, which need not be readable; UsageError with suggestions for none."""
+        return self._read("looking up a run", lambda c: runs.find_id(c, reference))
+
     def runs(self, subject: Subject | None = None) -> list[RunSummary]:
-        """All runs, or those of one subject, newest first."""
+        """All runs, or those of one subject, newest first.
+
+        Those that cannot be read are left out, with an `UnreadableRunWarning` that names them.
+        """
         return self._read("listing runs", lambda c: runs.summaries(c, subject))
 
     def delete_run(self, run_id: str) -> None:
@@ -231,7 +238,10 @@ class Store:
     def thresholds(
         self, model: str | None = None, task: str | None = None, language: str | None = None
     ) -> list[StoredThreshold]:
-        """Saved results, newest run first: the latest of each subject and decoding, then the older ones."""
+        """Saved results, newest run first: the latest of each subject and decoding, then the older ones.
+
+        Those that cannot be read are left out, with an `UnreadableRunWarning` that names their runs.
+        """
         return self._read("reading thresholds", lambda c: results.read(c, model, task, language))
 
     # Diagnoses

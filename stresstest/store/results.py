@@ -13,12 +13,18 @@ from stresstest.model import (
     EndpointProfile,
     PlaneVerdict,
     RunSettings,
-    Subject,
     ThinkingBudget,
     Threshold,
 )
 from stresstest.store import tables
-from stresstest.store.documents import clean_text, dump, load, require_columns
+from stresstest.store.documents import (
+    UNREADABLE,
+    clean_text,
+    dump,
+    load,
+    require_columns,
+    warn_left_out,
+)
 from stresstest.store.records import StoredThreshold
 from stresstest.store.runs import newest_first, require
 
@@ -67,6 +73,7 @@ def read(
     """Saved results: the latest of each subject, prompts, decoding and rigor first, then the others.
 
     The newest is in force even when it certified nothing: an older limit may be what it disproves.
+    A warning names those that cannot be read. One that contradicts itself is a StoreError: it was changed.
     """
     run, result = tables.run.c, tables.threshold.c
     query = (
@@ -88,13 +95,20 @@ def read(
         if wanted is not None:
             query = query.where(column == clean_text(wanted))
     groups: dict[object, list[StoredThreshold]] = {}
+    left_out: list[str] = []
     for row in connection.execute(query):
-        stored = _stored(row)
+        try:
+            stored = _stored(row)
+        except UNREADABLE:
+            left_out.append(row.run_id)
+            continue
+        _require_agreement(row, stored)
         # A simulator's number never takes the place of a measured one, nor one server's or one load's that
         # of another.
         conditions = (stored.simulated, stored.base_url, stored.concurrency)
         identity = (stored.subject, stored.decoding, stored.rigor, row.prompts_digest, conditions)
         groups.setdefault(identity, []).append(stored)
+    warn_left_out(left_out)
     latest, older = [], []
     for group in groups.values():
         newest, *others = group
@@ -114,15 +128,13 @@ def _stored(row: Any) -> StoredThreshold:
     )
     settings = load(row.settings, RunSettings)
     profile = load(row.profile, EndpointProfile)
-    threshold, thinking = load(row.body, Threshold), load(row.body, _BesideThreshold).thinking
-    _require_agreement(row, settings.subject, threshold, thinking)
     return StoredThreshold(
         run_id=row.run_id,
         subject=settings.subject,
         decoding=settings.decoding,
         rigor=settings.rigor,
         margin=settings.margin,
-        threshold=threshold,
+        threshold=load(row.body, Threshold),
         safe_max_tokens=row.safe_max_tokens,
         verdict=load(row.verdict, PlaneVerdict),
         created=row.created,
@@ -134,14 +146,13 @@ def _stored(row: Any) -> StoredThreshold:
         simulated=profile.simulated,
         distinct_prompts=row.distinct_prompts,
         latest=True,
-        thinking=thinking,
+        thinking=load(row.body, _BesideThreshold).thinking,
     )
 
 
-def _require_agreement(
-    row: Any, subject: Subject, threshold: Threshold, thinking: ThinkingBudget | None
-) -> None:
+def _require_agreement(row: Any, stored: StoredThreshold) -> None:
     """StoreError for a result whose parts contradict each other: a limit must not be larger than its T."""
+    subject, threshold, thinking = stored.subject, stored.threshold, stored.thinking
     safe = row.safe_max_tokens
     named = tuple(map(clean_text, (subject.model, subject.task, subject.language)))
     agreed = (

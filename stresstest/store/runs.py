@@ -21,12 +21,14 @@ from stresstest.model import (
 )
 from stresstest.store import tables
 from stresstest.store.documents import (
+    UNREADABLE,
     clean_profile,
     clean_settings,
     clean_text,
     dump,
     load,
     require_columns,
+    warn_left_out,
 )
 from stresstest.store.records import RunChanges, RunSummary, Session
 
@@ -97,6 +99,19 @@ def require(connection: Connection, run_id: str) -> None:
 
 def find(connection: Connection, reference: str) -> Run:
     """The run with this id, or the only one whose id begins so; UsageError otherwise."""
+    run_id = find_id(connection, reference)
+    row = connection.execute(select(tables.run).where(_run.id == run_id)).one()
+    try:
+        return _read(row)
+    except UNREADABLE as error:
+        raise StoreError(
+            f"Run {run_id} cannot be read. {str(error)[:400]}",
+            hint=f"Restore the store from a backup, or delete the run: stresstest runs delete {run_id}",
+        ) from error
+
+
+def find_id(connection: Connection, reference: str) -> str:
+    """The id of the same run, which need not be readable."""
     ids = _ids(connection)
     matches = [reference] if reference in ids else [i for i in ids if reference and i.startswith(reference)]
     if not matches:
@@ -106,11 +121,11 @@ def find(connection: Connection, reference: str) -> Run:
             f"{reference!r} is the beginning of {len(matches)} runs: {_some(matches)}.",
             hint="Give more characters of the id.",
         )
-    return _read(connection.execute(select(tables.run).where(_run.id == matches[0])).one())
+    return matches[0]
 
 
 def summaries(connection: Connection, subject: Subject | None) -> list[RunSummary]:
-    """One line a run, newest first."""
+    """One line a run, newest first; a warning names those that cannot be read."""
     gen = tables.generation.c
     counts = (
         select(
@@ -135,9 +150,15 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
         query = query.where(_of(subject))
     rows = connection.execute(query).all()
     cells = _cells(connection)
-    return [
-        _summary(row, sum(s.seconds for s in sessions(connection, row.id)), cells.get(row.id)) for row in rows
-    ]
+    found, left_out = [], []
+    for row in rows:
+        try:
+            seconds = sum(s.seconds for s in sessions(connection, row.id))
+            found.append(_summary(row, seconds, cells.get(row.id)))
+        except UNREADABLE:
+            left_out.append(row.id)
+    warn_left_out(left_out)
+    return found
 
 
 def newest_first() -> tuple[ColumnElement[Any], ...]:
@@ -231,6 +252,7 @@ def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
         row, "run", texts="id status note", times="created ended output_tokens", counts="safe_max_tokens"
     )
     settings = load(row.settings, RunSettings)
+    load(row.profile, EndpointProfile)  # what is listed can be looked up, as "latest" is
     return RunSummary(
         id=row.id,
         subject=settings.subject,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stresstest.errors import StoreError
 from stresstest.options.common import stdout_console, with_global_options
 from stresstest.options.sections import SectionedCommand
+
+if TYPE_CHECKING:
+    from stresstest.store.repository import Store
 
 app = typer.Typer(
     help="List, show or delete stored runs. Without a command, they are listed.",
@@ -98,13 +102,23 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking for confirmation.")] = False,
 ) -> None:
     """Delete a stored run with its generations, samples and threshold."""
-    from stresstest.campaign.conclude import find_run
-    from stresstest.render.text import subject_name
     from stresstest.store import open_store
 
     with open_store(options["store"]) as store:
-        found = find_run(store, run)
+        run_id, what = _doomed(store, run)
         if not yes:
-            typer.confirm(f"Delete run {found.id} ({subject_name(found.settings.subject)})?", abort=True)
-        store.delete_run(found.id)
-    typer.echo(f"deleted {found.id}", err=True)
+            typer.confirm(f"Delete run {run_id} ({what})?", abort=True)
+        store.delete_run(run_id)
+    typer.echo(f"deleted {run_id}", err=True)
+
+
+def _doomed(store: Store, reference: str) -> tuple[str, str]:
+    """(id, what is measured) of a run to delete, which need not be readable."""
+    from stresstest.campaign.conclude import find_run
+    from stresstest.render.text import subject_name
+
+    try:
+        found = find_run(store, reference)
+    except StoreError:
+        return store.run_id(reference), "it cannot be read"
+    return found.id, subject_name(found.settings.subject)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stresstest.config.settings import _toml
-from stresstest.errors import StoreError, UsageError
+from stresstest.errors import StoreError, UnreadableRunWarning, UsageError
 from stresstest.model import PlaneVerdict, Threshold
 from stresstest.store import open_store
 from stresstest.store.codec import unpack_tokens
@@ -70,6 +70,22 @@ def test_any_value_in_any_column_is_read_or_a_sentence(path: str, column: str, v
                 read(store)
             except StoreError as error:
                 assert len(str(error)) < 1000  # noqa: PT017  (what else it raises fails the test)
+
+
+@pytest.mark.parametrize("column", ["run.settings", "run.profile", "threshold.body"])
+def test_lists_leave_out_what_cannot_be_read(path: str, column: str) -> None:
+    """One damaged row must not take every other run and limit with it; the warning names the run."""
+    with open_store(path) as store:
+        store.create_run(make_run("r2"))
+        certified = Threshold(0.05, 0.95, tokens=700, n=60, onsets=0, upper=0.0487, certified=True)
+        store.save_threshold("r2", certified, 630, PlaneVerdict(None, None, ""), distinct_prompts=60)
+    table, name = column.split(".")
+    _edit(path, f"UPDATE {table} SET {name} = '[1]' WHERE {'id' if table == 'run' else 'run_id'} = 'r1'")
+    with open_store(path) as store:
+        with pytest.warns(UnreadableRunWarning, match="run r1 cannot be read and is left out"):
+            assert [row.id for row in store.runs()] == ["r2"]
+        with pytest.warns(UnreadableRunWarning, match="stresstest runs delete r1"):
+            assert [row.run_id for row in store.thresholds()] == ["r2"]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
-"""`runs` without a command."""
+"""`runs` without a command, and on a store with a run that cannot be read."""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+
+import pytest
 
 from stresstest.store import open_store
 from tests.support.commands import command
@@ -18,3 +21,47 @@ def test_runs_alone_lists_them(tmp_path: Path) -> None:
     assert command("--store", location, "runs") == listed
     assert listed[0] == 0
     assert "r1" in listed[1]
+
+
+def _spoil(location: str, run_id: str, before: str, after: str) -> None:
+    with sqlite3.connect(location) as connection:
+        changed = "UPDATE run SET settings = replace(settings, ?, ?) WHERE id = ?"
+        connection.execute(changed, (before, after, run_id))
+    connection.close()
+
+
+@pytest.fixture
+def spoilt(tmp_path: Path) -> str:
+    """A store whose newest run says its temperature in a text, as prompts files once could."""
+    location = str(tmp_path / "s.sqlite3")
+    with open_store(location) as store:
+        for run_id, created in (("r1", 1000.0), ("r2", 2000.0)):
+            store.create_run(make_run(run_id, created=created))
+    _spoil(location, "r2", '"temperature":0.7', '"temperature":"0.7"')
+    return location
+
+
+def test_a_run_that_cannot_be_read_leaves_the_others_usable(spoilt: str) -> None:
+    """One bad row once made every command on the store fail: it is left out, and named once."""
+    code, out, err = command("--store", spoilt, "runs", "list")
+    assert (code, "r1" in out, "r2" in out) == (0, True, False)
+    assert err.count("r2 cannot be read and is left out") == 1
+    assert err.startswith("warning: ")
+    assert len(err.splitlines()) == 1
+    assert command("--store", spoilt, "runs", "show", "r1")[0] == 0
+    assert command("--store", spoilt, "runs", "show", "latest")[0] == 0
+
+
+def test_a_run_that_cannot_be_read_is_told_where_it_is_named(spoilt: str) -> None:
+    """Who asks for that very run is told why there is nothing to show, and what to do."""
+    code, _, err = command("--store", spoilt, "runs", "show", "r2")
+    assert code == 2
+    assert "Run r2 cannot be read. A stored RunSettings is damaged" in err
+    assert "stresstest runs delete r2" in err
+
+
+def test_a_run_that_cannot_be_read_can_be_deleted(spoilt: str) -> None:
+    """It is the way out that the warning names, so it must not need the settings."""
+    assert command("--store", spoilt, "runs", "delete", "r2", "--yes") == (0, "", "deleted r2\n")
+    code, out, err = command("--store", spoilt, "runs", "list")
+    assert (code, "r1" in out, err) == (0, True, "")
