@@ -14,8 +14,13 @@ from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
 from stresstest.http_limits import MAX_REPLY_BYTES
 
-_LISTS = re.compile(rb'"(?:token_ids|logprobs|content|output)"\s*:\s*[\[{]')
-"""What an event holds beside a text, all of which is kept."""
+_LISTS = re.compile(
+    rb'"(?!(?:choices|delta|tool_calls|function|function_call|usage|\w+_details)")\w+"\s*:\s*[\[{]'
+    rb'|"reasoning_details"\s*:\s*\['
+)
+"""What an event holds beside a text and its frame, all of which is kept."""
+_ONCE = ("role", "name", "type", "id")
+"""Fields that are no text in pieces: servers say them once, or again in each piece."""
 _WORD, _FRAME = 16, 512
 """Bytes that are kept of an event with a word, at least, and that are not kept of any event with a text."""
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
@@ -99,7 +104,8 @@ class AnswerAssembly:
         self._top |= {name: event[name] for name in _TOP if event.get(name) is not None}
         self._usage = event.get("usage") or self._usage
         for given in event.get("choices") or ():
-            choice = self._choices.setdefault(int(given["index"]), self._blank(int(given["index"])))
+            index = int(given.get("index") or 0)
+            choice = self._choices.setdefault(index, self._blank(index))
             if self._route is Route.CHAT:
                 _merge_message(choice["message"], given.get("delta") or {})
             else:
@@ -127,25 +133,52 @@ class AnswerAssembly:
 
 
 def _merge_message(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta to the message: texts are joined, calls of tools by their index."""
+    """Add a delta to the message: its pieces by their type, calls of tools by their index."""
     for name, value in delta.items():
         if name == "tool_calls":
             calls = message.setdefault("tool_calls", [])
             for call in value or ():
                 _merge_call(calls, call)
-        elif isinstance(value, str) and name != "role":
-            message[name] = (message.get(name) or "") + value
-        elif value is not None:
-            message[name] = value
+        else:
+            _merge_piece(message, name, value)
+
+
+def _merge_piece(whole: dict[str, Any], name: str, piece: Any) -> None:
+    """Add a piece to a field: texts are joined, objects merged, lists extended; a name is said once."""
+    have: Any = whole.get(name)
+    if piece is None or (name in _ONCE and not piece):
+        return
+    if name in _ONCE or not have or type(have) not in (str, list, dict):
+        whole[name] = piece
+    elif type(have) is not type(piece):
+        raise TypeError(f"{name} changes its type")
+    elif type(have) is dict:
+        for key, value in piece.items():
+            _merge_piece(have, key, value)
+    else:
+        have += piece  # a list grows in place
+        whole[name] = have
 
 
 def _merge_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
-    while len(calls) <= min(int(delta["index"]), 1023):
+    index = delta.get("index")
+    at = _unnumbered(calls, delta) if index is None else int(index)
+    while len(calls) <= min(at, 1023):
         calls.append({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
-    call = calls[int(delta["index"])]
-    call |= {name: delta[name] for name in ("id", "type") if delta.get(name)}
-    for name, value in (delta.get("function") or {}).items():
-        call["function"][name] = (call["function"].get(name) or "") + (value or "")
+    call = calls[at]
+    if "custom" in delta:
+        call.pop("function", None)
+    for name, value in delta.items():
+        if name != "index":
+            _merge_piece(call, name, value)
+
+
+def _unnumbered(calls: list[dict[str, Any]], delta: Mapping[str, Any]) -> int:
+    """Where a call without an index belongs: a new id begins the next call, anything else is of the last."""
+    known = [call["id"] for call in calls]
+    if not delta.get("id"):
+        return max(0, len(calls) - 1)
+    return known.index(delta["id"]) if delta["id"] in known else len(calls)
 
 
 def _merge_lists(choice: dict[str, Any], given: Mapping[str, Any]) -> None:

@@ -112,6 +112,67 @@ async def test_calls_of_tools_and_logprobs_are_put_together() -> None:
     assert choice["token_ids"] == [1, 2]
 
 
+def _call(arguments: str, **more: Any) -> dict[str, Any]:
+    named = {"name": "f"} if "id" in more else {}
+    return {"tool_calls": [{**more, "function": {**named, "arguments": arguments}}]}
+
+
+def _called(id: str, arguments: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "message"),
+    [
+        (
+            [{"function_call": {"name": "f", "arguments": '{"a":'}}, {"function_call": {"arguments": "1}"}}],
+            {"content": "", "function_call": {"name": "f", "arguments": '{"a":1}'}},
+        ),
+        (
+            [
+                {"reasoning_details": [{"text": "a"}]},
+                {"reasoning_details": [{"text": "b"}]},
+                {"content": "x"},
+            ],
+            {"content": "x", "reasoning_details": [{"text": "a"}, {"text": "b"}]},
+        ),
+        (
+            [{"audio": {"id": "u", "data": "AB", "expires_at": 1}}, {"audio": {"id": "u", "data": "CD"}}],
+            {"content": "", "audio": {"id": "u", "data": "ABCD", "expires_at": 1}},
+        ),
+        (
+            [_call('{"a"', id="x"), _call(":1}"), _call("{", id="y"), _call("}", id="y", index=None)],
+            {"content": None, "tool_calls": [_called("x", '{"a":1}'), _called("y", "{}")]},
+        ),
+        (
+            [_call("{", id="x", index=0, type="function"), _call("}", id="x", index=0, type="function")],
+            {"content": None, "tool_calls": [_called("x", "{}")]},
+        ),
+        (
+            [
+                {"tool_calls": [{"id": "x", "type": "custom", "custom": {"name": "f", "input": "a"}}]},
+                {"tool_calls": [{"index": 0, "custom": {"input": "b"}}]},
+            ],
+            {
+                "content": None,
+                "tool_calls": [{"id": "x", "type": "custom", "custom": {"name": "f", "input": "ab"}}],
+            },
+        ),
+    ],
+    ids=["function_call", "lists", "objects", "no index", "names again", "custom"],
+)
+async def test_pieces_of_any_kind_are_put_together(
+    deltas: list[dict[str, Any]], message: dict[str, Any]
+) -> None:
+    """A client that asked for no stream gets all that the model wrote, not the last piece of it."""
+    events = [{"id": "c", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    events += [{"id": "c", "choices": [{"delta": {}, "finish_reason": "stop"}]}]
+    async with guarded(Events([*sse(*events), DONE]), {"policy": "abort"}) as here:
+        reply = await here.ask(body=UNSTREAMED)
+    assert reply.status == 200
+    assert reply.json["choices"][0]["message"] == {"role": "assistant", **message}
+
+
 @pytest.mark.parametrize(
     ("asked", "sent"),
     [
