@@ -19,6 +19,7 @@ EVENT = "gen_ai.evaluation.result"
 METRIC = "degeneration"
 SERVICE = "stresstest-guard"
 HEALTHY = "healthy"
+UNREAD = "unread"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _NANOSECONDS = 1_000_000_000
 
@@ -67,8 +68,8 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
     verdict = choice.verdict
     found = {
         "gen_ai.evaluation.name": METRIC,
-        "gen_ai.evaluation.score.value": 1.0 if verdict.degenerate else 0.0,
-        "gen_ai.evaluation.score.label": verdict.symptom or HEALTHY,
+        "gen_ai.evaluation.score.value": None if choice.hidden else float(verdict.degenerate),
+        "gen_ai.evaluation.score.label": verdict.symptom or (UNREAD if choice.hidden else HEALTHY),
         "gen_ai.evaluation.explanation": _explanation(choice),
         "gen_ai.response.id": entry.id,
         "gen_ai.request.model": entry.model or None,
@@ -84,6 +85,8 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
 
 def _explanation(choice: JudgedChoice) -> str:
     verdict = choice.verdict
+    if choice.hidden:
+        return f"No text of {choice.tokens} tokens was sent."
     if verdict.symptom is None:
         return f"No symptom in {choice.tokens} tokens."
     return (

@@ -145,7 +145,7 @@ class Ledger:
         first = None
         choices = watch.outcome(exchange.ended)
         for choice in choices:
-            metrics.tokens.labels(*where).inc(choice.tokens)
+            metrics.tokens.labels(*where).inc(choice.tokens if choice.seen else 0)
             verdict = choice.verdict
             if verdict.onset is not None:
                 first = first or verdict.symptom
@@ -158,7 +158,7 @@ class Ledger:
             metrics.degenerate.labels(*where, first).inc()
         if action is not None:
             metrics.actions.labels(*where, action, str(self._dry_run).lower()).inc()
-        unread = watch.broken is not None or not reader.choices
+        unread = watch.broken is not None or not choices or any(choice.hidden for choice in choices)
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
         self._count(asked, found if exchange.outcome == "answered" else exchange.outcome)

@@ -94,4 +94,5 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
         line["prompt"] = asked.prompt
         line["response"] = "".join(token.text for token in choice.texts if not token.reasoning)
         line["reasoning"] = "".join(token.text for token in choice.texts if token.reasoning)
-    return {key: value for key, value in line.items() if value not in (None, "")}
+    # An answer without text says so: `scan` takes a line without one for damaged.
+    return {key: value for key, value in line.items() if key == "response" or value not in (None, "")}

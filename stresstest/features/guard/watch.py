@@ -17,19 +17,29 @@ from stresstest.model import GenerationVerdict, Token
 
 BATCH = 32
 """Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
+MIN_HIDDEN = 64
+"""Counted tokens of an answer without text from which on it was not judged: fewer are a call of a tool."""
 MAX_PENDING = 256 * 1024
 """Bytes of a stream that wait to be judged before its relay waits too."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedChoice:
-    """One choice with its verdict. tokens: of the answer. texts: its tokens, None unless kept."""
+    """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
+    texts: its tokens, None unless kept."""
 
     index: int
     verdict: GenerationVerdict
     tokens: int
     finish_reason: str | None
     texts: Sequence[Token] | None = None
+    seen: int = 0
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the server counted so many tokens, and sent nothing of them, that nobody can call it
+        healthy."""
+        return self.seen == 0 and self.tokens >= MIN_HIDDEN
 
 
 class AnswerWatch:
@@ -176,7 +186,9 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
     """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
     verdict = choice.finish(choice.finish_reason)
     tokens = choice.tokens
-    if counted and tokens and counted != tokens:
+    if counted and not tokens:
+        tokens = counted  # nothing was seen of them: there is no position to convert
+    elif counted and counted != tokens:
         ratio = counted / tokens
         scale = PositionMap(
             counted,
@@ -184,7 +196,9 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
             lambda at: min(counted, round(at * ratio)),
         )
         verdict, tokens = scale.verdict(verdict), counted
-    return JudgedChoice(choice.index, verdict, tokens, choice.finish_reason or ended, choice.texts)
+    return JudgedChoice(
+        choice.index, verdict, tokens, choice.finish_reason or ended, choice.texts, choice.tokens
+    )
 
 
 class JudgeQueue:

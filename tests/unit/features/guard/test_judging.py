@@ -10,7 +10,7 @@ import pytest
 
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
 from tests.support.commands import called
-from tests.support.fake_vllm import DONE, Events, Page, page, sse, usage_only
+from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
 
@@ -141,6 +141,24 @@ async def test_scan_reads_the_log(tmp_path: Path) -> None:
     (group,) = json.loads(done.stdout)["groups"]
     assert (group["requests"], group["degenerate"]) == (1, 1)
     assert here.log[0]["prompt"] == "Tell a story."
+
+
+@pytest.mark.parametrize(("counted", "outcome"), [(1500, "unread"), (20, "healthy")])
+async def test_an_answer_without_text_is_not_called_healthy(
+    tmp_path: Path, counted: int, outcome: str
+) -> None:
+    """The server counts tokens that it does not send: the log has its count, and `scan` can read the line."""
+    events = sse(chunk("", role="assistant"), chunk(finish="length"), usage_only(9, counted))
+    async with guarded(Events([*events, DONE]), every=True, text=True) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+    assert found.get(f"stresstest_guard_tokens_total{{lab,{CHAT}}}", 0) == 0
+    (line,) = here.log
+    assert (line["response"], line["completion_tokens"]) == ("", counted)
+    (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
+    done = called("scan", "guard.jsonl", "--json", "--workers", "1", tmp_path=tmp_path)
+    assert json.loads(done.stdout)["damaged"] == 0
 
 
 def test_made_up_model_names_make_no_series_without_end() -> None:
