@@ -165,6 +165,8 @@ def guard_streams() -> None:
 
 def stdout_failure() -> OSError | None:
     """Why stdout is incomplete, such as a full disk; None if it is complete or its reader went away."""
+    if not sys.stdout:  # None where the shell has closed it: `stresstest … >&-`
+        return None
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.failed if isinstance(raw, _TolerantStream) else None

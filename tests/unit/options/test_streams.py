@@ -46,6 +46,18 @@ def test_a_result_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    """`stresstest plan … >&-`, as some schedulers start a command: Python has no stdout then."""
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "plan", "--lang", "it"],
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_line_on_stderr_is_written_at_once(tmp_path: Path, unbuffered: str) -> None:
     """Images for containers set PYTHONUNBUFFERED so that a log shows what happens while it happens."""
