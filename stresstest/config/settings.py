@@ -235,13 +235,15 @@ def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path |
 
 
 def _text(path: Path) -> str:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a settings file.")
     if is_named_pipe(path):
         raise UsageError(f"The settings file {path} is a named pipe: reading would wait for its writer.")
     with path.open("rb") as file:
         found = file.read(MAX_FILE + 1)
     if len(found) > MAX_FILE:
         raise UsageError(f"The settings file {path} is larger than {MAX_FILE >> 20} MiB.")
-    return found.decode("utf-8")
+    return found.decode("utf-8-sig")  # editors on Windows begin a file with a byte-order mark
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -285,7 +287,7 @@ def _find_file() -> Path | None:
     if named:
         return Path(named)
     project = Path(PROJECT_FILE)
-    if project.is_file():
+    if project.is_file() or project.is_dir():  # reading a folder says that it is none
         return project
     from platformdirs import user_config_path
 

@@ -32,6 +32,20 @@ def test_precedence_is_cli_then_environment_then_file_then_default(
     assert config.resolve({"concurrency": None})["rigor"] == "quick"
 
 
+def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
+    """A bind mount whose source is missing makes a folder: its options must not be lost in silence."""
+    (tmp_path / "stresstest.toml").mkdir()
+    for named in (None, tmp_path / "stresstest.toml"):
+        with pytest.raises(UsageError, match=r"stresstest\.toml is a folder, not a settings file"):
+            config.resolve({}, config_file=named)
+
+
+def test_a_byte_order_mark_begins_a_settings_file(tmp_path: Path) -> None:
+    """Editors on Windows write one, which TOML calls an invalid statement."""
+    (tmp_path / "stresstest.toml").write_bytes(b"\xef\xbb\xbfconcurrency = 3\n")
+    assert config.resolve({})["concurrency"] == 3
+
+
 def test_unknown_key_in_a_file_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
     """A typo in a file must not silently leave the default in force."""
     path = tmp_path / "mine.toml"
