@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SERVER, TOKENIZE, TIKTOKEN, CHUNKS = "server", "tokenize", "tiktoken (estimate)", "chunks"
 TOTAL_SOURCE = "server (positions in chunks)"
 _ENCODING = "o200k_base"
+_SPECIAL_TOKENS = 16
+"""Tokens that a server may count beyond max_tokens: those that end a turn."""
 _DOWNLOAD = 20.0
 
 
@@ -114,7 +116,8 @@ async def resolve_token_count(
     the server's, but positions are counted in chunks. CHUNKS: both are counted in chunks.
     """
     total = made.total
-    if total is not None and total > max(limit, max_plausible_tokens(made.characters), made.produced):
+    # An answer has no more tokens than it was allowed, unless more arrived: such a count is of something else
+    if total is not None and total > max(limit + _SPECIAL_TOKENS, made.produced):
         total = None
     unsure = made.uncounted_texts
     if not unsure:
