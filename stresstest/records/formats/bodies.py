@@ -8,11 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.model import Token
+from stresstest.records.formats.calls import (
+    ONLY_TOOL_CALLS,
+    arguments,
+    has_calls,
+    has_tool_call,
+    is_nothing,
+    is_tool_call,
+    message_arguments,
+)
 from stresstest.records.formats.logprobs import logprob_tokens
-from stresstest.records.record import TextlessError, UnreadableError, describe_type
-
-ONLY_TOOL_CALLS = "only tool calls, no text"
-_CALLS = frozenset({"tool_use", "function_call", "custom_tool_call"})
+from stresstest.records.record import (
+    LENGTH,
+    STOP,
+    TextlessError,
+    UnreadableError,
+    describe_type,
+    normalize_finish_reason,
+)
 
 
 def is_body(value: Any) -> bool:
@@ -50,35 +63,64 @@ def _choice(choice: Any) -> RecordedAnswer:
     message = choice.get("message")
     if message is not None and not isinstance(message, dict):
         raise UnreadableError("a message is not an object")
+    reason = choice.get("finish_reason")
+    finish = reason if isinstance(reason, str) else None
     reasoning = ""
     if message is None:
         text = join_content(choice.get("text"))
     else:
-        text = join_content(message.get("content"))
         thought = message.get("reasoning_content") or message.get("reasoning")
         reasoning = thought if isinstance(thought, str) else ""
+        text = message_text(message, finish, reasoning)
     if text is None and not reasoning:
-        if message is not None and message.get("tool_calls"):
-            raise TextlessError(ONLY_TOOL_CALLS)
         raise UnreadableError("no text in it")
-    reason = choice.get("finish_reason")
-    finish = reason if isinstance(reason, str) else None
     tokens = logprob_tokens(choice.get("logprobs"), text or "", reasoning)
     return RecordedAnswer(text or "", reasoning, finish, tokens)
 
 
+def message_text(message: Mapping[str, Any], finish: str | None = None, reasoning: str = "") -> str | None:
+    """A message's content and then the arguments of its calls; None for neither.
+
+    TextlessError for calls alone that have no arguments. A call that the cap cut is not in good order,
+    whether it came to its arguments or not.
+    """
+    text = join_content(message.get("content"))
+    if not has_calls(message):
+        return text
+    written = message_arguments(message)
+    if not text and not reasoning and is_nothing(written) and normalize_finish_reason(finish) != LENGTH:
+        raise TextlessError(ONLY_TOOL_CALLS)
+    return (text or "") + written
+
+
 def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
-    """The Responses API: message items in order; `max_output_tokens` means that the cap cut the answer."""
+    """The Responses API: messages and calls in order; `max_output_tokens` means that the cap cut it."""
     items = [item for item in body["output"] if isinstance(item, dict)]
-    texts = [join_content(item.get("content")) for item in items if item.get("type", "message") == "message"]
+    finish = _items_finish(body)
     thoughts = [join_content(item.get("content")) for item in items if item.get("type") == "reasoning"]
+    reasoning = "".join(thought or "" for thought in thoughts)
+    texts = [_item_text(item) for item in items]
     found = [text for text in texts if text is not None]
-    if not found and not any(thoughts):
-        raise TextlessError(ONLY_TOOL_CALLS) if has_tool_call(items) else UnreadableError("no text in it")
+    calls = has_tool_call(items)
+    if not reasoning and is_nothing("".join(found)) and calls and normalize_finish_reason(finish) != LENGTH:
+        raise TextlessError(ONLY_TOOL_CALLS)
+    if not found and not reasoning:
+        raise UnreadableError("no text in it")
+    return RecordedAnswer("".join(found), reasoning, finish)
+
+
+def _item_text(item: Mapping[str, Any]) -> str | None:
+    """The text of a message, or the arguments of a call; None for other items."""
+    if is_tool_call(item):
+        return arguments(item)
+    return join_content(item.get("content")) if item.get("type", "message") == "message" else None
+
+
+def _items_finish(body: Mapping[str, Any]) -> str | None:
     details = body.get("incomplete_details")
     why = details.get("reason") if isinstance(details, dict) else None
-    finish = {"max_output_tokens": "length", None: "stop" if body.get("status") == "completed" else None}
-    return RecordedAnswer("".join(found), "".join(t or "" for t in thoughts), finish.get(why, why))
+    ended = STOP if body.get("status") == "completed" else None
+    return {"max_output_tokens": LENGTH, None: ended}.get(why, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +146,3 @@ def join_content(content: Any) -> str | None:
         texts = [p for p in parts if isinstance(p, str)]
         return "".join(texts) if texts or not content else None
     raise UnreadableError(f"no text there: {describe_type(content)}")
-
-
-def has_tool_call(parts: Any) -> bool:
-    """Whether one of an answer's parts, or items, is a call of a tool."""
-    return isinstance(parts, list) and any(isinstance(p, dict) and p.get("type") in _CALLS for p in parts)

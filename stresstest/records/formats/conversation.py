@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
-from stresstest.records.formats.bodies import ONLY_TOOL_CALLS
+from stresstest.records.formats.bodies import message_text
+from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls
 from stresstest.records.formats.plain import ANSWER_KEYS
-from stresstest.records.record import FieldMapping, TextlessError
+from stresstest.records.record import FieldMapping, TextlessError, as_text
 
 _TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))
 """Keys of a conversation, of the speaker of a turn, and of the turn's content."""
@@ -24,21 +25,27 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
         return False
     found = _ended_by_the_model(row)
-    return found is not None and (found[1] is not None or bool(found[0][-1].get("tool_calls")))
+    return found is not None and (found[1] is not None or has_calls(found[0][-1]))
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
     """The last turn as a plain record, apart from the turns that it answers."""
     found = _ended_by_the_model(row)
-    if found is None or found[1] is None:
+    said = found and _said(row, *found[:2])
+    if found is None or said is None:
         raise TextlessError(ONLY_TOOL_CALLS)
-    turns, said, speaker, key = found
+    turns, _, speaker, key = found
     before = [
         {"role": _ROLES.get(str(turn.get(speaker)).lower()), "content": turn.get(key)}
         for turn in turns[:-1]
         if isinstance(turn, dict)
     ]
     return [{**row, "response": said, "messages": before}]
+
+
+def _said(row: Row, turns: list[Any], content: Any) -> Any:
+    """The content of the last turn, with the arguments of its calls where it has any."""
+    return message_text(turns[-1], as_text(row.get("finish_reason"))) if has_calls(turns[-1]) else content
 
 
 def _ended_by_the_model(row: Row) -> tuple[list[Any], Any, str, str] | None:

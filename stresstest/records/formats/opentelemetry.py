@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.calls import arguments, is_tool_call, message_arguments
 from stresstest.records.record import FieldMapping, UnreadableError
 
 _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
@@ -29,6 +30,9 @@ _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_f
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _COMPLETIONS, _PROMPTS = "gen_ai.completion.{}.content", "gen_ai.prompt.{}.content"
+_CALLS = "gen_ai.completion.{}.tool_calls.{}.arguments"
+_MOST_NUMBERED = 64
+"""Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.")
 _NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_agent", "retrieval"})
 """`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
@@ -91,7 +95,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "start": start,
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
         "finish_reason": _reason(found),
-        "response": _text(found, _OUTPUTS, _COMPLETIONS),
+        "response": _answer(found),
         "prompt": _text(found, _INPUTS, _PROMPTS),
     }
     if isinstance(first, int | float) and isinstance(start, float):
@@ -144,12 +148,24 @@ def _reason(found: Mapping[str, Any]) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
+def _answer(found: Mapping[str, Any]) -> str | None:
+    """The content of the answer and the arguments of its calls; None where the span kept neither."""
+    text = _text(found, _OUTPUTS, _COMPLETIONS)
+    numbers = range(_MOST_NUMBERED)
+    calls = [
+        call for n in numbers for m in numbers if isinstance(call := found.get(_CALLS.format(n, m)), str)
+    ]
+    return (text or "") + "".join(calls) if calls else text
+
+
 def _text(found: Mapping[str, Any], keys: Sequence[str], numbered: str) -> str | None:
     """The content of messages, given as JSON text, as structures or as numbered attributes; None for none."""
     value = _first(found, keys)
     if value is None:
         parts = [
-            found[numbered.format(n)] for n in range(64) if isinstance(found.get(numbered.format(n)), str)
+            found[numbered.format(n)]
+            for n in range(_MOST_NUMBERED)
+            if isinstance(found.get(numbered.format(n)), str)
         ]
         return "\n".join(parts) if parts else None
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
@@ -159,17 +175,20 @@ def _text(found: Mapping[str, Any], keys: Sequence[str], numbered: str) -> str |
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """Texts of a message: a string, {"content": …}, {"parts": [{"type": "text", "content": …}]}."""
+    """Texts of a message: a string, {"content": …}, {"parts": [{"type": "text", "content": …}]}, and the
+    arguments of calls among its parts or beside its content."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _pieces(each)
+    elif is_tool_call(value):
+        yield from filter(None, [arguments(value)])
     elif isinstance(value, dict) and value.get("type", "text") == "text":
-        for key in ("parts", "content", "text"):
-            if value.get(key) is not None:
-                yield from _pieces(value[key])
-                return
+        key = next((key for key in ("parts", "content", "text") if value.get(key) is not None), None)
+        yield from _pieces(value[key]) if key else ()
+        beside = message_arguments({**value, "content": None})
+        yield from filter(None, [beside])
 
 
 def _json(text: str) -> Any:

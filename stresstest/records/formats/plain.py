@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.bodies import ONLY_TOOL_CALLS, RecordedAnswer, has_tool_call, join_content
+from stresstest.records.formats.bodies import RecordedAnswer, join_content
+from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_tool_call, is_nothing, parts_arguments
 from stresstest.records.formats.fields import TIME_KEYS, answered
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
@@ -35,11 +36,14 @@ ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_obj
 
 
 def text_of(value: Any) -> str:
-    """A text, or the texts of a list of parts. UnreadableError where there is none."""
+    """A text, or the texts of a list of parts and what its calls say. UnreadableError where there is none."""
     found = join_content(value) if isinstance(value, str | list) else None
-    if found is None:
-        if has_tool_call(value):
+    if has_tool_call(value):
+        written = parts_arguments(value)
+        if not found and is_nothing(written):
             raise TextlessError(ONLY_TOOL_CALLS)
+        return (found or "") + written
+    if found is None:
         what = "a list without a text" if isinstance(value, list) else describe_type(value)
         raise UnreadableError(f"no text there: {what}")
     return found

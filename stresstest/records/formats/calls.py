@@ -1,0 +1,63 @@
+"""Calls of tools in recorded answers: the model writes their arguments, so that they can fail as any text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ONLY_TOOL_CALLS = "only tool calls, no text"
+_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call"})
+_INNER = ("function", "custom")
+_WRITTEN = ("arguments", "input")
+_NOTHING = frozenset({"", "{}"})
+
+
+def has_tool_call(parts: Any) -> bool:
+    """Whether one of an answer's parts, or items, is a call of a tool."""
+    return isinstance(parts, list) and any(map(is_tool_call, parts))
+
+
+def is_tool_call(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in _CALLS
+
+
+def has_calls(message: Mapping[str, Any]) -> bool:
+    """Whether a message calls a tool: by `tool_calls`, the older `function_call`, or a part of it."""
+    return bool(message.get("tool_calls") or message.get("function_call")) or has_tool_call(
+        message.get("content")
+    )
+
+
+def message_arguments(message: Mapping[str, Any]) -> str:
+    """The arguments of a message's calls, in order and without anything between, as a stream brings them."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    return (
+        parts_arguments(content if isinstance(content, list) else ())
+        + "".join(map(arguments, calls if isinstance(calls, list) else ()))
+        + arguments(message.get("function_call"))
+    )
+
+
+def parts_arguments(parts: Sequence[Any]) -> str:
+    """The arguments of the calls among an answer's parts."""
+    return "".join(arguments(part) for part in parts if is_tool_call(part))
+
+
+def arguments(call: Any) -> str:
+    """What the model wrote for a call; "" where there is nothing. Objects are written as JSON again."""
+    if not isinstance(call, dict):
+        return ""
+    inner = next((call[key] for key in _INNER if isinstance(call.get(key), dict)), call)
+    given = next((inner[key] for key in _WRITTEN if inner.get(key) is not None), "")
+    if isinstance(given, str):
+        return given
+    try:
+        return json.dumps(given, ensure_ascii=False, default=str) if isinstance(given, dict | list) else ""
+    except (RecursionError, TypeError, ValueError):
+        return ""
+
+
+def is_nothing(text: str) -> bool:
+    """Whether arguments hold nothing to judge: none, or an empty object."""
+    return text.strip() in _NOTHING

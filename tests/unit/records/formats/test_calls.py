@@ -1,0 +1,154 @@
+"""Arguments of tool calls are text that the model wrote: scanned with the answer, in a stream's order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
+from stresstest.scanning.detect_chunk import ScanJob, detect_records
+from tests.support.stories import LOOP, story
+
+ARGUMENTS = '{"query": "lamp"}'
+MORE = '{"day": 2}'
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": ARGUMENTS}}
+CALLS = [CALL, {"type": "function", "function": {"name": "plan", "arguments": MORE}}]
+
+
+def read(row: Any) -> Record:
+    (record,) = parse_line(json.dumps(row).encode(), "f.jsonl", 1, FieldMapping())
+    return record
+
+
+def chat(finish: str = "tool_calls", **message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", **message}, "finish_reason": finish}]}
+
+
+def span(output: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "chat m", "attributes": {"gen_ai.usage.output_tokens": 3, **output}}
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        pytest.param(chat(content=None, tool_calls=CALLS), ARGUMENTS + MORE, id="calls alone"),
+        pytest.param(chat(content="I look. ", tool_calls=[CALL]), f"I look. {ARGUMENTS}", id="both"),
+        pytest.param(
+            chat("function_call", content="So. ", function_call={"name": "f", "arguments": MORE}),
+            f"So. {MORE}",
+            id="the older function_call",
+        ),
+        pytest.param(
+            chat(content=None, tool_calls=[{"type": "custom", "custom": {"name": "run", "input": "ls -l"}}]),
+            "ls -l",
+            id="custom tool",
+        ),
+        pytest.param(
+            chat(content=None, tool_calls=[{"function": {"name": "f", "arguments": {"day": 2}}}]),
+            MORE,
+            id="arguments as an object",
+        ),
+        pytest.param(
+            {"response": {"status_code": 200, "body": chat(content=None, tool_calls=[CALL])}},
+            ARGUMENTS,
+            id="batch output",
+        ),
+        pytest.param(
+            {
+                "object": "response",
+                "output": [
+                    {"type": "message", "content": [{"type": "output_text", "text": "I look. "}]},
+                    {"type": "function_call", "name": "f", "arguments": ARGUMENTS},
+                    {"type": "custom_tool_call", "name": "g", "input": "ls"},
+                ],
+            },
+            f"I look. {ARGUMENTS}ls",
+            id="Responses API",
+        ),
+        pytest.param(
+            {
+                "messages": [
+                    {"role": "user", "content": "Go."},
+                    {"role": "assistant", "content": "Yes. ", "tool_calls": [CALL]},
+                ]
+            },
+            f"Yes. {ARGUMENTS}",
+            id="conversation",
+        ),
+        pytest.param(
+            {"content": [{"type": "text", "text": "Yes. "}, {"type": "tool_use", "input": {"day": 2}}]},
+            f"Yes. {MORE}",
+            id="parts of a content",
+        ),
+        pytest.param(
+            span(
+                {
+                    "gen_ai.output.messages": [
+                        {"role": "assistant", "parts": [{"type": "tool_call", "arguments": {"day": 2}}]}
+                    ]
+                }
+            ),
+            MORE,
+            id="span",
+        ),
+        pytest.param(
+            span({"gen_ai.completion.0.tool_calls.0.arguments": ARGUMENTS}), ARGUMENTS, id="numbered span"
+        ),
+        pytest.param(
+            span({"gen_ai.completion": json.dumps([{"content": None, "tool_calls": [CALL]}])}),
+            ARGUMENTS,
+            id="span with a message of OpenAI's",
+        ),
+    ],
+)
+def test_arguments_are_text_of_the_answer(row: Any, text: str) -> None:
+    """Wherever a log keeps calls, their arguments follow the content, as `run` reads them from a stream."""
+    assert read(row).text == text
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        chat("length", content=None, tool_calls=[{"function": {"name": "f"}}]),
+        {
+            "object": "response",
+            "status": "incomplete",
+            "incomplete_details": {"reason": "max_output_tokens"},
+            "output": [{"type": "function_call", "name": "f", "arguments": ""}],
+        },
+    ],
+)
+def test_a_call_that_the_cap_cut_is_not_in_good_order(row: Any) -> None:
+    """Nothing of it was kept, yet its tokens were spent: it is an answer, and an empty one."""
+    record = read(row)
+    assert (record.text, record.finish_reason) == ("", "length")
+
+
+@pytest.mark.parametrize("calls", [7, "x", [7], [{"function": 7}], [{"function": {"arguments": 7}}]])
+def test_calls_of_an_unexpected_shape_break_nothing(calls: Any) -> None:
+    """A log may hold anything: what is no call of a tool is none, or is named."""
+    try:
+        assert read(chat(content="So.", tool_calls=calls, function_call=calls)).text == "So."
+    except UnreadableError:
+        pytest.fail("an odd call must not hide the content")
+
+
+@pytest.mark.parametrize("content", [None, story(4)])
+def test_a_loop_in_arguments_is_seen(content: str | None) -> None:
+    """Its tokens are counted, so its text must be judged: else they certify the content as healthy."""
+    looping = json.dumps({"query": f"{LOOP} " * 60})
+    call = {"function": {"name": "search", "arguments": looping}}
+    record = read(chat("length", content=content, tool_calls=[call]) | {"usage": {"completion_tokens": 900}})
+    [judged] = detect_records([record], ScanJob(language="en"), {})
+    assert judged.degenerate
+    assert judged.onset_char is not None
+    assert judged.onset_char >= len(content or "")
+
+
+def test_healthy_arguments_stay_healthy() -> None:
+    """JSON around prose is no failure, and its closing bracket is an end of its own."""
+    call = {"function": {"name": "write", "arguments": json.dumps({"path": "a.md", "content": story(12)})}}
+    [judged] = detect_records([read(chat(content=None, tool_calls=[call]))], ScanJob(language="en"), {})
+    assert (judged.degenerate, judged.unresolved, judged.ended) == (False, False, True)
