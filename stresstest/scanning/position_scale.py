@@ -26,8 +26,13 @@ _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
 _LONGEST_VALUE = 200
 """Characters of a value in which its number is looked for: the time is their square."""
 
-_WITHOUT_BYTES = 64
-"""Tokens of a plausible count beyond one for every byte of the text."""
+_UNSEEN = 64
+"""Tokens of a plausible count beyond those of the text: special ones, the name of a tool."""
+_PIECE = re.compile(r"[A-Z]?[a-z]{1,3}|[^a-z ]| (?= )")
+_PIECES_A_TOKEN = 0.8
+"""Measured with the poorest tokenizer at hand (SmolLM2's, English, 49,000 tokens): 1,878 long outputs have
+at most 0.92 tokens a piece, 7,106 short ones in 15 languages 1.18 (0.81 beyond the 64), random base64 1.19.
+English prose that lost half of its text has 1.45 to 1.48. A smaller loss is not seen."""
 _BYTES_A_TOKEN = 4
 """Of prose. A text with more of them is taken to fail earlier than it does, never later."""
 
@@ -45,7 +50,8 @@ class PositionScale:
     """Of one record. ends: characters up to and with each position of the suite. skip: of the reasoning.
 
     known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
-    tokens begin. source "empty": nobody counted, and there is nothing to count.
+    tokens begin. source "empty": nobody counted, and there is nothing to count. is_overcounted: the text
+    cannot have so many tokens, because the log cut it, or left reasoning or special tokens out.
     """
 
     text: str
@@ -55,6 +61,7 @@ class PositionScale:
     known: int | None = None
     offsets: Sequence[int] | None = None
     worded: bool = True
+    is_overcounted: bool = False
 
     @classmethod
     def of(cls, record: Record, ends: Sequence[int], tokenizer: str | None) -> PositionScale:
@@ -68,15 +75,12 @@ class PositionScale:
         if tokenizer is not None and text:
             return cls(text, ends, skip, "tokenizer", offsets=token_ids(tokenizer, text)[1])
         if record.completion_tokens is not None and (record.completion_tokens or not text):
-            return cls(text, ends, skip, "estimate", known=record.completion_tokens)
+            known = record.completion_tokens
+            over = is_implausible(known, text)
+            return cls(text, ends, skip, "estimate", known=known, is_overcounted=over)
         if not text:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
-
-    @property
-    def is_overcounted(self) -> bool:
-        """Whether the text cannot have so many tokens: the log left reasoning or special tokens out."""
-        return (self.known or 0) > len(self.text.encode("utf-8", "replace")) + _WITHOUT_BYTES
 
     def char_offset(self, position: int | None) -> int | None:
         """0-based character of the answer at which a position begins; None inside the reasoning."""
@@ -133,6 +137,18 @@ class PositionScale:
         if not self.ends:
             return len(self.text)
         return self.ends[position - 1] if position >= 1 else 0
+
+
+def is_implausible(count: int, text: str) -> bool:
+    """Whether a text cannot have so many tokens: more than any tokenizer makes of its words and signs.
+
+    Pieces are three small letters, another sign, or a byte of one beyond ASCII.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if count <= size // _BYTES_A_TOKEN + _UNSEEN:
+        return False
+    pieces = sum(1 for _ in _PIECE.finditer(text)) + size - len(text)
+    return count > pieces / _PIECES_A_TOKEN + _UNSEEN
 
 
 def _extent(verdict: GenerationVerdict, scale: PositionMap) -> Extent:

@@ -36,6 +36,7 @@ from stresstest.scanning.detect_chunk import (
     detect_records,
 )
 from stresstest.scanning.interrupts import hold_interrupts
+from stresstest.scanning.position_scale import is_implausible
 from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.tally import ScanTally
@@ -406,14 +407,47 @@ def judged(text: str, **more: Any) -> Any:
     return detect_records([Record("x", "f", 1, text, **more)], ScanJob(language="en"), {})[0]
 
 
+@pytest.mark.parametrize(
+    ("finish", "factor", "unresolved"),
+    [
+        pytest.param("length", 1.0, False, id="as much text as tokens"),
+        pytest.param("length", 2.1, True, id="half of the text is gone"),
+        pytest.param("stop", 2.1, False, id="it ended by itself"),
+    ],
+)
+def test_what_the_log_cut_off_is_not_healthy(finish: str, factor: float, unresolved: bool) -> None:
+    """A log that keeps the first characters of every answer keeps no loop that follows: its count tells that
+    the text is not whole, and nothing beyond the text is certified."""
+    text = story(12)
+    counted = int(len(text) / 4 * factor)
+    found = judged(text, completion_tokens=counted, finish_reason=finish)
+    assert (found.degenerate, found.unresolved) == (False, unresolved)
+    assert found.tokens.observed <= len(text) // 4
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_a_token"),
+    [
+        pytest.param("def f(x):\n    return [x[i] for i in (0, 1, 2)]\n" * 40, 2.4, id="code"),
+        pytest.param("0f9e4a1b77c2d3e8" * 200, 1.1, id="digits and letters"),
+        pytest.param("ACGTTGCATGCCGATA" * 200, 1.9, id="capitals"),
+        pytest.param("Müdürlüğümüzün çalışanlarına teşekkür ediyoruz. " * 40, 1.9, id="Turkish"),
+        pytest.param("海は静かで、舟はゆっくりと港へ戻った。" * 40, 1.5, id="Japanese"),
+    ],
+)
+def test_dense_text_is_not_taken_for_a_cut_one(text: str, bytes_a_token: float) -> None:
+    """The bound holds for a poor tokenizer too, in whatever a model writes."""
+    assert not is_implausible(int(len(text.encode()) / bytes_a_token), text)
+
+
 def test_completion_tokens_are_spread_over_the_text() -> None:
     """An estimate, labelled, never beyond the count, and never later than the text allows."""
     text = story(2) + LOOPING
-    found = judged(text, completion_tokens=900)
+    found = judged(text, completion_tokens=450)
     assert found.token_source == "estimate"
     share = found.onset_char / len(text)
-    assert found.tokens.length == 900
-    assert found.tokens.onset == int(900 * share) + 1
+    assert found.tokens.length == 450
+    assert found.tokens.onset == int(450 * share) + 1
     assert found.tokens.observed == found.tokens.onset - 1
     assert judged(text).tokens is None
     healthy = judged(story(3), completion_tokens=400, finish_reason="stop")
