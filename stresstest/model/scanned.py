@@ -48,7 +48,8 @@ class ScanVerdict:
     output, 0 for none; identity: of the whole line, which only exact copies share. length_class: the
     requested length. language: the expected language; language_source: "record" | "given" | "group" |
     "prompt" | "other language than the group's" | "answer". onset_in: the part that the onset lies in.
-    reasoned: it has reasoning; answered: it has anything after that.
+    reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
+    the log did not keep.
     """
 
     id: str
@@ -67,6 +68,7 @@ class ScanVerdict:
     tail_repeats: bool = False
     ended: bool = False
     unresolved: bool = False
+    unseen: bool = False
     lost: bool = False
     stop_unsure: bool = False
     repetition: bool = False
@@ -135,7 +137,8 @@ class GroupResult:
     the random subsample, if there is one); effective_share: independent outputs over all, 1 where each has a
     prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
-    that the server has probably stopped them.
+    that the server has probably stopped them. unseen: answers that may have failed in text that the log did
+    not keep.
     """
 
     key: Mapping[str, str | None]
@@ -161,6 +164,7 @@ class GroupResult:
     empty: int = 0
     uncounted: int = 0
     undecided: int = 0
+    unseen: int = 0
     clustered: bool = False
     copies: int = 0
     unsure_stops: int = 0

@@ -53,6 +53,9 @@ _FIRST_ANSWERS = 40
 _LATE_ANSWERS = (3, 12)
 """Fewest and most that tell it in a chunk, of a group that begins after the file's first."""
 
+_SPENT = 64
+"""Counted tokens of an answer without text that nobody takes for special ones."""
+
 _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
@@ -215,6 +218,8 @@ def build_verdict(
         verdict = replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
     placed = not _is_plain(record) or needs_text_positions(record, verdict, job.tokenizer)
     scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer)
+    # Of an answer that ended by itself, the log may have left healthy reasoning out.
+    beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in _CHOSEN)
     judged = ScanVerdict(
         id=record.id,
         group=group,
@@ -231,8 +236,8 @@ def build_verdict(
         capped=capped,
         tail_repeats=has_repeated_tail(record.text),
         ended=not verdict.degenerate and capped is not True and end in _CHOSEN,
-        unresolved=_is_unresolved(record, verdict, cut)
-        or (scale.is_overcounted and not verdict.degenerate and (capped is True or end not in _CHOSEN)),
+        unresolved=_is_unresolved(record, verdict, cut) or beyond,
+        unseen=beyond or _lacks_its_text(record, capped),
         lost=_was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
@@ -365,6 +370,12 @@ def _is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> boo
         verdict.tokens - verdict.observed > usual
         or normalize_finish_reason(record.finish_reason) == REPETITION_REASON
     )
+
+
+def _lacks_its_text(record: Record, capped: bool | None) -> bool:
+    """Whether it has no text although tokens were spent: up to a cap, or more than special ones."""
+    empty = not (record.text or record.reasoning).strip() and record.tokens is None
+    return empty and (capped is True or (record.completion_tokens or 0) >= _SPENT)
 
 
 def _was_lost(record: Record, verdict: GenerationVerdict) -> bool:

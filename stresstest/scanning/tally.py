@@ -39,6 +39,7 @@ class GroupTally:
     empty: int = 0
     lost: int = 0
     undecided: int = 0
+    unseen: int = 0
     missing: int = 0
     dharma_known: int = 0
     dharma: int = 0
@@ -66,6 +67,7 @@ class GroupTally:
         self.empty += empty
         self.lost += judged.lost
         self.undecided += judged.unresolved
+        self.unseen += judged.unseen
         self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
@@ -158,6 +160,7 @@ class GroupTally:
             empty=self.empty,
             uncounted=self.sources[None],
             undecided=self.undecided,
+            unseen=self.unseen,
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,

@@ -3,7 +3,8 @@
 A rate is judged by exact one-sided bounds, never by itself: a group is within the limit if its upper 95 %
 bound is, above it if its lower bound is, and undecided otherwise. Whoever fails because one of several groups
 is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided among the
-groups (Bonferroni). "Every group is within" needs no such correction.
+groups (Bonferroni). "Every group is within" needs no such correction. Answers whose text the log did
+not keep may have failed: the upper bound counts them as if they had.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def judge_rates(groups: Sequence[GroupResult], limit: float) -> RateJudgement:
     for group in groups:
         counts = group.degenerate, group.requests, group.effective_share
         low = clustered_interval(*counts, 1.0 - 2 * risk / len(groups))[0]
-        high = clustered_interval(*counts, 1.0 - 2 * risk)[1]
+        worst = min(group.degenerate + group.unseen, group.requests)
+        high = clustered_interval(worst, *counts[1:], 1.0 - 2 * risk)[1]
         outcome = GateOutcome.INCONCLUSIVE
         if low > limit:
             outcome = GateOutcome.BREACH

@@ -68,6 +68,14 @@ def judgement_sentence(judged: RateJudgement) -> str:
     more = f"; {len(named) - MAX_JUDGED_GROUPS} more groups" if len(named) > MAX_JUDGED_GROUPS else ""
     if judged.outcome is GateOutcome.BREACH:
         return f"Failed: above {limit}, at 95 % confidence: {shown}{more}."
+    unseen = sum(each.group.unseen for each in named)
+    if unseen:
+        answers = "1 answer that is" if unseen == 1 else f"{format_count(unseen)} answers that are"
+        return (
+            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {answers} not whole in "
+            f"the log may have failed: record whole answers, with their reasoning. Without a degenerate "
+            f"answer {format_count(judged.needed)} whole ones decide."
+        )
     return (
         f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. Without a "
         f"degenerate answer {format_count(judged.needed)} decide; nearer to the limit it takes more."

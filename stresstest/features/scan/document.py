@@ -59,6 +59,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "empty": group.empty,
         "uncounted": group.uncounted,
         "undecided": group.undecided,
+        "unseen": group.unseen,
         "unsure_stops": group.unsure_stops,
         "repetitions": group.repetitions,
         "prompts": group.prompts,

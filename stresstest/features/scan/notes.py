@@ -49,6 +49,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             f"answers {_group_prefix(undecided, result)}ended while a symptom may have been starting. "
             f"For T, each counts as failed where that starts."
         )
+    found += _unseen(result)
     found += _unsure_stops(result)
     sources, languages = Counter[str](), Counter[str]()
     for group in result.groups:
@@ -78,6 +79,18 @@ def _copies(copies: int, *, at_least: bool) -> str:
         f"rate, but each set of copies is one prompt for the interval, which is wider. If they are requests "
         f"of their own, log their ids or prompts."
     )
+
+
+def _unseen(result: ScanResult) -> list[str]:
+    """How many answers may have failed in text that is not in the log."""
+    unseen = sum(group.unseen for group in result.groups)
+    if not unseen:
+        return []
+    answers = "1 answer has" if unseen == 1 else f"{format_count(unseen)} answers have"
+    return [
+        f"Text not in the log: {answers} far more tokens than text, or none at all. Whether they degenerate "
+        f"there is not known: the rate takes them as healthy, --fail-above as possible failures."
+    ]
 
 
 def _unsure_stops(result: ScanResult) -> list[str]:

@@ -72,7 +72,7 @@ def _choice(choice: Any) -> RecordedAnswer:
         thought = message.get("reasoning_content") or message.get("reasoning")
         reasoning = thought if isinstance(thought, str) else ""
         text = message_text(message, finish, reasoning)
-    if text is None and not reasoning:
+    if text is None and not reasoning and (message is None or normalize_finish_reason(finish) != LENGTH):
         raise UnreadableError("no text in it")
     tokens = logprob_tokens(choice.get("logprobs"), text or "", reasoning)
     return RecordedAnswer(text or "", reasoning, finish, tokens)

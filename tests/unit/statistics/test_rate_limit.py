@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -59,3 +60,14 @@ def test_a_gate_at_the_limit_fails_rarely_by_chance(groups: int) -> None:
         counts = [(sum(rng.random() < 0.02 for _ in range(200)), 200) for _ in range(groups)]
         failed += judge(*counts).outcome is GateOutcome.BREACH
     assert failed <= 150 * 0.05 + 6
+
+
+@pytest.mark.parametrize(
+    ("degenerate", "unseen", "outcome"),
+    [(0, 0, GateOutcome.PASS), (0, 300, GateOutcome.INCONCLUSIVE), (100, 300, GateOutcome.BREACH)],
+)
+def test_what_nobody_saw_may_have_failed(degenerate: int, unseen: int, outcome: GateOutcome) -> None:
+    """Answers without their text never make a gate pass; they make no failure either."""
+    judged = judge_rates([replace(group(degenerate, 1000), unseen=unseen)], 0.02)
+    assert judged.outcome is outcome
+    assert judged.groups[0].low == judge((degenerate, 1000)).groups[0].low

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -403,6 +404,27 @@ def test_a_gate_decides_by_bounds(
         )
         outcomes = {99: "breach", 4: "inconclusive", 0: "pass"}
         assert document["fail_above"]["outcome"] == outcomes[code]
+
+
+@pytest.mark.parametrize("content", ["", None])
+def test_empty_answers_at_the_cap_do_not_pass_a_gate(
+    tmp_path: Path, called: Called, content: str | None
+) -> None:
+    """A log without the reasoning shows a loop in it as an empty answer: a third of them is no pass, and no
+    damage."""
+
+    def row(n: int, text: str | None, finish: str) -> dict[str, Any]:
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
+        return {"id": f"r{n}", "choices": [choice], "usage": {"completion_tokens": 400}}
+
+    rows = [row(n, content, "length") if n % 3 == 0 else row(n, story(3, seed=n), "stop") for n in range(90)]
+    path = write(tmp_path / "a.jsonl", rows)
+    done = called("scan", path, "--lang", "en", "--fail-above", "10%")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "30 answers that are not whole in the log may have failed" in flat(done.stdout)
+    document = json.loads(called("scan", path, "--lang", "en", "--json").stdout)
+    [group] = document["groups"]
+    assert (document["damaged"], group["requests"], group["degenerate"], group["unseen"]) == (0, 90, 0, 30)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
