@@ -54,7 +54,7 @@ class StoreError(StresstestError):
 
 
 class UnreadableRunWarning(UserWarning):
-    """Runs of the store that cannot be read and are left out of what was asked for."""
+    """Runs of the store that cannot be read and are left out of a list."""
 
 
 class InconclusiveError(StresstestError):

@@ -93,7 +93,9 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         survival=survival_curve(certifying),
         server=summarize_server(samples),
         gpus=summarise_gpus(gpus),
-        notes=run_notes(run, generations, samples, gpus, threshold=threshold, safe=safe, found=found),
+        notes=run_notes(
+            run, generations, certifying, samples, gpus, threshold=threshold, safe=safe, found=found
+        ),
         representative=None if shown is None else store.loader(run.id)(shown),
         thinking=certify_budget(certifying, run, store.loader(run.id)),
     )
@@ -130,13 +132,13 @@ def save_result(store: Store, result: RunResult) -> None:
 
 def _without_certificate(threshold: Threshold, measured: int) -> Threshold:
     """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
-    return without_certificate(
-        threshold,
-        "the run is not complete: it ended before its certifying sample began; resume it"
-        if not measured
-        else f"the run is not complete: {measured} answers of its certifying sample are measured, and "
-        f"the missing ones are not random; resume the run",
-    )
+    why = "it ended before its certifying sample began; resume it"
+    if measured:
+        why = (
+            f"{measured} answers of its certifying sample are measured, and the missing ones are not random; "
+            f"resume the run"
+        )
+    return without_certificate(threshold, f"the run is not complete: {why}")
 
 
 def is_short(generation: GenerationRecord) -> bool:

@@ -11,7 +11,6 @@ from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
-from stresstest.model.result import certifying_sample
 from stresstest.model.server import UNLISTED_MODEL
 from stresstest.statistics.sample import count_copies
 
@@ -21,6 +20,7 @@ _SHOWN_MODELS = 4
 def run_notes(
     run: Run,
     generations: Sequence[GenerationRecord],
+    certifying: Sequence[GenerationRecord],
     samples: Sequence[ServerSample],
     gpus: Sequence[GpuSample],
     *,
@@ -29,11 +29,10 @@ def run_notes(
     found: Diagnosis | None,
 ) -> tuple[str, ...]:
     """All notes, one sentence or two each, the sample's first. found: the diagnosis that examined the run."""
-    certifying = certifying_sample(generations)
     return (
         *_sample_notes(certifying, threshold, safe),
         *_other_length_notes(generations, certifying),
-        *_measurement_notes(run, generations, samples),
+        *_measurement_notes(run, generations, certifying, samples),
         *_origin_notes(run, found),
         *_gpu_notes(gpus),
     )
@@ -90,7 +89,10 @@ def _other_length_notes(
 
 
 def _measurement_notes(
-    run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]
+    run: Run,
+    generations: Sequence[GenerationRecord],
+    certifying: Sequence[GenerationRecord],
+    samples: Sequence[ServerSample],
 ) -> list[str]:
     notes = []
     language = run.settings.subject.language
@@ -100,9 +102,9 @@ def _measurement_notes(
         notes.append(
             f"Language drift was not checked: {language!r} is not a language that can be identified."
         )
-    other = next((gap for gap in run.profile.missing if gap.what.startswith(UNLISTED_MODEL)), None)
+    other = run.profile.gap(UNLISTED_MODEL)
     if other is not None:
-        notes.append(f"The server has no {other.what[2:]}: {other.cost}.")
+        notes.append(f"The server has no {other.thing}: {other.cost}.")
     if mixed := mixed_models_sentence(generations):
         notes.append(mixed)
     if not run.settings.send_seed:
@@ -112,7 +114,6 @@ def _measurement_notes(
     cut = find_server_cap(generations, run.profile)
     if cut is not None:
         notes.append(capped_sentence(cut))
-    certifying = certifying_sample(generations)
     limited = sum(1 for g in certifying if g.invalid_from is not None)
     if limited:
         notes.append(

@@ -73,6 +73,11 @@ class MissingCapability:
     cost: str
     remedy: str | None = None
 
+    @property
+    def thing(self) -> str:
+        """What is missing, without its article: for "the server has no …"."""
+        return self.what.removeprefix("a ")
+
 
 UNLISTED_MODEL = "a model named"
 """How `MissingCapability.what` begins where the server lists other models, and answers to any name."""
@@ -104,6 +109,10 @@ class EndpointProfile:
     fingerprint: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[MissingCapability, ...] = ()
+
+    def gap(self, beginning: str) -> MissingCapability | None:
+        """The missing capability whose name begins so; None if it is not missing."""
+        return next((gap for gap in self.missing if gap.what.startswith(beginning)), None)
 
 
 class CheckState(StrEnum):

@@ -90,6 +90,11 @@ class TokenColumns(Sequence[Token]):
         )
 
 
+MIN_UNSEEN_TOKENS = 64
+"""With 64 counted tokens or more beyond the text, some are no special ones, and nobody saw them,
+so that nobody can call them sound."""
+
+
 def _digest(text: bytes) -> str:
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 

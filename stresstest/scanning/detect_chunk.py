@@ -29,6 +29,7 @@ from stresstest.detectors.text.tokens import count_words, text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.scanned import ScanExample, ScanVerdict
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records import DamagedLine, FieldMapping, Record, RecordChunk, UnreadableError, parse_line
 from stresstest.records.record import (
     LENGTH,
@@ -52,9 +53,6 @@ _FIRST_ANSWERS = 40
 """First answers of a group from which its language is inferred."""
 _LATE_ANSWERS = (3, 12)
 """Fewest and most that tell it in a chunk, of a group that begins after the file's first."""
-
-_SPENT = 64
-"""Counted tokens of an answer without text that nobody takes for special ones."""
 
 _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
@@ -375,7 +373,7 @@ def _is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> boo
 def _lacks_its_text(record: Record, capped: bool | None) -> bool:
     """Whether it has no text although tokens were spent: up to a cap, or more than special ones."""
     empty = not (record.text or record.reasoning).strip() and record.tokens is None
-    return empty and (capped is True or (record.completion_tokens or 0) >= _SPENT)
+    return empty and (capped is True or (record.completion_tokens or 0) >= MIN_UNSEEN_TOKENS)
 
 
 def _was_lost(record: Record, verdict: GenerationVerdict) -> bool:

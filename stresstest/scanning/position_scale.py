@@ -20,14 +20,13 @@ from stresstest.detectors.verdict import PositionMap
 from stresstest.errors import UsageError
 from stresstest.model import GenerationVerdict
 from stresstest.model.scanned import Extent
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records import Record
 
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
 _LONGEST_VALUE = 200
 """Characters of a value in which its number is looked for: the time is their square."""
 
-_UNSEEN = 64
-"""Tokens of a plausible count beyond those of the text: special ones, the name of a tool."""
 _PIECE = re.compile(r"[A-Z]?[a-z]{1,3}|[^a-z ]| (?= )")
 _PIECES_A_TOKEN = 0.8
 """Measured with the poorest tokenizer at hand (SmolLM2's, English, 49,000 tokens): 1,878 long outputs have
@@ -51,7 +50,7 @@ class PositionScale:
 
     known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
     tokens begin. source "empty": nobody counted, and there is nothing to count. is_overcounted: the text
-    cannot have so many tokens, because the log cut it, or left reasoning or special tokens out.
+    is too short for its tokens: the log cut it, or left reasoning or special tokens out.
     """
 
     text: str
@@ -140,15 +139,15 @@ class PositionScale:
 
 
 def is_implausible(count: int, text: str) -> bool:
-    """Whether a text cannot have so many tokens: more than any tokenizer makes of its words and signs.
+    """Whether a text is too short for its count: no tokenizer makes as many tokens of its words and signs.
 
     Pieces are three small letters, another sign, or a byte of one beyond ASCII.
     """
     size = len(text.encode("utf-8", "replace"))
-    if count <= size // _BYTES_A_TOKEN + _UNSEEN:
+    if count <= size // _BYTES_A_TOKEN + MIN_UNSEEN_TOKENS:
         return False
     pieces = sum(1 for _ in _PIECE.finditer(text)) + size - len(text)
-    return count > pieces / _PIECES_A_TOKEN + _UNSEEN
+    return count > pieces / _PIECES_A_TOKEN + MIN_UNSEEN_TOKENS
 
 
 def _extent(verdict: GenerationVerdict, scale: PositionMap) -> Extent:

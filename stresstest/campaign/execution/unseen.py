@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stresstest.model import GenerationVerdict, Token
-from stresstest.statistics.sample import HEALTHY_TAIL_TOKENS
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BLANKS = re.compile(r"[ \t]+")
 
 
 def count_unseen(tokens: Sequence[Token], counted: int) -> int:
-    """How many of the counted tokens are surely not in the text that arrived; 0 below 64, which an answer's
-    special tokens may be. tokens: as they arrived. counted: by the server."""
-    text = "".join(token.text for token in tokens)
-    unseen = counted - max(len(tokens), most_tokens(text))
-    return unseen if unseen >= HEALTHY_TAIL_TOKENS else 0
+    """How many of the counted tokens are surely not in the text that arrived; 0 below `MIN_UNSEEN_TOKENS`.
+    tokens: as they arrived. counted: by the server."""
+    if counted - len(tokens) < MIN_UNSEEN_TOKENS:
+        return 0
+    unseen = counted - max(len(tokens), most_tokens("".join(token.text for token in tokens)))
+    return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
 
 
 def most_tokens(text: str) -> int:

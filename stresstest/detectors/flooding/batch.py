@@ -34,7 +34,6 @@ from stresstest.detectors.text.features import TextFeatures
 from stresstest.detectors.text.windows import (
     NO_EARLIER,
     Flags,
-    Hashes,
     Indices,
     count_between,
     dense_window_ends,
@@ -119,9 +118,10 @@ class BatchFloodingDetector(FloodingDetector):
         codes = self._words.codes
         if not len(codes):
             return
-        self._take_few_words()
         n, fence = 0, np.array([len(codes) - 1])
-        for full in candidate_window_ends(distance_to_previous(codes, fence), fence).tolist():
+        lags = distance_to_previous(codes, fence)
+        self._take_few_words(different_words(lags, WIDE_WINDOW))
+        for full in candidate_window_ends(lags, fence).tolist():
             if full >= n and self._current is None:
                 n = self._check_window_at(full)
         if self._current is None:
@@ -130,9 +130,9 @@ class BatchFloodingDetector(FloodingDetector):
             else:
                 self._window.clear()  # its end is no tail of a flood
 
-    def _take_few_words(self) -> None:
-        """Step only where a wide window holds few words, or a flood of few is followed."""
-        different = different_words(self._words.codes, WIDE_WINDOW)
+    def _take_few_words(self, different: Indices) -> None:
+        """Step only where a wide window holds few words, or a flood of few is followed. different: of each
+        place, the words in the window that it ends."""
         n = WIDE_WINDOW - 1
         while n < len(different):
             if self._few.current is None:
@@ -204,11 +204,10 @@ class BatchFloodingDetector(FloodingDetector):
         return end + 1
 
 
-def different_words(codes: Hashes, window: int) -> Indices:
-    """How many different codes the window that ends at each place holds: each counts from where it stands to
-    its next occurrence, or to where it leaves the window."""
-    size = len(codes)
-    lags = distance_to_previous(codes, np.array([size - 1]))
+def different_words(lags: Indices, window: int) -> Indices:
+    """How many different words the window that ends at each place holds: each counts from where it stands to
+    its next occurrence, or to where it leaves the window. lags: see `distance_to_previous`."""
+    size = len(lags)
     upcoming = np.full(size, size + window, np.int64)
     again = np.flatnonzero(lags < NO_EARLIER)
     upcoming[again - lags[again]] = again

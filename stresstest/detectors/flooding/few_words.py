@@ -33,13 +33,11 @@ class FewWords:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._again = 0
-        self._asked = 0
-        self._count = 0
         self.current: FloodRun | None = None
         self.found: list[FloodRun] = []
 
     def quiet(self, different: int) -> bool:
-        """Whether a word that leaves so many different ones in a full window changes nothing."""
+        """Whether a word changes nothing. different: words in the full window that it ends."""
         return self.current is None and different > MAX_DIFFERENT
 
     def step(self, n: int, position: int, different: int, window: Callable[[], Sequence[WindowWord]]) -> None:
@@ -51,7 +49,8 @@ class FewWords:
                 return
             flood.last = position
             flood.count += 1
-            self._report(flood)
+            if flood.requested_count:
+                self._report(flood)
         elif different <= MAX_DIFFERENT and n >= self._again:
             words = window()
             few = frozenset(word.text for word in words)
@@ -65,8 +64,7 @@ class FewWords:
             self._report(self.current)
 
     def _report(self, flood: FloodRun) -> None:
-        known = bool(self.found) and self.found[-1] is flood
-        if not known and flood.count >= flood.requested_count:
+        if flood.count >= flood.requested_count:
             flood.requested_count, flood.alarm = 0, flood.last
             self.found.append(flood)
 
@@ -105,7 +103,6 @@ class WideWindow:
                 counts[old] -= 1
         return len(counts)
 
-    def words(self, last: int = WIDE_WINDOW) -> list[WindowWord]:
-        """The last words, so many at most."""
-        kept = list(self._words)[-last:]
-        return list(map(WindowWord._make, kept))
+    def words(self, most: int = WIDE_WINDOW) -> list[WindowWord]:
+        """The last words, at most `most`."""
+        return list(map(WindowWord._make, list(self._words)[-most:]))

@@ -146,7 +146,7 @@ class FloodingDetector:
             return None
         words = list(map(WindowWord._make, self._window))
         first = flood_start(words, few)
-        if len(words) - first < OPEN_WORDS or self._is_typographic(words[first:]):
+        if len(words) - first < OPEN_WORDS or self._is_table(words[first:]):
             return None
         return words[first].position
 
@@ -154,13 +154,18 @@ class FloodingDetector:
         return self._wide.words(count)
 
     def _allowed_words(self, words: Sequence[WindowWord], few: frozenset[str]) -> int | None:
-        """How many words a stretch of few may have: those that were asked for, or those of a list."""
-        if _is_typographic(words):
+        """How many words a stretch of few in any order may have; None where it is no text."""
+        tokens, figures = words[-1].tokens - words[0].tokens + 1, words[-1].figures - words[0].figures
+        if _is_typographic(len(words), tokens, figures, MAX_FEW_FIGURE_SHARE):
             return None
+        return self._requested_count(words, few)
+
+    def _requested_count(self, words: Sequence[WindowWord], few: frozenset[str]) -> int:
+        """How many words a flood of `few` may have: those that the prompt requested, or those of a list."""
         asked = self._requests.requested_words(few)
         if asked is not None:
             return asked or UNCOUNTED_LIMIT
-        return UNCOUNTED_LIMIT if self._lists or self._is_list(words) else 0
+        return UNCOUNTED_LIMIT if len(few) > 1 and (self._lists or self._is_list(words)) else 0
 
     def symptoms(self) -> list[Symptom]:
         signs = [
@@ -174,16 +179,12 @@ class FloodingDetector:
         if not few:
             return
         words = list(map(WindowWord._make, self._window))
-        if self._is_typographic(words):
+        if self._is_table(words):
             return
         first = flood_start(words, few)
         flood = FloodRun(few, words[first].position, self._position, self._position, WINDOW - first)
+        flood.requested_count = self._requested_count(words[first:], few)
         self._current = flood
-        asked = self._requests.requested_words(few)
-        if asked is not None:
-            flood.requested_count = asked or UNCOUNTED_LIMIT
-        elif len(few) > 1 and (self._lists or self._is_list(words[first:])):
-            flood.requested_count = UNCOUNTED_LIMIT
         self._report(flood)
 
     def _report(self, flood: FloodRun) -> None:
@@ -192,11 +193,10 @@ class FloodingDetector:
             flood.requested_count, flood.alarm = 0, self._position
             self._floods.append(flood)
 
-    def _is_typographic(self, words: list[WindowWord]) -> bool:
-        """Whether the stretch up to the last word is figures, cell borders and signs rather than words."""
-        tokens = self._tokens - words[0].tokens + 1
-        figures = self._figures - words[0].figures
-        return figures >= MAX_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
+    def _is_table(self, words: list[WindowWord]) -> bool:
+        """Whether the stretch up to the last token is figures, cell borders and signs rather than words."""
+        tokens, figures = self._tokens - words[0].tokens + 1, self._figures - words[0].figures
+        return _is_typographic(len(words), tokens, figures, MAX_FIGURE_SHARE)
 
     @staticmethod
     def _is_list(words: Sequence[WindowWord]) -> bool:
@@ -215,11 +215,9 @@ class FloodingDetector:
             self._current = None
 
 
-def _is_typographic(words: Sequence[WindowWord]) -> bool:
-    """Whether a stretch of few words counts, or is figures, cell borders and signs rather than words."""
-    tokens = words[-1].tokens - words[0].tokens + 1
-    figures = words[-1].figures - words[0].figures
-    return figures >= MAX_FEW_FIGURE_SHARE * tokens or len(words) < MIN_TEXT_SHARE * tokens
+def _is_typographic(words: int, tokens: int, figures: int, most: float) -> bool:
+    """Whether a stretch has too many figures, or too few words, to be text. most: share of figures."""
+    return figures >= most * tokens or words < MIN_TEXT_SHARE * tokens
 
 
 @lru_cache(1 << 15)

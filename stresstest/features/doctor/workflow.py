@@ -102,9 +102,9 @@ def _version(found: EndpointProfile) -> HealthCheck:
 
 def _model(found: EndpointProfile) -> HealthCheck:
     length = found.max_model_len
-    other = next((gap for gap in found.missing if gap.what.startswith(UNLISTED_MODEL)), None)
+    other = found.gap(UNLISTED_MODEL)
     if other is not None:
-        return HealthCheck("model", CheckState.DEGRADED, f"the server has no {other.what[2:]}", other.cost)
+        return HealthCheck("model", CheckState.DEGRADED, f"the server has no {other.thing}", other.cost)
     served = found.model + (f" (root {found.root})" if found.root and found.root != found.model else "")
     if length is None:
         return HealthCheck(

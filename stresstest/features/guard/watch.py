@@ -14,11 +14,10 @@ from stresstest.endpoint.wire import EventReader, LineTooLongError
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
 from stresstest.http_limits import MAX_REPLY_BYTES
 from stresstest.model import GenerationVerdict, Token
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
 BATCH = 32
 """Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
-MIN_HIDDEN = 64
-"""Counted tokens of an answer without text from which on it was not judged: fewer are a call of a tool."""
 MAX_PENDING = 256 * 1024
 """Bytes of a stream that wait to be judged before its relay waits too."""
 
@@ -37,9 +36,8 @@ class JudgedChoice:
 
     @property
     def hidden(self) -> bool:
-        """Whether the server counted so many tokens, and sent nothing of them, that nobody can call it
-        healthy."""
-        return self.seen == 0 and self.tokens >= MIN_HIDDEN
+        """Whether the server counted tokens, more than special ones, and sent none of them."""
+        return self.seen == 0 and self.tokens >= MIN_UNSEEN_TOKENS
 
 
 class AnswerWatch:

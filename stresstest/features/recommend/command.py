@@ -142,7 +142,7 @@ def _select_rows(
     own = [row for row in every if row.run_id == run.id]
     if not own:
         return rows
-    _warn_about_others(own[0], [row for row in every if row.subject == own[0].subject and row in rows])
+    _warn_about_others(own[0], [row for row in rows if row.subject == settings.subject])
     return own + [row for row in rows if row.subject != settings.subject]
 
 

@@ -99,14 +99,13 @@ def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
     finish = _items_finish(body)
     thoughts = [join_content(item.get("content")) for item in items if item.get("type") == "reasoning"]
     reasoning = "".join(thought or "" for thought in thoughts)
-    texts = [_item_text(item) for item in items]
-    found = [text for text in texts if text is not None]
-    calls = has_tool_call(items)
-    if not reasoning and is_nothing("".join(found)) and calls and normalize_finish_reason(finish) != LENGTH:
+    found = [text for item in items if (text := _item_text(item)) is not None]
+    text, capped = "".join(found), normalize_finish_reason(finish) == LENGTH
+    if not reasoning and not capped and is_nothing(text) and has_tool_call(items):
         raise TextlessError(ONLY_TOOL_CALLS)
     if not found and not reasoning:
         raise UnreadableError("no text in it")
-    return RecordedAnswer("".join(found), reasoning, finish)
+    return RecordedAnswer(text, reasoning, finish)
 
 
 def _item_text(item: Mapping[str, Any]) -> str | None:

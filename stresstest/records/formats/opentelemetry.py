@@ -31,6 +31,7 @@ _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _COMPLETIONS, _PROMPTS = "gen_ai.completion.{}.content", "gen_ai.prompt.{}.content"
 _CALLS = "gen_ai.completion.{}.tool_calls.{}.arguments"
+_CALL_MARK = ".tool_calls."
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.")
@@ -151,6 +152,8 @@ def _reason(found: Mapping[str, Any]) -> str | None:
 def _answer(found: Mapping[str, Any]) -> str | None:
     """The content of the answer and the arguments of its calls; None where the span kept neither."""
     text = _text(found, _OUTPUTS, _COMPLETIONS)
+    if not any(_CALL_MARK in name for name in found):
+        return text
     numbers = range(_MOST_NUMBERED)
     calls = [
         call for n in numbers for m in numbers if isinstance(call := found.get(_CALLS.format(n, m)), str)

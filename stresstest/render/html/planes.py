@@ -58,7 +58,7 @@ def _row(what: str, value: str | None, state: str = NEUTRAL, why: str = "") -> P
 
 def _gpu(result: RunResult) -> Iterable[PlaneRow]:
     if not result.gpus:
-        gap = next((gap for gap in result.run.profile.missing if gap.what == GPU_READINGS), None)
+        gap = result.run.profile.gap(GPU_READINGS)
         yield _row("GPU utilisation", None, why="" if gap is None else gap.remedy or gap.cost)
         return
     for gpu in result.gpus:
