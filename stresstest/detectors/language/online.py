@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.gibberish.online import is_spelled_like
+from stresstest.detectors.gibberish.second_reading import is_spelled_like
 from stresstest.detectors.identification.identify import (
     detect_foreign_text,
     normalize_language,
