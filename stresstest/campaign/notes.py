@@ -107,6 +107,12 @@ def _measurement_notes(
         notes.append(f"The server has no {other.thing}: {other.cost}.")
     if mixed := mixed_models_sentence(generations):
         notes.append(mixed)
+    if run.settings.earlier_urls:
+        notes.append(
+            f"The run was interrupted and continued at another address: its answers come from "
+            f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
+            f"and context are the same there; other server flags (quantization, cache) were not compared."
+        )
     if not run.settings.send_seed:
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:

@@ -13,6 +13,7 @@ from stresstest.campaign.run import run_campaign
 from stresstest.campaign.session import CampaignResult, CampaignSession, watch_gpus
 from stresstest.errors import UsageError
 from stresstest.model import GenerationRecord, Phase, Run, RunSettings, RunStatus
+from stresstest.model.address import clean_url
 from stresstest.store.repository import Store
 
 
@@ -48,6 +49,7 @@ async def resume_campaign(
         settings = replace(
             run.settings,
             base_url=base_url or run.settings.base_url,
+            earlier_urls=_earlier_urls(run.settings, base_url, done),
             budget_tokens=_declared_budget(run, done, budget_tokens),
             budget_seconds=budget_seconds or (run.settings.budget_seconds if keep_time_budget else None),
             gpus=gpus or run.settings.gpus,
@@ -97,6 +99,14 @@ async def resume_or_start(
         except UsageError as error:
             progress.note(f"it cannot be continued, so a new one is started: {error}")
     return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop)
+
+
+def _earlier_urls(
+    settings: RunSettings, base_url: str | None, done: Sequence[GenerationRecord]
+) -> tuple[str, ...]:
+    """The other addresses that answers of the run came from, now that it goes on at `base_url`."""
+    used = [*settings.earlier_urls, *([settings.base_url] if done else [])]
+    return tuple(url for url in dict.fromkeys(used) if url != clean_url(base_url or settings.base_url))
 
 
 def _declared_budget(run: Run, done: Sequence[GenerationRecord], budget_tokens: int | None) -> int | None:

@@ -122,7 +122,8 @@ class RunSettings:
 
     send_seed: whether each request brings its own seed; without one nothing is reproducible. stall_timeout:
     seconds that a stream may pause; None: as long as the server's own pauses suggest.
-    parent: the run whose diagnosis or sweep started this one.
+    parent: the run whose diagnosis or sweep started this one. earlier_urls: the addresses that parts of the
+    run were measured at before it was continued at `base_url`.
     """
 
     subject: Subject
@@ -144,3 +145,4 @@ class RunSettings:
     send_seed: bool = True
     stall_timeout: float | None = None
     parent: str | None = None
+    earlier_urls: tuple[str, ...] = field(default=(), compare=False)

@@ -56,6 +56,7 @@ def run_document(result: RunResult) -> dict[str, Any]:
             "evidence": [_evidence(e) for e in result.verdict.evidence],
             "advice": list(result.verdict.advice),
         },
+        "notes": list(result.notes),
         "tokens_spent": result.tokens_spent,
         "seconds": round(result.seconds, 3),
         **thinking_document(result.thinking),
@@ -114,6 +115,7 @@ def empty_document() -> dict[str, Any]:
         "planes": dict.fromkeys(str(p) for p in Plane),
         "symptoms": {},
         "verdict": {"plane": None, "basis": None, "sentence": None, "evidence": [], "advice": []},
+        "notes": [],
         "tokens_spent": None,
         "seconds": None,
     }

@@ -90,7 +90,10 @@ def warn_left_out(ids: Sequence[str]) -> None:
 def clean_settings(settings: RunSettings) -> RunSettings:
     """Settings fit for the store: no credentials in the addresses."""
     exporter = settings.gpu_exporter and clean_url(settings.gpu_exporter)
-    return replace(settings, base_url=clean_url(settings.base_url), gpu_exporter=exporter)
+    earlier = tuple(map(clean_url, settings.earlier_urls))
+    return replace(
+        settings, base_url=clean_url(settings.base_url), gpu_exporter=exporter, earlier_urls=earlier
+    )
 
 
 def clean_profile(profile: EndpointProfile) -> EndpointProfile:

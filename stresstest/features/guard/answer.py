@@ -16,6 +16,7 @@ from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
+from stresstest.records.formats.calls import message_arguments, parts_arguments
 
 MAX_JUDGED_TOKENS = 262_144
 """Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""
@@ -92,7 +93,11 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 _deltas = msgspec.json.Decoder(_Delta)
-_TEXT_DELTAS = {"response.output_text.delta": False, "response.reasoning_text.delta": True}
+_TEXT_DELTAS = {  # and whether it is reasoning
+    "response.output_text.delta": False,
+    "response.function_call_arguments.delta": False,
+    "response.reasoning_text.delta": True,
+}
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -251,17 +256,18 @@ class AnswerReader:
 
 
 def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    """(reasoning, text, finish reason) of each choice of a body that is not streamed."""
+    """(reasoning, text with arguments of calls, finish reason) of each choice of an unstreamed body."""
     if route is Route.RESPONSES:
         parts = [p for item in body["output"] for p in item.get("content") or ()]
         texts = {kind: "".join(p["text"] for p in parts if p.get("type") == kind) for kind in _PARTS}
-        yield texts["reasoning_text"], texts["output_text"], None
+        yield texts["reasoning_text"], texts["output_text"] + parts_arguments(body["output"]), None
         return
     for choice in body["choices"]:
         message = choice.get("message") or {}
         text = choice.get("text") if route is Route.COMPLETIONS else message.get("content")
         reasoning = message.get("reasoning") or message.get("reasoning_content")
-        yield str(reasoning or ""), str(text or ""), choice.get("finish_reason")
+        written = str(text or "") + message_arguments(message)
+        yield str(reasoning or ""), written, choice.get("finish_reason")
 
 
 _PARTS = ("reasoning_text", "output_text")

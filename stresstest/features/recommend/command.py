@@ -93,14 +93,14 @@ def command(
         _warn_about_server(store, rows, base_url, options["api_key"])
         # Only these formats show the cheapest caps; the others enforce certified limits.
         cheapest = find_cheapest_caps(store, rows) if output in {"table", "json"} else []
-        unfinished = [] if like is None else _unfinished_notes(store, like)
+        unfinished = [] if like is None else _unfinished_notes(store, like, options["program"])
     for note in unfinished:
         typer.echo(note, err=True)
     if not found and not unfinished:
         selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
         typer.echo(
-            f"No limit is stored for {selection} yet. To measure one: stresstest run --model {model or 'M'} "
-            f"--lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
+            f"No limit is stored for {selection} yet. To measure one: {options['program']} run "
+            f"--model {model or 'M'} --lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
             err=True,
         )
     text = _text(output, rows, cheapest)
@@ -165,8 +165,11 @@ def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) ->
             )
 
 
-def _unfinished_notes(store: Store, like: str) -> list[str]:
-    """Why the run that `--like` names has no limit of its own; empty if it has been measured to its end."""
+def _unfinished_notes(store: Store, like: str, program: str) -> list[str]:
+    """Why the run that `--like` names has no limit of its own; empty if it has been measured to its end.
+
+    program: the beginning of a command on the same store.
+    """
     from stresstest.campaign.conclude import find_run
     from stresstest.model import RunStatus
     from stresstest.render.text import single_line
@@ -178,7 +181,7 @@ def _unfinished_notes(store: Store, like: str) -> list[str]:
     return [
         single_line(
             f"Run {run.id} {how}, and an unfinished sample certifies nothing: it has no limit of its own. "
-            f"To continue it: stresstest run --resume {run.id}. Limits printed here are those of other runs "
+            f"To continue it: {program} run --resume {run.id}. Limits printed here are those of other runs "
             "with the same model and decoding."
         )
     ]

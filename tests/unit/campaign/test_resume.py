@@ -108,10 +108,10 @@ def test_a_run_that_is_being_measured_is_neither_resumed_nor_diagnosed(tmp_path:
 
 
 def test_a_resume_may_go_to_another_address_but_changes_nothing_else(tmp_path: Path) -> None:
-    """The server may have moved; the decoding may not."""
+    """The server may have moved, which the result says; the decoding may not."""
     store = tmp_path / "s.sqlite3"
     with campaign_server(Behaviour(onset=60)) as (fake, _):
-        run_id = out_of_budget(store, fake.url)
+        first, run_id = fake.url, out_of_budget(store, fake.url)
     refused = run(store, None, "--resume", run_id, "--temperature", "0.3", "--rigor", "strict")
     assert refused.returncode == ExitCode.USAGE
     assert "--rigor, --temperature cannot be changed" in refused.stderr
@@ -120,6 +120,8 @@ def test_a_resume_may_go_to_another_address_but_changes_nothing_else(tmp_path: P
         more = ("--base-url", fake.url, "--budget-tokens", "1M")
         resumed = document(run(store, None, "--resume", run_id, *more))
     assert resumed["threshold"]["certified"] is True
+    (note,) = (note for note in resumed["notes"] if "continued at another address" in note)
+    assert f"its answers come from {first} and {fake.url}." in note
 
 
 def test_a_server_that_samples_otherwise_by_default_does_not_continue_a_run() -> None:

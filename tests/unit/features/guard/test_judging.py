@@ -36,6 +36,10 @@ def response_events(text: str, kind: str = "output_text") -> list[bytes]:
     )
 
 
+def call(arguments: str) -> dict[str, Any]:
+    return {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": arguments}}
+
+
 FORMS: dict[str, tuple[str, Events | Page]] = {
     "chat": (CHAT, Events([*chat_events(FAILING), *sse(usage_only(9, 500)), DONE])),
     "in few pieces": (CHAT, Events([b"".join([*chat_events(FAILING), DONE])])),
@@ -54,6 +58,15 @@ FORMS: dict[str, tuple[str, Events | Page]] = {
     "a whole response": (
         "/v1/responses",
         page({"output": [{"content": [{"type": "output_text", "text": FAILING}]}], "status": "completed"}),
+    ),
+    "a whole chat answer that is a call": (
+        CHAT,
+        page({"choices": [{"index": 0, "message": {"content": None, "tool_calls": [call(FAILING)]}}]}),
+    ),
+    "responses, a call": ("/v1/responses", Events(response_events(FAILING, "function_call_arguments"))),
+    "a whole response that is a call": (
+        "/v1/responses",
+        page({"output": [{"type": "function_call", "arguments": FAILING}], "status": "completed"}),
     ),
     "cut": (CHAT, Events(chat_events(FAILING)[:-5])),
 }

@@ -18,7 +18,10 @@ def test_without_a_limit_the_command_for_the_language_in_question_is_named(tmp_p
     code, out, err = command("--store", store, "recommend", "--lang", "fr", "--model", "m")
     assert code == 4
     assert out == ""
-    assert "No limit is stored for m fr yet. To measure one: stresstest run --model m --lang fr" in err
+    assert (
+        f"No limit is stored for m fr yet. To measure one: stresstest --store {store} run --model m --lang fr"
+        in err
+    )
 
 
 def test_an_interrupted_run_is_named_as_the_reason(tmp_path: Path) -> None:
@@ -29,7 +32,7 @@ def test_an_interrupted_run_is_named_as_the_reason(tmp_path: Path) -> None:
     code, out, err = command("--store", location, "recommend", "--like", "r1")
     assert (code, out) == (4, "")
     assert "Run r1 was interrupted, and an unfinished sample certifies nothing" in err
-    assert "stresstest run --resume r1" in err
+    assert f"stresstest --store {location} run --resume r1" in err
     assert "No limit is stored" not in err
 
 
