@@ -99,8 +99,8 @@ def command(
     if not found and not unfinished:
         selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
         typer.echo(
-            f"No limit is stored for {selection} yet. To measure one: {options['program']} run "
-            f"--model {model or 'M'} --lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
+            f"No limit is stored for {selection} yet. To measure one: {options['program']} run --model "
+            f"{model or 'M'} --lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
             err=True,
         )
     text = _text(output, rows, cheapest)
