@@ -21,11 +21,14 @@ LISTING_CHARS = 90
 """Units with bodies up to this length (median) are a table of contents: the numbering may start again."""
 EMPTY_UNITS = 3
 """Units in a row that have nothing under their headings: not even titles, as a table of contents has."""
+UNANSWERED_UNITS = 3
+"""Units in a row that end with the same label and nothing after it: forms that were not filled in."""
 SLIP_WINDOW = 3
 """A second slip within so many units of the first makes a break."""
 
 _SHAPE = re.compile(r"[>#*_~\[(•\-\s]{0,16}([^\W\d_]{3,24})[ \t*_]{1,4}(\d{1,40})(?=[.:)\]*_]|\Z)")
 _WORD = re.compile(r"[^\W\d_]+")
+_LABEL = re.compile(r"[>#*_\-\s]{0,8}([^\W\d_][\w ]{0,30}?)[ *_]{0,4}:[ *_]{0,4}")
 _LITERAL = re.compile(r"(?<!\\)[^\W\d_]{5,}")
 """The words that a pattern spells out."""
 _MAX_DIGITS = 6
@@ -38,7 +41,7 @@ _MAX_NUMBER_GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class NumberingSlip:
-    """One numbering event. kind: "stick" | "back" | "repeat" | "skip" | "empty" | "empties".
+    """One numbering event. kind: "stick" | "back" | "repeat" | "skip" | "empty" | "empties" | "unanswered".
 
     index: the unit's place in the output, from 0. first/last: token span of the unit's heading.
     """
@@ -126,6 +129,37 @@ class NumberingTracker:
             return None
         unit = self.units[-1]
         return NumberingSlip("empty", len(self.units) - 1, unit.number, None, unit.first)
+
+
+@dataclass(slots=True)
+class LabelTracker:
+    """Counts units in a row that end with the same bare label, as "Answer:" with no answer."""
+
+    _label: str = ""
+    _first: int = 0
+    _ended: str = ""
+    _ended_at: int = 0
+    _units: int = 0
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the last units end so."""
+        return self._units >= UNANSWERED_UNITS
+
+    def add_line(self, text: str, first: int) -> None:
+        """A sentence below a heading. first: its first token."""
+        found = _LABEL.fullmatch(text)
+        self._ended, self._ended_at = found[1].casefold() if found else "", first
+
+    def end_unit(self, index: int, number: int) -> NumberingSlip | None:
+        """What is wrong with the unit that ends now, once as many as `UNANSWERED_UNITS` end so."""
+        if not self._ended or self._ended != self._label:
+            self._label, self._first, self._units = self._ended, self._ended_at, 0
+        self._units += bool(self._ended)
+        self._ended = ""
+        if self._units != UNANSWERED_UNITS:
+            return None
+        return NumberingSlip("unanswered", index, number, None, self._first)
 
 
 @dataclass(frozen=True, slots=True)

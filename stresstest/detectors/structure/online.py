@@ -3,7 +3,7 @@
 Headings and numbering slips come from `numbering`, odd lengths and endless paragraphs from `compression`.
 Each alone is a warning; two slips close together, a slip or an endless paragraph beside a run of odd
 sentences, or a long deep collapse is a break, and so is any of them beside a lasting rise of entropy.
-Headings one after the other with nothing under them, and a passage of figures without a word, are breaks
+Headings one after the other with nothing under them, labels with nothing after them, and a passage of figures without a word, are breaks
 alone. A symptom keeps its first onset (the unit's heading, the first odd sentence or unit of the run), unless
 a rise of entropy dates it back.
 """
@@ -25,6 +25,7 @@ from stresstest.detectors.structure.compression import (
 from stresstest.detectors.structure.numbering import (
     SLIP_WINDOW,
     HeadingReader,
+    LabelTracker,
     NumberingSlip,
     NumberingTracker,
 )
@@ -50,6 +51,7 @@ _SLIP_TEMPLATES = {
     "skip": "unit number {number} follows {before}",
     "empty": "unit {number} is a heading without a body",
     "empties": "headings without a body follow each other from unit {number} on",
+    "unanswered": "units up to number {number} end with a label that nothing follows",
     "counting": "a passage of figures without a word",
     "renamed": "unit number {number} has another word in front of it than the units before",
 }
@@ -57,7 +59,7 @@ _SLIP_TEMPLATES = {
 
 MIN_COUNTED_FIGURES = 100
 """Digits of a passage without words that count on and say nothing: more than a date, a sum, a short table."""
-_CERTAIN_SLIPS = frozenset({"empties", "counting"})
+_CERTAIN_SLIPS = frozenset({"empties", "unanswered", "counting"})
 """They prove a break alone: nobody who writes prose in units makes one by mistake."""
 
 
@@ -85,6 +87,7 @@ class StructureDetector:
         self._pattern = UnitPattern(spec.unit_pattern) if spec.unit_pattern else None
         self._headings = HeadingReader(self._pattern) if self._pattern is not None else None
         self._numbering = NumberingTracker(wanted=spec.units)
+        self._labels = LabelTracker()
         self._reader = unit_reader(spec.unit)
         self._compared = UnitComparison()
         self._read_to = 0
@@ -189,6 +192,8 @@ class StructureDetector:
                 if symptom.end is None and not symptom.confirmed and not self._proves_alone(symptom):
                     self._symptoms[at] = replace(symptom, end=self._feed.tokens)
         units = self._numbering.units
+        if units:
+            self._end_unit()
         if not units or units[-1].chars > 2 or (len(units) > 1 and units[-2].chars <= 2):
             return
         words = f"the model stopped at the heading of unit {units[-1].number}"
@@ -266,6 +271,7 @@ class StructureDetector:
             shrunk = self._units.add(unit.chars, unit.first)
             if shrunk is not None:
                 self._on_length_anomaly(shrunk)
+            self._end_unit()
         started = numbering.numbering_start
         slip = numbering.add_heading(found.number, head.first)
         if numbering.numbering_start != started:
@@ -275,6 +281,12 @@ class StructureDetector:
         if slip is not None:
             self._on_slip(slip)
         self._close_outlived_warnings()
+
+    def _end_unit(self) -> None:
+        units = self._numbering.units
+        slip = self._labels.end_unit(len(units) - 1, units[-1].number)
+        if slip is not None:
+            self._on_slip(slip)
 
     def _count_figures(self, span: TextSpan) -> None:
         """Add up the digits since the last letter."""
@@ -300,6 +312,8 @@ class StructureDetector:
             if overrun is not None:
                 self._on_length_anomaly(overrun)
         heading = span.start == self._heading_at
+        if self._numbering.units and not heading and prose.strip():
+            self._labels.add_line(prose, span.first)
         if heading and not SENTENCE_END.search(prose):
             return  # a title
         # Where the text ends in mid-sentence, the length says nothing.
@@ -406,7 +420,7 @@ class StructureDetector:
         """Close warnings followed by three units in good order."""
         here = len(self._numbering.units) - 1
         last = [s.index for s, _ in self._slips[-1:]] + [unit for _, unit in self._shrinking.values()]
-        if not last or here - max(last) <= SLIP_WINDOW:
+        if not last or here - max(last) <= SLIP_WINDOW or self._labels.unanswered:
             return
         end = self._numbering.units[-1].first - 1
         for i, symptom in enumerate(self._symptoms):

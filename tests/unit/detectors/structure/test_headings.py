@@ -120,3 +120,18 @@ def test_a_heading_whose_unit_was_never_written_ends_in_mid_structure() -> None:
     assert watch(*units, "Paragrafo 5. Fine.") == []
     headings = watch(*(f"Paragrafo {n}." for n in range(1, 9)))
     assert [s.kind for s in headings if s.confirmed] == [SymptomKind.STRUCTURE_BREAK]
+
+
+def test_units_whose_label_nothing_follows_were_not_filled_in() -> None:
+    """Eight questions, each with an empty "Risposta:": the first one is the onset. One alone is a slip, and a
+    label in a heading, or with its text on the next line, is none."""
+    asked = [f"Sezione {n}. Di quale colore è il mare della costa {n}?" for n in range(1, 9)]
+    (found,) = watch(*(f"{question}\n**Risposta:**" for question in asked))
+    assert (found.kind, found.confirmed, found.end) == (SymptomKind.STRUCTURE_BREAK, True, None)
+    assert found.detail == {"event": "unanswered", "number": 3, "before": None}
+    onset = "".join(re.findall(r"\s*\w{1,5}|\s*\W", f"{asked[0]}\n**Risposta:**")[: found.onset])
+    assert onset.endswith("?\n*")
+    answers = [f"{question}\nRisposta: blu, come il cielo." for question in asked]
+    assert watch(*answers[:3], f"{asked[3]}\nRisposta:", *answers[4:]) == []
+    assert watch(*(f"Sezione {n}. Premessa:\n\n{BODY}" for n in range(1, 9))) == []
+    assert watch(*(f"{question}\nRisposta:\n{BODY}" for question in asked)) == []
