@@ -78,12 +78,14 @@ def _dominant_count(words: list[int]) -> int:
 
 
 class _WordStream:
-    """The words of an answer, as the detector's window holds them. codes: equal for equal words."""
+    """The words of an answer, as the detector's window holds them. codes: equal for equal words. figures:
+    tokens that begin with a digit."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         kinds = {text: classify_token(text) for text in dict.fromkeys(texts)}
         rows = dict(zip(kinds, range(len(kinds)), strict=True))
         order = np.fromiter(map(rows.__getitem__, texts), np.int64, len(texts))
+        self.figures = int(np.array([text.strip()[:1].isdigit() for text in kinds]).take(order).sum())
         words = dict.fromkeys(word for kind, word in kinds.values() if kind == WORD)
         self.numbers = {word: n for n, word in enumerate(words, 1)}
         self._names = ["", *words]
@@ -113,8 +115,9 @@ class BatchFloodingDetector(FloodingDetector):
 
     def update_all(self, texts: Sequence[str]) -> None:
         """Check only windows that may be flooded, and follow a flood by counting its words."""
-        self._take_signs(texts)
         self._words = _WordStream(texts)
+        if self._words.figures >= FLOODED or may_be_blank_flood("".join(texts)):
+            self._take_signs(texts)
         codes = self._words.codes
         if not len(codes):
             return
@@ -152,11 +155,7 @@ class BatchFloodingDetector(FloodingDetector):
         return self._entries(max(end - count, 0), end)
 
     def _take_signs(self, texts: Sequence[str]) -> None:
-        """The floods without words, token by token where there may be any."""
-        if not (
-            may_be_blank_flood("".join(texts)) or sum(text.strip()[:1].isdigit() for text in texts) >= FLOODED
-        ):
-            return
+        """The floods without words, token by token."""
         for self._position, text in enumerate(texts, 1):
             kind, word = classify_token(text)
             if kind != WORD:

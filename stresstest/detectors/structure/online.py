@@ -4,8 +4,8 @@ Headings and numbering slips come from `numbering`, odd lengths and endless para
 Each alone is a warning; two slips close together, a slip or an endless paragraph beside a run of odd
 sentences, or a long deep collapse is a break, and so is any of them beside a lasting rise of entropy.
 Headings one after the other with nothing under them, labels with nothing after them, and a passage of figures
-without a word are breaks alone. A symptom keeps its first onset (the unit's heading, the first odd sentence or
-unit of the run), unless a rise of entropy dates it back.
+without a word are breaks alone. A symptom keeps its first onset (the unit's heading, the first odd sentence
+or unit of the run), unless a rise of entropy dates it back.
 """
 
 from __future__ import annotations

@@ -51,10 +51,8 @@ def repeated_runs(hashes: Hashes, gram: int) -> tuple[Indices, Indices]:
 
 def distance_to_previous(hashes: Hashes, fences: Indices) -> Indices:
     """Distance of each hash to its last occurrence in its text; `NO_EARLIER` without one."""
-    found = np.full(len(hashes), NO_EARLIER, np.int64)
-    at, source = _repeated_indices(_salt_by_text(hashes, fences))
-    found[at] = at - source
-    return found
+    source = _last_occurrences(_salt_by_text(hashes, fences))
+    return np.where(source >= 0, np.arange(len(source)) - source, NO_EARLIER)
 
 
 def _salt_by_text(hashes: Hashes, fences: Indices) -> Hashes:
@@ -66,7 +64,14 @@ def _salt_by_text(hashes: Hashes, fences: Indices) -> Hashes:
 
 
 def _repeated_indices(hashes: Hashes) -> tuple[Indices, Indices]:
-    """(indices whose hash occurred before, in order; where last). The low bits carry the index."""
+    """(indices whose hash occurred before, in order; where last)."""
+    source = _last_occurrences(hashes)
+    at = np.flatnonzero(source >= 0)
+    return at, source[at]
+
+
+def _last_occurrences(hashes: Hashes) -> Indices:
+    """The index at which each hash occurred last, or -1. Overwrites `hashes`; low bits carry the index."""
     n = len(hashes)
     bits = np.uint64(n.bit_length())
     hashes *= _SPREAD
@@ -76,10 +81,10 @@ def _repeated_indices(hashes: Hashes) -> tuple[Indices, Indices]:
     hashes.sort()
     names = hashes >> bits
     same = np.flatnonzero(names[1:] == names[:-1])
-    low = (np.uint64(1) << bits) - np.uint64(1)
-    pairs = (hashes[same + 1] & low) << bits | (hashes[same] & low)
-    pairs.sort()
-    return (pairs >> bits).astype(np.int64), (pairs & low).astype(np.int64)
+    order = (hashes & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    source = np.full(n, -1, np.int64)
+    source[order[same + 1]] = order[same]
+    return source
 
 
 def run_starts(places: Indices, length: int) -> Indices:
