@@ -37,7 +37,8 @@ def refuse_link(name: str | Path) -> None:
 
 
 def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
-    """Raise UsageError for an output that is one of the files that are read, under whatever name."""
+    """Raise UsageError for an output that is one of the files that are read, under whatever name; "-" is what
+    standard input comes from."""
     read = [each for each in inputs if each is not None]
     for output in outputs:
         if output is not None and any(_is_same(output, each) for each in read):
@@ -61,6 +62,8 @@ def replace_file(path: Path, lines: Iterable[str]) -> None:
 
 def _is_same(one: str | Path, other: str | Path) -> bool:
     try:
+        if other == "-":
+            return os.path.samestat(Path(one).stat(), os.fstat(0))
         return Path(one).samefile(str(other).removeprefix("file://"))
     except (OSError, ValueError):  # one of them is not there, or an address
         return False

@@ -74,10 +74,14 @@ def _shared_token(text: str, number: int | None, reasoning: bool) -> Token:
     return Token(text, number, reasoning=reasoning)
 
 
+class TooManyTokensError(ValueError):
+    """A chunk has more tokens than its stream may have."""
+
+
 class TokenAssembler:
     """Converts the chunks of one stream, in order, into tokens.
 
-    index: of the choice whose tokens they are.
+    index: of the choice whose tokens they are. most: tokens that the server may count, in all.
     finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint, model: last values from the
     server.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
@@ -86,8 +90,9 @@ class TokenAssembler:
     largest number of top logprobs seen.
     """
 
-    def __init__(self, index: int = 0) -> None:
+    def __init__(self, index: int = 0, most: float = inf) -> None:
         self._index = index
+        self._most = most
         self.finish_reason: str | None = None
         self.stop_reason: int | str | None = None
         self.prompt_tokens: int | None = None
@@ -111,7 +116,7 @@ class TokenAssembler:
         return None if self._outdated else self.completion_tokens
 
     def add_chunk(self, chunk: StreamChunk, at: float) -> list[Token]:
-        """The tokens of one chunk that arrived at clock second `at`."""
+        """The tokens of one chunk that arrived at clock second `at`. Raises TooManyTokensError."""
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
         if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
@@ -129,7 +134,9 @@ class TokenAssembler:
         thought, answer = "", choice.text or ""
         if delta is not None:
             thought = delta.reasoning or delta.reasoning_content or ""
-            answer = delta.content or answer
+            answer = delta.content or delta.refusal or answer
+            if delta.function_call is not None:
+                answer += delta.function_call.arguments or ""
             for call in delta.tool_calls or ():
                 answer += (call.function and call.function.arguments) or ""
         logprobs, ids = choice.logprobs, choice.token_ids
@@ -152,6 +159,8 @@ class TokenAssembler:
             if counted:
                 self._outdated = unknown
                 self.uncounted_texts.append(self._carry + thought + answer)
+        elif self.produced - len(self.uncounted_texts) + counted > self._most:
+            raise TooManyTokensError
         ids = ids if ids and len(ids) == counted else None
         tokens = self._tokens(counted, thought, answer, ids, logprobs, at)
         self.produced += len(tokens)

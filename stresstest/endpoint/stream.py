@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from stresstest import clock
 from stresstest.endpoint import failures
 from stresstest.endpoint.address import EndpointAddress
-from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.assembly import TokenAssembler, TooManyTokensError
 from stresstest.endpoint.outcome import StallLimit, TokenSink
-from stresstest.endpoint.wire import EventReader, LineTooLongError, decode_chunk
+from stresstest.endpoint.wire import MAX_EVENT, EventReader, LineTooLongError, decode_chunk
 from stresstest.model import FailureKind, ServiceFailure
 
 if TYPE_CHECKING:
@@ -24,17 +24,20 @@ _SLACK_TOKENS = 64
 _SLACK_BYTES = 16 * 1024 * 1024
 _BYTES_PER_TOKEN = 32 * 1024
 """A chunk of one token with 20 logprobs has 2 to 4 kB."""
+_EVENT_BYTES, _EVENT_BYTES_PER_TOKEN = 2 * 1024 * 1024, 4 * 1024
+"""Of one event, which may hold the whole answer."""
 _SECONDS_PER_TOKEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Where a stream is closed, because its server does not end it. seconds: after the first token, beside
-    one silence of the stall limit."""
+    """Where a stream is closed, because its server does not end it. event: bytes of one event. seconds: after
+    the first token, beside one silence of the stall limit."""
 
     max_tokens: int
     tokens: int
     bytes: int
+    event: int
     seconds: float
 
     @classmethod
@@ -44,6 +47,7 @@ class StreamLimits:
             max_tokens,
             tokens=max_tokens + max(_SLACK_TOKENS, max_tokens // 4),
             bytes=_SLACK_BYTES + max_tokens * _BYTES_PER_TOKEN,
+            event=min(_EVENT_BYTES + max_tokens * _EVENT_BYTES_PER_TOKEN, MAX_EVENT),
             seconds=max_tokens * _SECONDS_PER_TOKEN,
         )
 
@@ -65,7 +69,7 @@ class ResponseStream:
         stall: StallLimit,
         limits: StreamLimits,
     ) -> None:
-        self.assembler = TokenAssembler()
+        self.assembler = TokenAssembler(most=2 * limits.tokens)
         self.failure: ServiceFailure | None = None
         self.aborted = False
         self.begun = False
@@ -73,7 +77,7 @@ class ResponseStream:
         self.first_token: float | None = None
         self._address = address
         self._sink = sink
-        self._reader = EventReader()
+        self._reader = EventReader(limits.event)
         self._guard = guard
         self._stall = stall
         self._limits = limits
@@ -190,6 +194,11 @@ class ResponseStream:
                 return True
             try:
                 tokens = made.add_chunk(chunk, at)
+            except TooManyTokensError:
+                self.failure = failures.cap_ignored_failure(
+                    self._address, self._limits.max_tokens, at_token=made.produced
+                )
+                return True
             except (ValueError, ArithmeticError):
                 made.finish_reason = None
                 self.failure = self._malformed(payload)

@@ -14,7 +14,7 @@ import msgspec
 from stresstest.model import GenerationRequest
 from stresstest.model.request import request_fields
 
-_MAX_EVENT = 16 * 1024 * 1024
+MAX_EVENT = 16 * 1024 * 1024
 _MOST = 2**31 - 1
 
 
@@ -59,9 +59,12 @@ class ToolCall(msgspec.Struct, gc=False):
 
 
 class ChunkDelta(msgspec.Struct, gc=False):
-    """`tool_calls`: pieces of the arguments of calls; they are the answer where a model calls tools."""
+    """`tool_calls`, `function_call`: pieces of the arguments of calls; they are the answer where a model
+    calls tools. `refusal`: an answer too."""
 
     content: str | None = None
+    refusal: str | None = None
+    function_call: ToolFunction | None = None
     tool_calls: list[ToolCall] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -114,16 +117,18 @@ def decode_bytes(raw: msgspec.Raw) -> bytes | None:
 
 
 class LineTooLongError(Exception):
-    """A line or an event exceeds 16 MiB, so the response is not an event stream."""
+    """A line or an event exceeds its limit, so the response is not an event stream."""
 
 
 class EventReader:
     """Splits a byte stream, received in arbitrary pieces, into the payloads of server-sent events.
 
-    foreign: the beginning of a response that is no event stream (a web page, plain JSON).
+    most: bytes of an event. foreign: the beginning of a response that is no event stream (a web page, plain
+    JSON).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_EVENT) -> None:
+        self._most = most
         self._tail: list[bytes] = []
         self._tail_size = 0
         self._event: list[bytes] = []
@@ -146,7 +151,7 @@ class EventReader:
             self._tail_size = len(rest)
             for line in lines:
                 self._line(line, payloads)
-        if self._tail_size + self._event_size > _MAX_EVENT:
+        if self._tail_size + self._event_size > self._most:
             raise LineTooLongError
         return payloads
 

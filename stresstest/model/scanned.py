@@ -138,7 +138,7 @@ class GroupResult:
     prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
     that the server has probably stopped them. unseen: answers that may have failed in text that the log did
-    not keep.
+    not keep. stopped: answers that the server stopped as repetitions, and whose text does not prove it.
     """
 
     key: Mapping[str, str | None]
@@ -165,6 +165,7 @@ class GroupResult:
     uncounted: int = 0
     undecided: int = 0
     unseen: int = 0
+    stopped: int = 0
     clustered: bool = False
     copies: int = 0
     unsure_stops: int = 0
@@ -182,7 +183,8 @@ class GroupResult:
 class ScanResult:
     """Everything that `scan` prints. damaged: lines without a usable answer; damaged_examples: the first few.
 
-    textless: lines whose answer contains only tool calls; counted neither as requests nor as damaged.
+    textless: lines whose answer contains only tool calls; counted neither as requests nor as damaged. unread:
+    files of which a part, of unknown size, was not read.
     unwritten: why the verdict file is incomplete; None if it is complete or none was requested.
     """
 
@@ -198,3 +200,4 @@ class ScanResult:
     notes: tuple[str, ...] = ()
     unwritten: str | None = None
     textless: int = 0
+    unread: int = 0

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+REPETITION_REASON = "repetition"
+"""The finish reason of an answer that the server's own repetition detection stopped."""
+
 _SYMPTOM_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 

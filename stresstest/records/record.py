@@ -12,12 +12,11 @@ from typing import Any
 from stresstest.config.suggestions import did_you_mean
 from stresstest.errors import UsageError
 from stresstest.model import Message, Token
+from stresstest.model.words import REPETITION_REASON
 
 LENGTH, STOP = "length", "stop"
 LOST_REASONS = frozenset({"abort", "error", "content_filter"})
 """The service gave the answer up."""
-REPETITION_REASON = "repetition"
-"""The server stopped the answer because it repeated itself."""
 
 _WORDS = {
     **dict.fromkeys(
@@ -96,13 +95,15 @@ class Record:
 class DamagedLine:
     """A line (row, element) that holds no answer, and why, as a clause: "no text in it".
 
-    textless: in good order all the same, an answer that needs no text: only tool calls.
+    textless: in good order all the same, an answer that needs no text: only tool calls. rest: what follows it
+    in the file was not read either.
     """
 
     source: str
     line: int
     reason: str
     textless: bool = False
+    rest: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.reason}"

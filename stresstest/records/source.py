@@ -31,6 +31,8 @@ MAX_LINE = 64 << 20
 """Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. A longer line is not a record."""
 MAX_ITEMS = 2_000_000
 """Lists and objects of one line, 72 bytes each in memory: 16k tokens with top-20 logprobs have 700,000."""
+MAX_VALUES = 4_000_000
+"""Commas of one line, about its values: those tokens have 2,800,000."""
 
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
@@ -144,7 +146,7 @@ def _stream(source: str, file: _Readable) -> Iterator[RecordChunk]:
     except _CUT as error:
         what = "the gzip stream is cut" if isinstance(error, EOFError) else "the gzip stream is damaged"
         packing.line += 1
-        packing.add_damaged(f"{what}: the rest is not read")
+        packing.add_damaged(f"{what}: the rest is not read", rest=True)
     yield from packing.flush()
 
 
@@ -172,8 +174,9 @@ def _whole_lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingRead
     while line := stream.readline(MAX_LINE):
         packing.line += 1
         if len(line) < MAX_LINE or line.endswith(b"\n"):
-            if line.count(b"[") + line.count(b"{") > MAX_ITEMS:
-                packing.add_damaged(f"a line of more than {MAX_ITEMS:,} lists and objects")
+            many = _too_many(line.count(b"[") + line.count(b"{"), line.count(b","))
+            if many:
+                packing.add_damaged(f"a line of {many}")
             else:
                 yield line
             continue
@@ -191,7 +194,7 @@ def _documents(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingReader
             yield from packing.add(element)
     except UnreadableError as error:
         packing.line += 1
-        packing.add_damaged(str(error))
+        packing.add_damaged(str(error), rest=True)
 
 
 def _text_log(
@@ -225,12 +228,12 @@ def _parquet(source: str, file: BinaryIO) -> Iterator[RecordChunk]:
             else:
                 yield from packing.add(row, weight)
     except UnreadableError as error:
-        packing.add_damaged(str(error))
+        packing.add_damaged(str(error), rest=True)
     yield from packing.flush()
 
 
 def _damaged_chunk(source: str, line: int, reason: str) -> RecordChunk:
-    return RecordChunk(source, (), (DamagedLine(source, line, reason),))
+    return RecordChunk(source, (), (DamagedLine(source, line, reason, rest=True),))
 
 
 class _ChunkBuilder:
@@ -252,8 +255,9 @@ class _ChunkBuilder:
         if self._bytes >= CHUNK_BYTES:
             yield from self.flush()
 
-    def add_damaged(self, reason: str) -> None:
-        self._damaged.append(DamagedLine(self._source, self.line, reason))
+    def add_damaged(self, reason: str, *, rest: bool = False) -> None:
+        """Note the line as damaged. rest: what follows it cannot be read either."""
+        self._damaged.append(DamagedLine(self._source, self.line, reason, rest=rest))
 
     def flush(self) -> Iterator[RecordChunk]:
         """What is collected, if anything."""
@@ -327,10 +331,17 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
 
 
 def _refuse_many(buffer: str, start: int, end: int) -> None:
-    if buffer.count("[", start, end) + buffer.count("{", start, end) > MAX_ITEMS:
-        raise UnreadableError(
-            f"an element of more than {MAX_ITEMS:,} lists and objects; the rest is not read"
-        ) from None
+    items = buffer.count("[", start, end) + buffer.count("{", start, end)
+    many = _too_many(items, buffer.count(",", start, end))
+    if many:
+        raise UnreadableError(f"an element of {many}; the rest is not read") from None
+
+
+def _too_many(items: int, commas: int) -> str:
+    """What a line has too many of to be decoded; "" where it has not."""
+    if items > MAX_ITEMS:
+        return f"more than {MAX_ITEMS:,} lists and objects"
+    return f"more than {MAX_VALUES:,} values" if commas > MAX_VALUES else ""
 
 
 def _after_blanks(buffer: str, at: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_LONGEST_LINE = 65_536
+_LONGEST_LINE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,9 @@ def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 _BEGINS = re.compile(r"vLLM API server version|non-default args:|█\s+version \d")
 _N = r"([\d,_]+)"
 _F = r"(\d+(?:\.\d+)?)"
-_DICT = r"(\{.*?\})"
+_DICT = r"(\{[^}]*\})"
 _ATTENTION = "Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA"
-_OVERRIDDEN = rf"(?:have been|were) overridden.*?: ?`?{_DICT}"
+_OVERRIDDEN = rf"(?:have been|were) overridden[^{{]*: ?`?{_DICT}"
 _NEEDED = (
     rf"{_F} GiB KV cache is needed, which is larger than the available "
     rf"KV cache memory \({_F} GiB\)(?:.*?estimated maximum model length is {_N})?"

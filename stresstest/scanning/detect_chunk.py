@@ -30,11 +30,11 @@ from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.scanned import ScanExample, ScanVerdict
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
+from stresstest.model.words import REPETITION_REASON
 from stresstest.records import DamagedLine, FieldMapping, Record, RecordChunk, UnreadableError, parse_line
 from stresstest.records.record import (
     LENGTH,
     LOST_REASONS,
-    REPETITION_REASON,
     STOP,
     TextlessError,
     normalize_finish_reason,
@@ -288,6 +288,8 @@ def _is_plain(record: Record) -> bool:
 def _finish_reason(record: Record) -> str | None:
     """The finish reason passed to the suite; a text that ends in good order for no known reason is closed."""
     known = normalize_finish_reason(record.finish_reason)
+    if record.stop_unsure and known == REPETITION_REASON:
+        return None  # its text alone suggests it
     if known is None:
         return None if _was_capped(record) or _ends_mid_sentence(record.text) else _ENDED_CLEANLY
     return "abort" if known in LOST_REASONS else known

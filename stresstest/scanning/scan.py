@@ -86,6 +86,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         interrupted=interrupted,
         notes=_without_lengths(by_length, groups),
         textless=state.textless,
+        unread=state.unread,
     )
 
 

@@ -32,6 +32,7 @@ class ScanState:
         self.tallies = ScanTally(keys, show)
         self.damaged = 0
         self.textless = 0
+        self.unread = 0
         self.named: list[DamagedLine] = []
         self.text_bytes = 0
         self.degenerate = 0
@@ -47,6 +48,7 @@ class ScanState:
             else:
                 self._name(damaged)
                 self.damaged += 1
+                self.unread += damaged.rest
         for each in batch.judged:
             self.tallies.add(each)
             self.degenerate += each.degenerate
@@ -61,6 +63,7 @@ class ScanState:
             "tallies": self.tallies.dump(),
             "damaged": self.damaged,
             "textless": self.textless,
+            "unread": self.unread,
             "named": [astuple(line) for line in self.named],
             "text_bytes": self.text_bytes,
             "degenerate": self.degenerate,
@@ -72,6 +75,7 @@ class ScanState:
             self._name(DamagedLine(*line))
         self.damaged += dumped["damaged"]
         self.textless += dumped["textless"]
+        self.unread += dumped["unread"]
         self.text_bytes += dumped["text_bytes"]
         self.degenerate += dumped["degenerate"]
         self.tallies.merge(dumped["tallies"])

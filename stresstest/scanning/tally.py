@@ -40,6 +40,7 @@ class GroupTally:
     lost: int = 0
     undecided: int = 0
     unseen: int = 0
+    stopped: int = 0
     missing: int = 0
     dharma_known: int = 0
     dharma: int = 0
@@ -68,6 +69,7 @@ class GroupTally:
         self.lost += judged.lost
         self.undecided += judged.unresolved
         self.unseen += judged.unseen
+        self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
@@ -161,6 +163,7 @@ class GroupTally:
             uncounted=self.sources[None],
             undecided=self.undecided,
             unseen=self.unseen,
+            stopped=self.stopped,
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,

@@ -3,8 +3,10 @@
 A rate is judged by exact one-sided bounds, never by itself: a group is within the limit if its upper 95 %
 bound is, above it if its lower bound is, and undecided otherwise. Whoever fails because one of several groups
 is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided among the
-groups (Bonferroni). "Every group is within" needs no such correction. Answers whose text the log did
-not keep may have failed: the upper bound counts them as if they had.
+groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts in the
+upper bound as if it had: answers whose text the log did not keep, those that the server stopped as
+repetitions, damaged lines (in every group, as nobody knows whose they are). Where a file was not read to its
+end, nothing is within.
 """
 
 from __future__ import annotations
@@ -34,11 +36,14 @@ class GroupRate:
 class RateJudgement:
     """All groups beside the limit. outcome: breach if any group is above, pass if all are within,
     inconclusive
-    otherwise. needed: requests that decide at least, of a group without a degenerate one."""
+    otherwise. needed: requests that decide at least, of a group without a degenerate one. damaged, unread: as
+    in `ScanResult`."""
 
     limit: float
     groups: tuple[GroupRate, ...]
     needed: int
+    damaged: int = 0
+    unread: int = 0
 
     @property
     def outcome(self) -> GateOutcome:
@@ -47,19 +52,21 @@ class RateJudgement:
         return next((outcome for outcome in order if outcome in found), GateOutcome.INCONCLUSIVE)
 
 
-def judge_rates(groups: Sequence[GroupResult], limit: float) -> RateJudgement:
-    """Judge every group's rate against a limit in (0, 1)."""
+def judge_rates(
+    groups: Sequence[GroupResult], limit: float, *, damaged: int = 0, unread: int = 0
+) -> RateJudgement:
+    """Judge every group's rate against a limit in (0, 1). damaged, unread: as in `ScanResult`."""
     risk = 1.0 - CONFIDENCE
     found = []
     for group in groups:
         counts = group.degenerate, group.requests, group.effective_share
         low = clustered_interval(*counts, 1.0 - 2 * risk / len(groups))[0]
-        worst = min(group.degenerate + group.unseen, group.requests)
-        high = clustered_interval(worst, *counts[1:], 1.0 - 2 * risk)[1]
+        worst = min(group.degenerate + group.unseen + group.stopped, group.requests) + damaged
+        high = clustered_interval(worst, group.requests + damaged, counts[2], 1.0 - 2 * risk)[1]
         outcome = GateOutcome.INCONCLUSIVE
         if low > limit:
             outcome = GateOutcome.BREACH
-        elif high <= limit:
+        elif high <= limit and not unread:
             outcome = GateOutcome.PASS
         found.append(GroupRate(group, low, high, outcome))
-    return RateJudgement(limit, tuple(found), needed_at_risk(limit, CONFIDENCE))
+    return RateJudgement(limit, tuple(found), needed_at_risk(limit, CONFIDENCE), damaged, unread)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS
 from stresstest.detectors.registry import ends_answer
 from stresstest.model import GenerationRecord, Observation
+from stresstest.model.words import REPETITION_REASON
 
 # Finish reasons with which the server, not the model, ended the output.
-_STOPPED = frozenset({"length", "repetition"})
+_STOPPED = frozenset({"length", REPETITION_REASON})
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
 # sentences) is ignored; a longer one is left undecided by the loss.
 HEALTHY_TAIL_TOKENS = 64
@@ -62,7 +63,7 @@ def _observation(generation: GenerationRecord) -> Observation:
         unresolved = max(lost.at_token, verdict.tokens) - observed >= HEALTHY_TAIL_TOKENS and observed < cap
     healthy = onset is None and lost is None
     if healthy and generation.finish_reason is not None:
-        unresolved = observed < verdict.tokens or generation.finish_reason == "repetition"
+        unresolved = observed < verdict.tokens or generation.finish_reason == REPETITION_REASON
     return Observation(
         onset=onset,
         observed=observed,

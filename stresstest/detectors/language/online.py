@@ -141,7 +141,8 @@ class LanguageDetector:
                 self._check_passage(wanted)
             elif weighted_length(prose) >= SENTENCE:
                 self._clear_held()  # a heading or a greeting would pass for half of what follows
-        self._parts.append(prose)
+        if prose:
+            self._parts.append(prose)
         self._held.append(span)
         self._at = self._read
         self._chars += weighted_length(prose)
@@ -186,7 +187,7 @@ class LanguageDetector:
         self._parts, self._held, self._chars, self._items, self._options = [], [], 0, 0, 0
 
     def _check_passage(self, wanted: str) -> None:
-        parts = [part for part in self._parts if part]
+        parts = self._parts
         text = " ".join(parts)
         first, last, chars = self._held[0].first, self._held[-1].last, self._chars
         items, options = self._items, self._options

@@ -16,6 +16,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
 from stresstest.model import Symptom, SymptomKind, Token
 from stresstest.model.tokens import IMPOSSIBLE_TEXTS
+from stresstest.model.words import REPETITION_REASON
 
 GRAM_SIZE = 6
 """Tokens that must match before a period is proposed: shorter ones propose at every stock phrase."""
@@ -184,17 +185,34 @@ class LoopDetector:
     def finish(self, finish_reason: str | None) -> None:
         """Keep a loop open that broke within the last few tokens of a lost or cut output: fewer than six
         tokens (the last one perhaps incomplete) do not show that the model went on differently. Nor do blanks
-        after the loop, however the output ended. What a cap cuts in code is judged like any other text."""
+        after the loop, however the output ended. What a cap cuts in code is judged like any other text. Where
+        the server's own repetition detection ended the output, the words that repeat there are a loop."""
         if self._lenient and finish_reason == "length":
             self._lenient = False
             for run in self._active:
                 if run.need < _NEVER:
                     self._check_run(run, len(self._seq) - 1)
+        if finish_reason == REPETITION_REASON and not self.loop_active:
+            self._confirm_stopped_run()
         if self._loops:
             loop = max(self._loops, key=lambda found: found.last)
             after = self._seq[loop.last + 1 :]
             short = finish_reason != "stop" and len(after) < GRAM_SIZE
             loop.active = loop.active or short or not any(self._texts[code].strip() for code in after)
+
+    def _confirm_stopped_run(self) -> None:
+        """Take the oldest open run for the loop that the server has stopped: a run of words that nobody asked
+        for. Of the rest (rulings, tables, what was asked for) nobody knows whether the server was right."""
+        end = len(self._seq)
+        for run in sorted(self._active, key=lambda each: (each.start, each.period)):
+            repeated = end - run.start
+            text = self._text(run.start - run.period, run.period)
+            worded = not is_separator(text) and self._notation_limit(run) <= MIN_REPEATED
+            if repeated >= OPEN_REPEATED and worded and self._requests.requested_copies(text) is None:
+                run.loop = _ConfirmedLoop(run.period, run.start, end, repeated, end - 1, text)
+                run.need = _NEVER
+                self._loops.append(run.loop)
+                return
 
     @property
     def open_from(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +52,11 @@ def judged_route(method: str, path: str) -> Route | None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request for an answer. body: as decoded. cap: output tokens at most, None where it has none."""
+    """One request for an answer.
+
+    body: as decoded. cap: output tokens at most, None where it has none. lax: it is JSON only as Python reads
+    it: in UTF-16, with NaN, with half a surrogate pair.
+    """
 
     route: Route
     body: Mapping[str, Any]
@@ -59,6 +64,7 @@ class Asked:
     stream: bool
     prompt: str
     cap: int | None
+    lax: bool = False
 
     @property
     def choices(self) -> int:
@@ -68,7 +74,8 @@ class Asked:
 
     def changed(self, changes: Mapping[str, Any]) -> bytes:
         """The body as JSON with these fields set; what is not changed keeps its order."""
-        return msgspec.json.encode({**self.body, **changes})
+        found = {**self.body, **changes}
+        return json.dumps(found).encode() if self.lax else msgspec.json.encode(found)
 
     def capped(self, limit: int) -> dict[str, Any]:
         """The fields that bring the cap down to `limit` tokens; empty where it is not above.
@@ -80,7 +87,8 @@ class Asked:
         given = {name: self.body[name] for name in self.route.cap_fields if self.body.get(name) is not None}
         last = self.route.cap_fields[-1]
         if not given:
-            return {} if self.route is Route.COMPLETIONS else {last: limit}
+            ends = self.route is Route.COMPLETIONS and last not in self.body  # null is no cap
+            return {} if ends else {last: limit}
         caps = {name: _number(value) for name, value in given.items()}
         found = {name: limit for name, cap in caps.items() if cap is not None and not 1 <= cap <= limit}
         return found | {last: limit} if None in caps.values() else found
@@ -89,12 +97,17 @@ class Asked:
 def read_request(route: Route, body: bytes) -> Asked | None:
     """The request in a body; None where it is not a JSON object, which the upstream will refuse.
 
-    Raises TooManyItemsError for an object that would hold the guard up.
+    What servers in Python read is read as they do. Raises TooManyItemsError for an object that would hold the
+    guard up.
     """
+    lax = False
     try:
         found = _decoded(body)
     except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors
-        return None
+        try:
+            found, lax = _as_python(body), True
+        except (ValueError, RecursionError):
+            return None
     if not isinstance(found, dict):
         return None
     model = found.get("model")
@@ -105,11 +118,24 @@ def read_request(route: Route, body: bytes) -> Asked | None:
     return Asked(
         route,
         found,
-        model=model if isinstance(model, str) else "",
+        model=_printable(model) if isinstance(model, str) else "",
         stream=_is_true(found.get("stream")),
-        prompt=_text(prompt)[-MAX_PROMPT_CHARS:],
+        prompt=_printable(_text(prompt)[-MAX_PROMPT_CHARS:]),
         cap=next((int(cap) for cap in caps if cap is not None and cap >= 1), None),
+        lax=lax,
     )
+
+
+def _as_python(body: bytes) -> Any:
+    """The body as `json.loads` reads it, which guesses the encoding and takes NaN. Raises ValueError."""
+    if len(body) > 4 * _MAX_OTHER or sum(map(body.count, (b",", b"[", b"{", b":"))) > MAX_ITEMS:
+        raise TooManyItemsError
+    return json.loads(body)
+
+
+def _printable(text: str) -> str:
+    """The text without halves of surrogate pairs."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class _Prompts(msgspec.Struct):

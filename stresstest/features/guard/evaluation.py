@@ -86,7 +86,7 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
 def _explanation(choice: JudgedChoice) -> str:
     verdict = choice.verdict
     if choice.hidden:
-        return f"No text of {choice.tokens} tokens was sent."
+        return f"No text of {choice.tokens} tokens was sent." if choice.tokens else "No text was sent."
     if verdict.symptom is None:
         return f"No symptom in {choice.tokens} tokens."
     return (

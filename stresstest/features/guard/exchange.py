@@ -11,7 +11,7 @@ from aiohttp import web
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
-from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
 from stresstest.features.guard.metrics import GuardMetrics
 from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
@@ -53,16 +53,17 @@ class BodyRoom:
 class Exchange:
     """One request while it is served.
 
-    began: performance counter at its arrival. room: shared with all others. asked: None where its answer is
-    not judged. body: to send. may_end: its policy ends degenerate answers, not in a dry run. action: what the
-    policy did, or in a dry run would have done. why: the same for the client, None where nothing was touched.
-    ended: the finish reason that the guard gave the answer. response: once its headers were sent. held: bytes
-    of the body and of an answer that is put together.
+    began: performance counter at its arrival. room: shared with all others. route: None where its answer is
+    not judged; asked: nor where its body is no request. body: to send. may_end: its policy ends degenerate
+    answers, not in a dry run. action: what the policy did, or in a dry run would have done. why: the same for
+    the client, None where nothing was touched. ended: the finish reason that the guard gave the answer.
+    response: once its headers were sent. held: bytes of the body and of an answer that is put together.
     """
 
     request: web.BaseRequest
     began: float
     room: BodyRoom
+    route: Route | None = None
     asked: Asked | None = None
     rule: GuardRule = field(default_factory=GuardRule)
     body: Any = None
@@ -114,10 +115,13 @@ class Ledger:
         """Have the rest of the answer judged, then count it."""
         asked, watch = exchange.asked, exchange.watch
         if asked is None:
+            if exchange.route is not None:
+                unread = exchange.outcome == "answered"
+                self._count("", exchange.route, "unread" if unread else exchange.outcome)
             return
         exchange.watch = None
         if watch is None:
-            self._count(asked, exchange.outcome)
+            self._count(asked.model, asked.route, exchange.outcome)
             return
         now = time.time()
         watch.close(lambda settled: self._judged(exchange, asked, settled, now))
@@ -161,10 +165,11 @@ class Ledger:
         unread = watch.broken is not None or not choices or any(choice.hidden for choice in choices)
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
-        self._count(asked, found if exchange.outcome == "answered" else exchange.outcome)
+        outcome = found if exchange.outcome == "answered" else exchange.outcome
+        self._count(asked.model, asked.route, outcome)
         for choice in choices:  # last: what is counted does not depend on who is told
             for sink in self._sinks:
                 sink.write(entry, choice)
 
-    def _count(self, asked: Asked, outcome: str) -> None:
-        self.metrics.requests.labels(self.metrics.model(asked.model), asked.route.value, outcome).inc()
+    def _count(self, model: str, route: Route, outcome: str) -> None:
+        self.metrics.requests.labels(self.metrics.model(model), route.value, outcome).inc()

@@ -81,6 +81,7 @@ class Proxy:
         route = judged_route(request.method, request.path)
         if route is None:
             return await self._pass_unread(exchange)
+        exchange.route = route
         try:
             async with asyncio.timeout(self._settings.limits.arrival):
                 exchange.body = await self._held_body(exchange)

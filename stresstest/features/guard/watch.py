@@ -25,7 +25,7 @@ MAX_PENDING = 256 * 1024
 @dataclass(frozen=True, slots=True)
 class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
-    texts: its tokens, None unless kept."""
+    counted: by the server. texts: its tokens, None unless kept."""
 
     index: int
     verdict: GenerationVerdict
@@ -33,11 +33,12 @@ class JudgedChoice:
     finish_reason: str | None
     texts: Sequence[Token] | None = None
     seen: int = 0
+    counted: bool = False
 
     @property
     def hidden(self) -> bool:
-        """Whether the server counted tokens, more than special ones, and sent none of them."""
-        return self.seen == 0 and self.tokens >= MIN_UNSEEN_TOKENS
+        """Whether nothing was sent of an answer of more than special tokens, or of an unknown number."""
+        return self.seen == 0 and (self.tokens >= MIN_UNSEEN_TOKENS or not self.counted)
 
 
 class AnswerWatch:
@@ -195,7 +196,13 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
         )
         verdict, tokens = scale.verdict(verdict), counted
     return JudgedChoice(
-        choice.index, verdict, tokens, choice.finish_reason or ended, choice.texts, choice.tokens
+        index=choice.index,
+        verdict=verdict,
+        tokens=tokens,
+        finish_reason=choice.finish_reason or ended,
+        texts=choice.texts,
+        seen=choice.tokens,
+        counted=counted is not None,
     )
 
 

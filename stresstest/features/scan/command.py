@@ -220,7 +220,9 @@ def _run(
     missing = missing_keys(result) if result.requests and not result.interrupted else []
     if missing:
         raise _missing_key_error(missing, survey.hint(missing[0]))
-    judged = None if limit is None or result.interrupted else judge_rates(result.groups, limit)
+    judged = None
+    if limit is not None and not result.interrupted:
+        judged = judge_rates(result.groups, limit, damaged=result.damaged, unread=result.unread)
     if json_output:
         typer.echo(dumps(scan_document(result, judged)))
     elif result.requests:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_info
@@ -68,18 +69,35 @@ def judgement_sentence(judged: RateJudgement) -> str:
     more = f"; {len(named) - MAX_JUDGED_GROUPS} more groups" if len(named) > MAX_JUDGED_GROUPS else ""
     if judged.outcome is GateOutcome.BREACH:
         return f"Failed: above {limit}, at 95 % confidence: {shown}{more}."
-    unseen = sum(each.group.unseen for each in named)
-    if unseen:
-        answers = "1 answer that is" if unseen == 1 else f"{format_count(unseen)} answers that are"
+    doubts = _doubts(named, judged)
+    if doubts:
         return (
-            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {answers} not whole in "
-            f"the log may have failed: record whole answers, with their reasoning. Without a degenerate "
-            f"answer {format_count(judged.needed)} whole ones decide."
+            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} Without a "
+            f"degenerate answer {format_count(judged.needed)} whole ones decide."
         )
     return (
         f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. Without a "
         f"degenerate answer {format_count(judged.needed)} decide; nearer to the limit it takes more."
     )
+
+
+def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
+    """What keeps the rates from being known, and how to mend it; empty where only numbers are lacking."""
+    unseen, stopped = (sum(getattr(each.group, name) for each in named) for name in ("unseen", "stopped"))
+    found = [
+        one if number == 1 else f"{format_count(number)} {several}"
+        for number, one, several in (
+            (unseen, "1 answer is not whole in the log", "answers are not whole in the log"),
+            (stopped, "1 answer was stopped as a repetition", "answers were stopped as repetitions"),
+            (judged.damaged, "1 line is damaged", "lines are damaged"),
+            (judged.unread, "1 file was not read to its end", "files were not read to their ends"),
+        )
+        if number
+    ]
+    if not found:
+        return ""
+    known = " Record whole answers, with their reasoning." if unseen else ""
+    return f"{', '.join(found)}: more may have failed than was seen.{known}"
 
 
 def _rate_words(each: GroupRate) -> str:

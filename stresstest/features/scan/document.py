@@ -18,6 +18,7 @@ def scan_document(result: ScanResult, judged: RateJudgement | None = None) -> di
         "groups": [_group(group) for group in result.groups],
         "interrupted": result.interrupted,
         "textless": result.textless,
+        "unread_files": result.unread,
         "fail_above": judged and _judgement(judged),
     }
 
@@ -60,6 +61,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "uncounted": group.uncounted,
         "undecided": group.undecided,
         "unseen": group.unseen,
+        "stopped": group.stopped,
         "unsure_stops": group.unsure_stops,
         "repetitions": group.repetitions,
         "prompts": group.prompts,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.model import Token
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats.calls import (
     ONLY_TOOL_CALLS,
     arguments,
@@ -26,6 +27,9 @@ from stresstest.records.record import (
     describe_type,
     normalize_finish_reason,
 )
+
+_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+_REASONING_PARTS = frozenset({"reasoning", "thinking"})
 
 
 def is_body(value: Any) -> bool:
@@ -54,10 +58,13 @@ def choice_answers(body: Mapping[str, Any]) -> list[RecordedAnswer]:
     choices = body["choices"]
     if not choices:
         raise UnreadableError("the response has no choices")
-    return [_choice(choice) for choice in choices]
+    usage = body.get("usage")
+    spent = usage.get("completion_tokens") if isinstance(usage, dict) and len(choices) == 1 else None
+    return [_choice(choice, spent if isinstance(spent, int) else 0) for choice in choices]
 
 
-def _choice(choice: Any) -> RecordedAnswer:
+def _choice(choice: Any, spent: int) -> RecordedAnswer:
+    """spent: the tokens that the server counted, as far as they are known to be this choice's."""
     if not isinstance(choice, dict):
         raise UnreadableError("a choice is not an object")
     message = choice.get("message")
@@ -69,10 +76,10 @@ def _choice(choice: Any) -> RecordedAnswer:
     if message is None:
         text = join_content(choice.get("text"))
     else:
-        thought = message.get("reasoning_content") or message.get("reasoning")
-        reasoning = thought if isinstance(thought, str) else ""
+        reasoning = find_reasoning(message)
         text = message_text(message, finish, reasoning)
-    if text is None and not reasoning and (message is None or normalize_finish_reason(finish) != LENGTH):
+    hidden = spent >= MIN_UNSEEN_TOKENS or normalize_finish_reason(finish) == LENGTH
+    if text is None and not reasoning and (message is None or not hidden):
         raise UnreadableError("no text in it")
     tokens = logprob_tokens(choice.get("logprobs"), text or "", reasoning)
     return RecordedAnswer(text or "", reasoning, finish, tokens)
@@ -133,15 +140,33 @@ class RecordedAnswer:
     known: bool = True
 
 
+def find_reasoning(holder: Mapping[str, Any]) -> str:
+    """What a message, or a record, keeps of the thought before its answer; "" where it keeps none."""
+    said = next((t for key in _REASONING_KEYS if isinstance(t := holder.get(key), str) and t), None)
+    return join_reasoning(holder.get("content")) if said is None else said
+
+
+def join_reasoning(parts: Any) -> str:
+    """The thoughts among the parts of a message."""
+    found = []
+    for part in parts if isinstance(parts, list | tuple) else ():
+        if isinstance(part, dict) and part.get("type") in _REASONING_PARTS:
+            said = (part.get(key) for key in ("thinking", "reasoning", "content", "text"))
+            found += [next((each for each in said if isinstance(each, str)), "")]
+    return "".join(found)
+
+
 def join_content(content: Any) -> str | None:
-    """A message's content: text, or a list of parts of which the texts count; None for parts without any.
+    """A message's content: text, or a list of parts of which the texts count, but for those of reasoning;
+    None for parts without any.
 
     UnreadableError for anything else.
     """
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [p.get("text", p.get("refusal")) if isinstance(p, dict) else p for p in content]
+        shown = [p for p in content if not (isinstance(p, dict) and p.get("type") in _REASONING_PARTS)]
+        parts = [p.get("text", p.get("refusal")) if isinstance(p, dict) else p for p in shown]
         texts = [p for p in parts if isinstance(p, str)]
         return "".join(texts) if texts or not content else None
     raise UnreadableError(f"no text there: {describe_type(content)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
-from stresstest.records.formats.bodies import message_text
+from stresstest.records.formats.bodies import find_reasoning, message_text
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import FieldMapping, TextlessError, as_text
@@ -25,14 +25,17 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
         return False
     found = _ended_by_the_model(row)
-    return found is not None and (found[1] is not None or has_calls(found[0][-1]))
+    return found is not None and (
+        found[1] is not None or has_calls(found[0][-1]) or bool(find_reasoning(found[0][-1]))
+    )
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
     """The last turn as a plain record, apart from the turns that it answers."""
     found = _ended_by_the_model(row)
     said = found and _said(row, *found[:2])
-    if found is None or said is None:
+    reasoning = find_reasoning(found[0][-1]) if found else ""
+    if found is None or (said is None and not reasoning):
         raise TextlessError(ONLY_TOOL_CALLS)
     turns, _, speaker, key = found
     before = [
@@ -40,7 +43,8 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
         for turn in turns[:-1]
         if isinstance(turn, dict)
     ]
-    return [{**row, "response": said, "messages": before}]
+    thought = {"reasoning_content": reasoning} if reasoning else {}
+    return [{**row, **thought, "response": "" if said is None else said, "messages": before}]
 
 
 def _said(row: Row, turns: list[Any], content: Any) -> Any:

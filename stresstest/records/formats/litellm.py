@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from stresstest.model.words import REPETITION_REASON
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.record import (
-    REPETITION_REASON,
     STOP,
     FieldMapping,
     Record,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.bodies import find_reasoning, join_reasoning
 from stresstest.records.formats.calls import arguments, is_tool_call, message_arguments
 from stresstest.records.record import FieldMapping, UnreadableError
 
@@ -73,7 +74,7 @@ def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
 
 
 def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -97,6 +98,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
         "finish_reason": _reason(found),
         "response": _answer(found),
+        "reasoning_content": _reasoning(_structure(_first(found, _OUTPUTS))) or None,
         "prompt": _text(found, _INPUTS, _PROMPTS),
     }
     if isinstance(first, int | float) and isinstance(start, float):
@@ -171,10 +173,20 @@ def _text(found: Mapping[str, Any], keys: Sequence[str], numbered: str) -> str |
             if isinstance(found.get(numbered.format(n)), str)
         ]
         return "\n".join(parts) if parts else None
-    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
-        value = _json(value) or value
-    parts = list(_pieces(value))
+    parts = list(_pieces(_structure(value)))
     return "\n".join(parts) if parts else None
+
+
+def _structure(value: Any) -> Any:
+    """Messages that are given as JSON text, decoded; anything else as it is."""
+    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
+    return _json(value) or value if is_json else value
+
+
+def _reasoning(messages: Any) -> str:
+    """The thought before an answer: parts of type `reasoning`, or a field beside the content."""
+    several = _objects(messages if isinstance(messages, list | tuple) else [messages])
+    return "".join(find_reasoning(each) or join_reasoning(each.get("parts")) for each in several)
 
 
 def _pieces(value: Any) -> Iterator[str]:

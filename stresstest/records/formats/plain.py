@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.bodies import RecordedAnswer, join_content
+from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, join_content, join_reasoning
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_tool_call, is_nothing, parts_arguments
 from stresstest.records.formats.fields import TIME_KEYS, answered
 from stresstest.records.formats.vllm_outputs import completion_output
@@ -59,8 +59,9 @@ def _records(row: Row, place: Place) -> list[Record]:
     several = value if key in _LISTED and isinstance(value, list) else None
     if several:
         return answered(row, [_listed(each) for each in several], place)
-    thought = row.get("reasoning_content")
-    return answered(row, [RecordedAnswer(text_of(value), thought if isinstance(thought, str) else "")], place)
+    reasoning = find_reasoning(row) or join_reasoning(value)
+    text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
+    return answered(row, [RecordedAnswer(text, reasoning)], place)
 
 
 def _listed(value: Any) -> RecordedAnswer:
@@ -90,7 +91,9 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     value = value_at(row, path)
     if value is None:
         raise UnreadableError(f"nothing at {'.'.join(map(str, path))}")
-    return answered(row, [RecordedAnswer(text_of(value))], place)
+    beside = value_at(row, path[:-1]) if path[1:] else row
+    reasoning = find_reasoning(beside) if isinstance(beside, dict) else ""
+    return answered(row, [RecordedAnswer(text_of(value), reasoning)], place)
 
 
 USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

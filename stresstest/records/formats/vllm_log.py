@@ -22,14 +22,16 @@ from stresstest.records.record import UnreadableError
 _REMEMBERED = 20_000
 """Requests whose answer may still come; older ones have lost their cap, nothing else."""
 
+_ANSWERED = "Generated response "
 _ANSWER = re.compile(
-    r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: (?P<output>.*?)"
-    r"(?:, output_token_ids: (?P<ids>None|\[[^\]]*\]))?, finish_reason: (?P<reason>[\w.-]+)\s*$",
-    re.DOTALL,
+    r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: "
 )
+_REASON_AT, _IDS_AT, _PROMPT_AT = ", finish_reason: ", ", output_token_ids: ", "prompt: "
+_REASON = re.compile(r"[\w.-]+\s*")
+_IDS = re.compile(r"None|\[[^\]]*\]")
 _REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
 _DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
-_PROMPT = re.compile(r"prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+_QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
@@ -44,6 +46,8 @@ _PREFIX = re.compile(
 """How vLLM's text lines begin, whatever they say."""
 _REQUEST_MARKS = (b"Generated response ", b"Received request ")
 """What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
+_LINES = (b"Generated response ", b"Received request ", b" details: prompt: ")
+"""What a line that is read has in it. The first of them says what the line is."""
 _MARKS = (*_REQUEST_MARKS, b" vLLM ", b"vllm")
 
 
@@ -79,11 +83,11 @@ class RequestLog:
 
     def add_line(self, line: bytes) -> dict[str, Any] | None:
         """The row of an answer; None for every other line of a log. Raises UnreadableError."""
-        answered = b"Generated response " in line
-        if not answered and b"Received request " not in line and b" details: prompt: " not in line:
+        if not any(mark in line for mark in _LINES):
             return None
         text, at = _message(line)
-        if not answered:
+        found = [(place, mark) for mark in _LINES if (place := text.find(mark.decode())) >= 0]
+        if not found or min(found)[1] != _LINES[0]:  # a prompt may quote a line of the log
             self._remember(text, at)
             return None
         row = answer_row(text)
@@ -98,12 +102,15 @@ class RequestLog:
         known = self._asked.setdefault(match["id"], {})
         if at is not None:
             known.setdefault("start", at)
-        cap = _CAP.search(line, match.end())
+        end = match.end()
+        place = line.find(_PROMPT_AT, match.start())
+        prompt = None if place < 0 else _QUOTED.match(line, place + len(_PROMPT_AT))
+        if prompt:
+            known["prompt"] = _unquoted(prompt[0])
+            end = prompt.end()
+        cap = _CAP.search(line, end)
         if cap:
             known["max_tokens"] = int(cap[1])
-        prompt = _PROMPT.search(line, match.start())
-        if prompt:
-            known["prompt"] = _unquoted(prompt["prompt"])
         while len(self._asked) > _REMEMBERED:
             self._asked.popitem(last=False)
 
@@ -139,17 +146,26 @@ def _timestamp(line: str) -> float | None:
 
 
 def answer_row(line: str) -> dict[str, Any] | None:
-    """A logged answer as a plain row; None for a streaming delta. Raises UnreadableError."""
-    match = _ANSWER.search(line)
-    if match is None:
+    """A logged answer as a plain row; None for a streaming delta. Raises UnreadableError.
+
+    The line is read from both its ends, as the text between may look like any part of it.
+    """
+    match = _ANSWER.match(line, max(line.find(_ANSWERED), 0))
+    end = line.rfind(_REASON_AT)
+    reason = _REASON.fullmatch(line, end + len(_REASON_AT)) if end >= 0 else None
+    if match is None or reason is None or end < match.end():
         raise UnreadableError("a logged response that is cut or of another format")
     if match["stream"] and "delta" in match["stream"]:
         return None
-    row: dict[str, Any] = {"id": match["id"], "response": _unquoted(match["output"])}
-    if match["reason"] not in ("None", "streaming_complete"):
-        row["finish_reason"] = match["reason"]
-    if match["ids"] and match["ids"] != "None":
-        row["completion_tokens"] = match["ids"].count(",") + 1 if match["ids"].strip("[] ") else 0
+    at = line.rfind(_IDS_AT, match.end(), end)
+    ids = _IDS.fullmatch(line, at + len(_IDS_AT), end) if at >= 0 else None
+    output = line[match.end() : at if ids else end]
+    row: dict[str, Any] = {"id": match["id"], "response": _unquoted(output)}
+    ended = reason[0].rstrip()
+    if ended not in ("None", "streaming_complete"):
+        row["finish_reason"] = ended
+    if ids and ids[0] != "None":
+        row["completion_tokens"] = ids[0].count(",") + 1 if ids[0].strip("[] ") else 0
     return row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
 
@@ -16,7 +16,7 @@ def completion_output(value: Any) -> RecordedAnswer:
         return RecordedAnswer(value)
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise UnreadableError("no text in it")
-    return RecordedAnswer(value["text"], finish_reason=as_text(value.get("finish_reason")))
+    return RecordedAnswer(value["text"], find_reasoning(value), as_text(value.get("finish_reason")))
 
 
 def _recognises(row: Row, _mapped: FieldMapping) -> bool:

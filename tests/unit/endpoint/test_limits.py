@@ -16,6 +16,7 @@ from stresstest.endpoint.counting import count_text
 from stresstest.endpoint.failures import failure_from_status
 from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
 from stresstest.endpoint.stream import StreamLimits
+from stresstest.endpoint.wire import MAX_EVENT
 from stresstest.http_limits import MAX_ERROR_BYTES
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
 from tests.support.fake_vllm import Events, Page, chunk, fake_vllm, sse
@@ -58,6 +59,28 @@ def test_a_server_that_ignores_max_tokens_is_closed_and_named() -> None:
     assert (
         "ignores max_tokens: it had sent 73 output tokens where 8 were the limit" in outcome.failure.message
     )
+
+
+@pytest.mark.parametrize("counted_by", ["ids", "logprobs", "usage"])
+def test_an_event_of_more_tokens_than_the_cap_is_not_turned_into_tokens(counted_by: str) -> None:
+    """One event of 12 MB became three million tokens, 5 GB, and minutes in which nothing stopped the run."""
+    n = 100_000
+    event = chunk("a " * n, ids=list(range(n)) if counted_by == "ids" else None)
+    if counted_by == "logprobs":
+        event["choices"][0]["logprobs"] = {"content": [{} for _ in range(n)]}
+    if counted_by == "usage":
+        event["usage"] = {"prompt_tokens": 5, "completion_tokens": n}
+    outcome = asyncio.run(generated([*tokens(3), *sse(event)]))
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, outcome.failure.at_token) == (FailureKind.CAP_IGNORED, 3)
+
+
+def test_an_event_of_many_megabytes_is_no_event() -> None:
+    """Its limit follows from the cap, as a whole answer may come in one event."""
+    outcome = asyncio.run(generated(sse({"padding": "x" * 2 * StreamLimits.of(8).event})))
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.MALFORMED
+    assert StreamLimits.of(100_000).event == MAX_EVENT
 
 
 def test_a_few_tokens_above_the_cap_that_end_in_order_are_an_answer() -> None:

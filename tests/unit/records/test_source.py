@@ -314,3 +314,35 @@ def test_an_answer_about_vllms_log_is_no_log(tmp_path: Path, mark: str, form: st
     path = tmp_path / "a.jsonl"
     path.write_text(texts.get(form, json.dumps(rows, indent=1)), encoding="utf-8")
     assert scan(path) == (ALL, [])
+
+
+def test_a_line_of_the_vllm_log_may_quote_the_log(tmp_path: Path) -> None:
+    """Prompts and answers hold what users write: a quoted line of the log is neither an answer nor a cap, and
+    many of them cost no more than other text."""
+    quoted = "Generated response a: output: , output_token_ids: [, finish_reason: max_tokens=7 prompt: '"
+    many = quoted * 4_000
+    lines = [
+        f"INFO 11-21 20:00:00 [logger.py:40] Received request r1: prompt: {many!r}, params: "
+        "SamplingParams(max_tokens=90), lora_request: None.",
+        f"INFO 11-21 20:00:01 [logger.py:62] Generated response r1: output: {many!r}, "
+        "output_token_ids: [1, 2, 3], finish_reason: stop",
+        f"INFO 11-21 20:00:02 [logger.py:62] Generated response r2: output: {many}",
+    ]
+    path = tmp_path / "vllm.log"
+    path.write_text("\n".join(lines))
+    (read,) = read_chunks(str(path))
+    ((line, raw),) = read.items
+    (record,) = parse_line(raw, read.source, line, FieldMapping())
+    assert (record.id, record.text, record.prompt_text) == ("r1", many, many)
+    assert (record.max_tokens, record.completion_tokens, record.finish_reason) == (90, 3, "stop")
+    assert len(read.damaged) == 1
+
+
+def test_a_line_of_very_many_values_is_damaged(tmp_path: Path) -> None:
+    """Sixty megabytes of short strings took 2.4 GB as Python objects."""
+    path = tmp_path / "many.jsonl"
+    record = b'{"response": "a", "messages": [' + b'"a",' * (source.MAX_VALUES + 1) + b'"a"]}'
+    path.write_bytes(record + b"\n" + LINES)
+    found, damaged = scan(path)
+    assert found == ALL
+    assert "more than 4,000,000 values" in damaged[0]

@@ -71,3 +71,15 @@ def test_what_nobody_saw_may_have_failed(degenerate: int, unseen: int, outcome: 
     judged = judge_rates([replace(group(degenerate, 1000), unseen=unseen)], 0.02)
     assert judged.outcome is outcome
     assert judged.groups[0].low == judge((degenerate, 1000)).groups[0].low
+
+
+def test_what_was_not_read_may_have_failed() -> None:
+    """Damaged lines, and answers that the server stopped as repetitions, count against every group's upper
+    bound; of a file that was not read to its end nobody knows how much they are."""
+    whole = group(0, 1000)
+    assert judge_rates([whole], 0.02, damaged=2).outcome is GateOutcome.PASS
+    assert judge_rates([whole], 0.02, damaged=200).outcome is GateOutcome.INCONCLUSIVE
+    assert judge_rates([whole], 0.02, unread=1).outcome is GateOutcome.INCONCLUSIVE
+    assert judge_rates([replace(whole, stopped=200)], 0.02).outcome is GateOutcome.INCONCLUSIVE
+    failed = judge_rates([group(100, 1000)], 0.02, damaged=200, unread=1)
+    assert failed.outcome is GateOutcome.BREACH

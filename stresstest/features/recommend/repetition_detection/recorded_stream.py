@@ -12,8 +12,9 @@ from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.mitigation import TokenStream
 from stresstest.economics.retry import IDS, PIECES, WORDS
 from stresstest.model.scanned import ScanVerdict
+from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
-from stresstest.records.record import LOST_REASONS, REPETITION_REASON, normalize_finish_reason
+from stresstest.records.record import LOST_REASONS, normalize_finish_reason
 from stresstest.scanning.position_scale import token_ids
 
 

@@ -19,7 +19,7 @@ from stresstest.detectors.loop.online import (
     min_repeated_tokens,
 )
 from stresstest.detectors.text.tokens import text_tokens
-from stresstest.model import Symptom, Token
+from stresstest.model import Symptom, SymptomKind, Token
 
 
 def watch(tokens: Iterable[Token], prompt: str = "", finish_reason: str | None = None) -> LoopDetector:
@@ -338,3 +338,15 @@ def test_one_true_id_in_uneven_pieces_is_a_loop() -> None:
     pieces = [" the", " the", " t", "he"] * 40
     [found] = watch([Token(piece, id=5) for piece in pieces]).symptoms()
     assert (found.onset, found.detail["period"]) == (2, 1)
+
+
+def test_what_the_server_stopped_as_a_repetition_is_a_loop() -> None:
+    """vLLM's repetition detection ends an answer long before 48 tokens repeat. Words that repeat there are a
+    loop, unless they were asked for; of a ruling nobody knows whether the server was right."""
+    text = "At night the song was quiet." + " Then the river rose again." * 4
+    (loop,) = watch(text_tokens(text), finish_reason="repetition").symptoms()
+    assert (loop.kind, loop.confirmed) == (SymptomKind.LOOP, True)
+    assert watch(text_tokens(text), finish_reason="length").symptoms() == []
+    asked = 'Write "Then the river rose again." ten times.'
+    assert watch(text_tokens(text), asked, finish_reason="repetition").symptoms() == []
+    assert watch(text_tokens("A title\n" + "-=" * 20), finish_reason="repetition").symptoms() == []

@@ -36,6 +36,12 @@ def response_events(text: str, kind: str = "output_text") -> list[bytes]:
     )
 
 
+def delta_events(text: str, name: str) -> list[bytes]:
+    """A chat answer whose words come under this name."""
+    said = [{"arguments": word} if name == "function_call" else word for word in words(text)]
+    return sse(*({"id": "c", "choices": [{"index": 0, "delta": {name: word}}]} for word in said))
+
+
 def call(arguments: str) -> dict[str, Any]:
     return {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": arguments}}
 
@@ -68,6 +74,8 @@ FORMS: dict[str, tuple[str, Events | Page]] = {
         "/v1/responses",
         page({"output": [{"type": "function_call", "arguments": FAILING}], "status": "completed"}),
     ),
+    "a call in the older form": (CHAT, Events([*delta_events(FAILING, "function_call"), DONE])),
+    "a refusal": (CHAT, Events([*delta_events(FAILING, "refusal"), DONE])),
     "cut": (CHAT, Events(chat_events(FAILING)[:-5])),
 }
 
@@ -144,9 +152,11 @@ async def test_neither_keys_nor_texts_are_in_log_or_series() -> None:
     assert "story" not in written
 
 
-async def test_scan_reads_the_log(tmp_path: Path) -> None:
-    """With texts, the log is one more file of recorded answers; scan finds what the guard found."""
-    async with guarded(Events([*chat_events(FAILING), DONE]), text=True) as here:
+@pytest.mark.parametrize("reasoning", [False, True])
+async def test_scan_reads_the_log(tmp_path: Path, reasoning: bool) -> None:
+    """With texts, the log is one more file of recorded answers; scan finds what the guard found, also in the
+    reasoning."""
+    async with guarded(Events([*chat_events(FAILING, reasoning=reasoning), DONE]), text=True) as here:
         await here.ask()
         await here.judged(1)
     (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
@@ -188,3 +198,12 @@ def test_the_upstreams_series_are_repeated_by_name() -> None:
         b'# TYPE vllm:h histogram\nvllm:h_bucket{le="1"} 1\nvllm:h_sum 3\n'
     )
     assert named_series(page, ["vllm:a", "vllm:h"]) == page.replace(b"vllm:ab 2\n", b"")
+
+
+async def test_an_answer_of_which_nothing_is_known_is_not_called_healthy() -> None:
+    """Its pieces come under a name of the server's own, and nobody counts them."""
+    chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"musing": word}}]} for word in words(FAILING)]
+    async with guarded(Events([*sse(*chunks), *sse(chunk(finish="stop")), DONE])) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,unread,{CHAT}}}"] == 1

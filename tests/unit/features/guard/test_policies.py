@@ -199,6 +199,39 @@ def test_a_plain_completion_without_a_cap_needs_none() -> None:
     asked = read_request(Route.COMPLETIONS, b'{"prompt": "x"}')
     assert asked is not None
     assert asked.capped(100) == {}
+    without = read_request(Route.COMPLETIONS, b'{"prompt": "x", "max_tokens": null}')
+    assert without is not None
+    assert without.capped(100) == {"max_tokens": 100}, "null is no cap: vLLM fills the context"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'\xef\xbb\xbf{"model": "m", "messages": [], "max_tokens": 5000}',
+        '{"model": "m", "messages": [], "max_tokens": 5000}'.encode("utf-16"),
+        b'{"model": "m", "messages": [], "max_tokens": 5000, "temperature": NaN}',
+        b'{"model": "m\\ud800", "messages": [{"content": "\\udc00"}], "max_tokens": 5000}',
+    ],
+    ids=["BOM", "UTF-16", "NaN", "half a surrogate pair"],
+)
+def test_what_python_servers_read_is_capped(body: bytes) -> None:
+    """vLLM reads bodies with `json.loads`, which takes more than JSON; such a body went past every cap."""
+    asked = read_request(Route.CHAT, body)
+    assert asked is not None
+    assert asked.cap == 5000
+    sent = asked.changed(asked.capped(100))
+    assert json.loads(sent)["max_tokens"] == 100
+    asked.model.encode()
+    asked.prompt.encode()
+
+
+async def test_a_body_that_is_no_request_is_counted() -> None:
+    """It passes, as the server may know better; the series say that it was not read."""
+    async with guarded(page({"choices": []}), {"policy": "cap", "max_tokens": 100}) as here:
+        async with here.session.post(here.url + CHAT, data=b"{nonsense") as reply:
+            await reply.read()
+        found = await here.judged(1)
+    assert sum(n for name, n in found.items() if "requests_total" in name and "unread" in name) == 1
 
 
 def by_penalty(asked: Asked) -> Answer:

@@ -421,7 +421,7 @@ def test_empty_answers_at_the_cap_do_not_pass_a_gate(
     path = write(tmp_path / "a.jsonl", rows)
     done = called("scan", path, "--lang", "en", "--fail-above", "10%")
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "30 answers that are not whole in the log may have failed" in flat(done.stdout)
+    assert "30 answers are not whole in the log: more may have failed than was seen." in flat(done.stdout)
     document = json.loads(called("scan", path, "--lang", "en", "--json").stdout)
     [group] = document["groups"]
     assert (document["damaged"], group["requests"], group["degenerate"], group["unseen"]) == (0, 90, 0, 30)

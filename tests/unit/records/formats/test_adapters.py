@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 
 import pytest
@@ -12,7 +13,7 @@ from stresstest.records.formats import __path__, registry
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
 from stresstest.records.formats.bodies import RecordedAnswer
 from stresstest.records.formats.fields import answered
-from stresstest.records.record import Record
+from stresstest.records.record import Record, UnreadableError
 
 BODY = {"choices": [{"message": {"content": "Good."}}]}
 EXAMPLES: dict[str, Row] = {
@@ -68,8 +69,49 @@ def test_one_more_format_is_one_adapter_and_one_entry(monkeypatch: pytest.Monkey
     assert plain.text == "Fine."
 
 
-def test_the_reasoning_beside_a_plain_answer_is_judged() -> None:
+LOGGED = {
+    "plain": {"output": "Good.", "reasoning_content": "Well."},
+    "the guard's log": {"response": "Good.", "reasoning": "Well."},
+    "parts": {"response": [{"type": "thinking", "thinking": "Well."}, {"type": "text", "text": "Good."}]},
+    "a list of answers": {"output": [{"text": "Good.", "reasoning": "Well."}]},
+    "vLLM outputs": {"outputs": [{"text": "Good.", "reasoning_content": "Well."}]},
+    "conversation": {
+        "messages": [{"role": "assistant", "content": "Good.", "reasoning_content": "Well."}],
+    },
+    "a choice with parts": {
+        "choices": [
+            {"message": {"content": [{"type": "thinking", "thinking": "Well."}, {"text": "Good."}]}},
+        ]
+    },
+    "OpenTelemetry": {
+        "attributes": {
+            "gen_ai.output.messages": '[{"role": "assistant", "parts": ['
+            '{"type": "reasoning", "content": "Well."}, {"type": "text", "content": "Good."}]}]'
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_the_reasoning_beside_an_answer_is_judged(name: str) -> None:
     """A loop in it passed unseen, although its tokens were counted."""
-    line = b'{"output": "Good.", "reasoning_content": "Well, well."}'
-    (record,) = registry.parse_line(line, "t", 1, FieldMapping())
-    assert (record.text, record.reasoning) == ("Good.", "Well, well.")
+    (record,) = registry.parse_line(json.dumps(LOGGED[name]).encode(), "t", 1, FieldMapping())
+    assert (record.text, record.reasoning) == ("Good.", "Well.")
+
+
+def test_an_answer_that_ended_in_its_reasoning_is_judged() -> None:
+    """A conversation whose last turn is a thought and no more."""
+    turn = {"role": "assistant", "content": None, "reasoning_content": "Well, well."}
+    (record,) = registry.parse_line(json.dumps({"messages": [turn]}).encode(), "t", 1, FieldMapping())
+    assert (record.text, record.reasoning) == ("", "Well, well.")
+
+
+def test_a_null_answer_that_spent_tokens_is_no_damage() -> None:
+    """Hidden reasoning: skipped as damaged, half of a log could be missing behind "Passed"."""
+    choice = {"message": {"content": None}, "finish_reason": "stop"}
+    body = {"choices": [choice], "usage": {"completion_tokens": 4000}}
+    (record,) = registry.parse_line(json.dumps(body).encode(), "t", 1, FieldMapping())
+    assert (record.text, record.completion_tokens) == ("", 4000)
+    body["usage"] = {"completion_tokens": 3}
+    with pytest.raises(UnreadableError):
+        registry.parse_line(json.dumps(body).encode(), "t", 1, FieldMapping())
