@@ -18,10 +18,12 @@ def withhold_cap(
     certifying: Sequence[GenerationRecord],
     settings: RunSettings,
 ) -> Threshold:
-    """The threshold, with a reason for no cap where its answers end before the onset that the climb suspects
-    and a cap below T would cut most healthy ones."""
+    """The threshold, with a reason for no cap: the margin leaves none, or the answers end before the onset
+    that the climb suspects and a cap below T would cut most healthy ones."""
     suspected = median_onset(o.onset for o in observations(climb))
     safe = safe_max_tokens(threshold, settings.margin)
+    if safe == 0:
+        return replace(threshold, withheld="the margin leaves no token of it")
     if suspected is None or safe is None:
         return threshold
     reach = sample_reach(certifying, suspected, RIGORS[settings.rigor])

@@ -164,7 +164,7 @@ def cap_ignored_failure(address: EndpointAddress, max_tokens: int, *, at_token: 
 
 def endless_stream_failure(address: EndpointAddress, what: str, *, at_token: int) -> ServiceFailure:
     """The failure for a stream that was closed because its server did not end it. what: "bytes" or "time"."""
-    why = "sent far more bytes than its tokens need" if what == "bytes" else "did not end it in time"
+    why = "sent far more than max_tokens tokens can hold" if what == "bytes" else "did not end it in time"
     return ServiceFailure(
         FailureKind.CAP_IGNORED,
         f"A stream from {address.base_url} was closed after {at_token} output tokens: the server {why}.",

@@ -26,18 +26,22 @@ _BYTES_PER_TOKEN = 32 * 1024
 """A chunk of one token with 20 logprobs has 2 to 4 kB."""
 _EVENT_BYTES, _EVENT_BYTES_PER_TOKEN = 2 * 1024 * 1024, 4 * 1024
 """Of one event, which may hold the whole answer."""
+_CHARACTERS, _CHARACTERS_PER_TOKEN = 64 * 1024, 128
+"""Of an answer: the longest tokens of a vocabulary are runs of blanks or signs of about so many."""
 _SECONDS_PER_TOKEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Where a stream is closed, because its server does not end it. event: bytes of one event. seconds: after
+    """Where a stream is closed, because its server does not end it. event: bytes of one event.
+    characters: of the text. seconds: after
     the first token, beside one silence of the stall limit."""
 
     max_tokens: int
     tokens: int
     bytes: int
     event: int
+    characters: int
     seconds: float
 
     @classmethod
@@ -48,6 +52,7 @@ class StreamLimits:
             tokens=max_tokens + max(_SLACK_TOKENS, max_tokens // 4),
             bytes=_SLACK_BYTES + max_tokens * _BYTES_PER_TOKEN,
             event=min(_EVENT_BYTES + max_tokens * _EVENT_BYTES_PER_TOKEN, MAX_EVENT),
+            characters=_CHARACTERS + max_tokens * _CHARACTERS_PER_TOKEN,
             seconds=max_tokens * _SECONDS_PER_TOKEN,
         )
 
@@ -192,31 +197,41 @@ class ResponseStream:
                     chunk, self._address, at_token=made.produced
                 )
                 return True
+            before, ended = made.produced, made.finish_reason is not None
             try:
                 tokens = made.add_chunk(chunk, at)
             except TooManyTokensError:
-                self.failure = failures.cap_ignored_failure(
-                    self._address, self._limits.max_tokens, at_token=made.produced
-                )
-                return True
+                return self._close_endless()
             except (ValueError, ArithmeticError):
                 made.finish_reason = None
                 self.failure = self._malformed(payload)
                 return True
+            if made.characters > self._limits.characters:
+                made.finish_reason = None
+                self.failure = failures.endless_stream_failure(self._address, "bytes", at_token=before)
+                return True
             if tokens:
                 if self.first_token is None:
                     self.first_token = at
-                if self._sink(tokens) and made.finish_reason is None:
+                # What follows a finish reason had not finished.
+                going_on = ended or made.finish_reason is None
+                if self._sink(tokens) and going_on:
                     self.aborted = True
                     return True
-                # Chunks without a count may be smaller than tokens: the byte limit holds for them.
+                # Chunks without a count may be smaller than tokens: the limit of characters holds for them.
                 counted = made.produced - len(made.uncounted_texts)
-                if counted > self._limits.tokens and made.finish_reason is None:
-                    self.failure = failures.cap_ignored_failure(
-                        self._address, self._limits.max_tokens, at_token=made.produced
-                    )
-                    return True
+                if counted > self._limits.tokens and going_on:
+                    return self._close_endless()
         return self.failure is not None
+
+    def _close_endless(self) -> bool:
+        """The server goes on beyond `max_tokens`. True: to stop reading."""
+        made = self.assembler
+        made.finish_reason = None
+        self.failure = failures.cap_ignored_failure(
+            self._address, self._limits.max_tokens, at_token=made.produced
+        )
+        return True
 
     def _malformed(self, payload: bytes) -> ServiceFailure:
         # Redact before truncating: a truncated key would not be recognised.

@@ -17,11 +17,14 @@ _BLANKS = re.compile(r"[ \t]+")
 
 
 def count_unseen(tokens: Sequence[Token], counted: int) -> int:
-    """How many of the counted tokens are surely not in the text that arrived; 0 below `MIN_UNSEEN_TOKENS`.
-    tokens: as they arrived. counted: by the server."""
+    """How many of the counted tokens are surely not in the text that arrived: below `MIN_UNSEEN_TOKENS` only
+    all of them. tokens: as they arrived. counted: by the server."""
+    text = "".join(token.text for token in tokens)
+    if not text:
+        return counted
     if counted - len(tokens) < MIN_UNSEEN_TOKENS:
         return 0
-    unseen = counted - max(len(tokens), most_tokens("".join(token.text for token in tokens)))
+    unseen = counted - max(len(tokens), most_tokens(text))
     return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
 
 

@@ -75,6 +75,22 @@ def test_an_event_of_more_tokens_than_the_cap_is_not_turned_into_tokens(counted_
     assert (outcome.failure.kind, outcome.failure.at_token) == (FailureKind.CAP_IGNORED, 3)
 
 
+def test_a_finish_reason_in_every_chunk_ends_nothing() -> None:
+    """It switched off the limit, and with it the abort of a loop."""
+    outcome = asyncio.run(generated(sse(*(chunk(f" {i}", ids=[i], finish="length") for i in range(500)))))
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.CAP_IGNORED
+    assert outcome.failure.at_token == StreamLimits.of(8).tokens + 1
+
+
+def test_text_that_nobody_counts_has_a_limit() -> None:
+    """Chunks of a megabyte without a count are tokens of a megabyte: eight streams of them took gigabytes."""
+    outcome = asyncio.run(generated(sse(*(chunk("word " * 20_000) for _ in range(20)))))
+    assert outcome.failure is not None
+    assert "far more than max_tokens tokens can hold" in outcome.failure.message
+    assert outcome.failure.at_token == 0
+
+
 def test_an_event_of_many_megabytes_is_no_event() -> None:
     """Its limit follows from the cap, as a whole answer may come in one event."""
     outcome = asyncio.run(generated(sse({"padding": "x" * 2 * StreamLimits.of(8).event})))
@@ -106,7 +122,7 @@ def test_a_stream_with_far_too_many_bytes_is_closed() -> None:
     parts = [*tokens(1), *(sse({**chunk(""), "padding": padding})[0] for _ in range(40))]
     outcome = asyncio.run(generated(parts))
     assert outcome.failure is not None
-    assert "far more bytes than its tokens need" in outcome.failure.message
+    assert "far more than max_tokens tokens can hold" in outcome.failure.message
 
 
 def test_an_event_that_never_ends_is_no_event_stream() -> None:

@@ -157,6 +157,15 @@ async def test_tokens_that_nobody_saw_are_not_observed(words: list[str], finish:
     assert (seen.digest is None) is (not words)
 
 
+async def test_an_answer_without_any_text_is_no_evidence() -> None:
+    """Ten counted tokens and no text: a limit was certified from 38 such answers."""
+    events = [*sse(chunk("", finish="stop"), usage_only(7, 10)), DONE]
+    async with fake_vllm(Events(events)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0)])
+    (seen,) = observations([made])
+    assert (made.unseen_tokens, seen.observed, seen.unresolved) == (10, 0, True)
+
+
 async def test_an_empty_finish_reason_is_none() -> None:
     """Gateways that send "" until the end: a failing stream is still aborted, and one that is cut is lost."""
 
