@@ -157,10 +157,8 @@ def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     how = f"{arm.n} failing answers were cut before the failure and continued"
     if link.from_scratch:
         how = f"The prompts of {arm.n} failing answers were sent again"
-    counts = (
-        f"with nothing changed, {arm.unchanged_failed or 'none'} of them fail again; {condition_words(arm)}, "
-        f"{arm.failed or 'none'}"
-    )
+    again = f"all {arm.n}" if arm.unchanged_failed == arm.n > 1 else arm.unchanged_failed or "none"
+    counts = f"with nothing changed, {again} fail again; {condition_words(arm)}, {arm.failed or 'none'} do"
     return f"{words}. {how}: {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
 
 

@@ -276,4 +276,4 @@ def _advice(plane: Plane, run_id: str) -> tuple[str, ...]:
             f"{TO_TEST}: {command}",
             "For longer outputs: generate them in pieces, each with a short context.",
         )
-    return (f"{TO_TEST} and look for a setting with a higher cap: {command}",)
+    return (f"{TO_TEST} and look for a setting that allows a higher cap: {command}",)

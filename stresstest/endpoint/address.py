@@ -42,7 +42,7 @@ class EndpointAddress:
         if parts.scheme not in ("http", "https") or not host or not base_url.strip().isprintable():
             raise UsageError(
                 "The base URL is not an http:// or https:// address.",
-                hint="It looks like http://localhost:8000/v1",
+                hint="Example: http://localhost:8000/v1",
             )
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise UsageError("The API key holds characters that cannot be sent in a header.")

@@ -22,7 +22,7 @@ def cost_line(found: Diagnosis) -> str:
     ]
     listed = "; ".join(f"{tokens} {purpose}" for tokens, purpose in parts)
     purposes = f": {listed}" if len(parts) > 1 else f" {parts[0][1]}" if parts else ""
-    return f"The run took {run} output tokens. The diagnosis took another {spent}{purposes}."
+    return f"The run used {run} output tokens. The diagnosis used another {spent}{purposes}."
 
 
 def effect_words(change: PairedEffect) -> str:

@@ -90,7 +90,7 @@ def _next_commands(result: RunResult, program: str) -> list[tuple[str, str]]:
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
         report,
-        (f"{program} recommend --like {run.id}", "as server flags"),
+        (f"{program} recommend --like {run.id}", "the limit and its grounds; --format vllm: flags"),
     ]
 
 
@@ -102,7 +102,7 @@ def _said(result: RunResult, advice: Sequence[str]) -> list[str]:
 
 def cost_sentence(result: RunResult) -> str:
     """What the run took, in tokens and time."""
-    return f"The run took {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}."
+    return f"The run used {format_count(result.tokens_spent)} output tokens in {duration(result.seconds)}."
 
 
 def print_next(console: Console, *commands: tuple[str, str]) -> None:

@@ -19,6 +19,7 @@ from stresstest.model import (
     RunStatus,
     ThinkingBudget,
 )
+from stresstest.model.server import UNLISTED_MODEL
 from stresstest.render.text import (
     capital,
     certified_sentence,
@@ -41,6 +42,8 @@ def headline(result: RunResult) -> str:
     """The result in one sentence: safe max_tokens, subject, threshold, confidence and n."""
     threshold = result.threshold
     subject = subject_name(result.run.settings.subject)
+    if result.run.profile.gap(UNLISTED_MODEL) is not None:
+        subject += " (a model name that the server does not list)"
     if not threshold.certified or threshold.tokens is None:
         lacking = capital(threshold.lacking or "too few data").rstrip(".")
         if threshold.unfit:
@@ -121,15 +124,17 @@ def _cap_effect(result: RunResult, cap: int) -> str:
         none = f"None of the sample's {total} answers degenerates."
         return f"{none} The cap cuts {_cut_words(cut, healthy)} short{long}."
     begun = sum(1 for onset in onsets if onset <= cap)
-    by_then = f"{begun} of the sample's {total} answers {'has' if begun == 1 else 'have'}"
-    without = f"{'all ' if failing == total > 1 else ''}{failing} do{'es' if failing == 1 else ''}"
     cuts = f" The cap cuts {_cut_words(cut, healthy)} short{long}." if healthy else ""
-    return f"By token {format_count(cap)}, {by_then} begun to degenerate; without a cap, {without}.{cuts}"
+    return (
+        f"In the sample, {begun} of {total} answers degenerate{'s' if begun == 1 else ''} within "
+        f"{format_count(cap)} tokens, and {'all ' if failing == total > 1 else ''}{failing} at some point "
+        f"if they are not capped.{cuts}"
+    )
 
 
 def _long_texts(settings: RunSettings) -> str:
     """Why so much is cut: a task's prompts ask for long texts, your own are what they are."""
-    return "" if settings.prompts_file else "; these prompts ask for long texts, and yours may not"
+    return "" if settings.prompts_file else "; your own prompts may ask for shorter texts"
 
 
 def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:
@@ -234,8 +239,8 @@ def unit_words(result: RunResult) -> str:
 
 FORK_GLOSS = (
     "Fork: a failing answer, cut before its onset and continued; it may fail in another way than before. "
-    "Clears: with the change, the forks stay healthy more often than chance explains (exact test, p). "
-    "Stopped early: the change could no longer clear."
+    "Clears: with the change, few forks fail (surely fewer than 30 %), and fewer than unchanged by more than "
+    "chance explains (exact test, p at most 0.001 in all). Stopped early: the change could no longer clear."
 )
 """The terms of an intervention, each in a few words."""
 

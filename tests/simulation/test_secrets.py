@@ -279,3 +279,33 @@ def _stored(path: Path) -> str:
     with closing(sqlite3.connect(path)) as plain, open_store(str(path)) as store:
         unpacked = [(store.run(row.id), list(store.generations(row.id))) for row in store.runs()]
         return "\n".join([*plain.iterdump(), repr(unpacked)])
+
+
+@pytest.mark.parametrize("name", ["password", "query"])
+def test_a_credential_in_the_address_is_in_nothing_that_a_command_writes(name: str, tmp_path: Path) -> None:
+    """`check` told a CI log the address with its password, and `sweep` kept one in its table and the store."""
+    how = ("--lang", "it", "--rigor", "quick", "--horizon", "100")
+    known = Given(tmp_path)
+    with (
+        campaign_server(Behaviour(onset=30)) as (first, _),
+        campaign_server(Behaviour(onset=30)) as (other, _),
+    ):
+        address = URLS[name].format(secret=SECRET, host=urlsplit(other.url).netloc)
+        assert known.call("run", "--base-url", first.url, *how, "--display", "plain") == 0, known.said
+        for words in (
+            ("check", "--baseline", "latest", "--base-url", address, "--display", "plain"),
+            ("sweep", "--param", f"base_url={address},{first.url}", *how, "--display", "plain"),
+            ("sweep", "--param", f"base_url={address},{first.url}", *how, "--json"),
+            ("cost", "--base-url", address, "--lang", "it", "--horizon", "100", "--requests", "4"),
+            ("recommend", "--base-url", address),
+            ("diagnose", "latest", "--base-url", address, "--budget-tokens", "2k"),
+            ("doctor", "--base-url", address),
+            ("init", "--base-url", address, "--lang", "it"),
+            ("plan", "--base-url", address, "--lang", "it"),
+        ):
+            known.call(*words)
+            assert not [text for text in known.said if SECRET in text], words
+    assert any("measuring" in text for text in known.said)
+    written = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert [path.name for path, content in written.items() if SECRET.encode() in content] == []
+    assert SECRET not in _stored(tmp_path / "s.sqlite3")

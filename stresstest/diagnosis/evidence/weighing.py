@@ -316,4 +316,4 @@ def _near_limit(failing: Sequence[GenerationRecord], profile: EndpointProfile) -
     fact = f"{which} at {percent(share)} of the context window ({profile.max_model_len:,} tokens)"
     if share >= NEAR_LIMIT:
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, share))]
-    return [(0, _fact(Plane.CONTEXT, False, "onsets", f"{fact}: far below it", share))]
+    return [(0, _fact(Plane.CONTEXT, False, "onsets", f"{fact}: the window was nearly empty", share))]

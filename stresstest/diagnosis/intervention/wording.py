@@ -57,7 +57,10 @@ def _constraint_changes(link: CauseLink) -> str | None:
     onset, moved = unchanged.median_onset, constraint.median_onset
     same = onset is not None and moved is not None and abs(moved - onset) <= 0.15 * onset
     where = "about the same token" if same else "another token"
-    return f"A language constraint does not help: {symptom_info(after).label} occurs instead, at {where}"
+    return (
+        f"Asking for the language in the system prompt does not help: {symptom_info(after).label} occurs "
+        f"instead, at {where}"
+    )
 
 
 def _commonest(arm: ArmResult) -> str | None:

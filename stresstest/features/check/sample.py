@@ -200,12 +200,13 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
 
 @dataclass(slots=True)
 class RecordedOutputs:
-    """Judged outputs of some files. groups: (model, task) → answers."""
+    """Judged outputs of some files. groups: (model, task) → answers. cut: files not read to their ends."""
 
     files: tuple[str, ...]
     tally: GroupTally
     groups: Counter[tuple[str | None, ...]]
     damaged: int = 0
+    cut: int = 0
 
 
 def read_recorded(
@@ -227,6 +228,7 @@ def read_recorded(
                 "Interrupted while reading the recorded outputs; nothing was compared."
             )
         found.damaged += sum(not each.textless for each in batch.damaged)
+        found.cut += sum(each.rest for each in batch.damaged)
         for each in batch.judged:
             found.tally.add(each)
             found.groups[each.group] += 1
@@ -276,7 +278,10 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
 
 
 def _missing_reason(found: RecordedOutputs) -> str | None:
-    """Why these outputs decide nothing: the rule of a run that lost more than half of its generations."""
+    """Why these outputs decide nothing: nobody knows how many there are, or more than half are missing, which
+    is the rule of a run that lost so many of its generations."""
+    if found.cut:
+        return f"{_file_names(found.files)} could not be read to the end: what is missing may have failed."
     lines, missing = found.tally.requests + found.damaged, found.tally.missing + found.damaged
     if 2 * missing <= lines:
         return None

@@ -47,6 +47,7 @@ from stresstest.model import (
     Run,
     RunSettings,
 )
+from stresstest.model.address import clean_url
 from stresstest.scanning.detect_chunk import ScanJob
 from stresstest.statistics.comparison import LOOKS_EXTENDED
 from stresstest.store.repository import Store
@@ -352,7 +353,7 @@ class _CheckSession:
         if earlier is None:
             what = wanted.subject.model or "the model served there"
             length = f", with up to {wanted.horizon:,} tokens an answer" if wanted.horizon else ""
-            self.progress.note(f"measuring {what} now at {wanted.base_url}{length} (--horizon)")
+            self.progress.note(f"measuring {what} now at {clean_url(wanted.base_url)}{length} (--horizon)")
         return await resume_or_start(
             wanted, earlier, self.store, self.progress, api_key=self.api_key, stop=self.stop
         )

@@ -81,7 +81,10 @@ def _announcement(forks: int, *, scratch: bool) -> str:
     done = f"up to {forks} failing answers are cut before their onset and continued (forks)"
     if scratch:
         done = f"the prompts of up to {forks} failing answers are sent again (forks)"
-    return f"diagnosis: {done}, unchanged and with one change at a time, until each change is decided"
+    return (
+        f"diagnosis: {done}, unchanged and then with one change at a time. Each line below is one change; it "
+        f"ends once the change is decided."
+    )
 
 
 async def _can_continue(runner: InterventionRunner, forks: Sequence[Fork]) -> bool:

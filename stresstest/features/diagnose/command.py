@@ -136,7 +136,7 @@ def _parse_planes(arms: str | None) -> tuple[Plane, ...]:
 def _exit(done: DiagnosisResult, program: str) -> None:
     run_id = done.result.run.id
     links = len(done.diagnosis.chain)
-    found = f"{links} {'link' if links == 1 else 'links'} of the chain"
+    found = f"{links} {'failure' if links == 1 else 'failures'} examined"
     kept = f"The results so far are kept ({found}). To continue: {program} diagnose {run_id}\n"
     exit_if_cut_short(done.error, interrupted=done.interrupted, kept=kept)
     if done.over_budget:

@@ -49,7 +49,10 @@ def print_diagnosis(
     print_next(
         console,
         (f"{program} report {result.run.id} -o report.html", "a page to share"),
-        (f"{program} recommend --like {found.safe_run or result.run.id}", "as server flags"),
+        (
+            f"{program} recommend --like {found.safe_run or result.run.id}",
+            "the limit and its grounds; --format vllm: flags",
+        ),
     )
 
 

@@ -168,9 +168,9 @@ class _DiagnosisSession:
             if following is None:
                 break
             self.progress.note(
-                f"{links[-1].sentence}. Next: a new run with that, to find the new limit. Where answers stay "
-                f"healthy for longer, it takes longer than the first. Ctrl-C ends it and keeps the "
-                f"diagnosis; --no-unmask leaves it out."
+                f"{links[-1].sentence}. Next: a new run with that change, to find the new limit. If answers "
+                f"now stay healthy for longer, it takes longer than the first run, up to about 15 times "
+                f"as long. Ctrl-C ends it and keeps the diagnosis; --no-unmask skips it."
             )
             ending = await self._unmask(following)
             current, measured = ending.result.run, ending.result

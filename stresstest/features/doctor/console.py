@@ -55,7 +55,7 @@ def print_checks(console: Console, checks: Sequence[HealthCheck]) -> None:
     for check in checks:
         result = Text(sanitize(check.found))
         if check.cost:
-            result.append(f"\ncosts: {sanitize(check.cost)}", style="dim")
+            result.append(f"\nlost:  {sanitize(check.cost)}", style="dim")
         if check.remedy and check.remedy not in check.found:
             result.append(f"\nfix:   {sanitize(check.remedy)}", style="cyan")
         table.add_row(Text(str(check.state), style=_STYLE[check.state]), check.name, result)

@@ -75,7 +75,7 @@ def print_plan(
     console.print()
     console.print(costs)
     console.print()
-    unknown = "" if tokens_per_second is not None else " The time needs --tokens-per-second."
+    unknown = "" if tokens_per_second is not None else " For a time, give --tokens-per-second."
     console.print(
         f"Prompts: {format_count(plan.distinct_prompts)} distinct. The climb stops at the first rungs "
         f"that fail, and certification then requests only what it needs, so a model that fails "

@@ -181,8 +181,8 @@ def _unfinished_notes(store: Store, like: str, program: str) -> list[str]:
     return [
         single_line(
             f"Run {run.id} {how}, and an unfinished sample certifies nothing: it has no limit of its own. "
-            f"To continue it: {program} run --resume {run.id}. Limits printed here are those of other runs "
-            "with the same model and decoding."
+            f"To continue it: {program} run --resume {run.id}. Any limits printed here are those of "
+            "other runs with the same model and decoding."
         )
     ]
 

@@ -17,6 +17,7 @@ from stresstest.diagnosis.cells import sweep_answers, sweep_cell, threshold_rati
 from stresstest.errors import EndpointError, UsageError
 from stresstest.features.sweep.document import sweep_document
 from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings
+from stresstest.model.address import clean_url
 from stresstest.model.sweep import Sweep, SweepCell
 from stresstest.store.documents import clean_settings
 from stresstest.store.repository import Store
@@ -110,7 +111,8 @@ async def run_sweep(
     every = parameter_combinations(params, grid=grid)
     document = _SweepDocument(store, params, len(every))
     for number, values in enumerate(every, 1):
-        words = ", ".join(f"{name} {value}" for name, value in values.items())
+        shown = {name: clean_url(value) if name == "base_url" else value for name, value in values.items()}
+        words = ", ".join(f"{name} {value}" for name, value in shown.items())
         progress.note(f"cell {number} of {len(every)}: {words}")
         cell_settings = apply_values(settings, values)
         try:
@@ -125,7 +127,7 @@ async def run_sweep(
         if ending.interrupted or ending.error is not None:
             return SweepResult(document.current(), interrupted=ending.interrupted, error=ending.error)
         pattern = load_prompt_source(cell_settings).unit_pattern
-        found = sweep_cell(values, ending.result, pattern, store.loader(ending.result.run.id))
+        found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
     return SweepResult(document.current())
 

@@ -28,7 +28,9 @@ from stresstest.records.record import (
     normalize_finish_reason,
 )
 
-_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details")
+_THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
+_DEPTH = 3
 _REASONING_PARTS = frozenset({"reasoning", "thinking"})
 
 
@@ -104,8 +106,7 @@ def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
     """The Responses API: messages and calls in order; `max_output_tokens` means that the cap cut it."""
     items = [item for item in body["output"] if isinstance(item, dict)]
     finish = _items_finish(body)
-    thoughts = [join_content(item.get("content")) for item in items if item.get("type") == "reasoning"]
-    reasoning = "".join(thought or "" for thought in thoughts)
+    reasoning = join_reasoning(items)
     found = [text for item in items if (text := _item_text(item)) is not None]
     text, capped = "".join(found), normalize_finish_reason(finish) == LENGTH
     if not reasoning and not capped and is_nothing(text) and has_tool_call(items):
@@ -142,18 +143,27 @@ class RecordedAnswer:
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:
     """What a message, or a record, keeps of the thought before its answer; "" where it keeps none."""
-    said = next((t for key in _REASONING_KEYS if isinstance(t := holder.get(key), str) and t), None)
-    return join_reasoning(holder.get("content")) if said is None else said
+    found = (_thought(holder.get(key)) for key in _REASONING_KEYS)
+    return next(filter(None, found), "") or join_reasoning(holder.get("content"))
 
 
 def join_reasoning(parts: Any) -> str:
     """The thoughts among the parts of a message."""
-    found = []
-    for part in parts if isinstance(parts, list | tuple) else ():
-        if isinstance(part, dict) and part.get("type") in _REASONING_PARTS:
-            said = (part.get(key) for key in ("thinking", "reasoning", "content", "text"))
-            found += [next((each for each in said if isinstance(each, str)), "")]
-    return "".join(found)
+    listed = parts if isinstance(parts, list | tuple) else ()
+    return "".join(_thought(p) for p in listed if isinstance(p, dict) and p.get("type") in _REASONING_PARTS)
+
+
+def _thought(value: Any, depth: int = _DEPTH) -> str:
+    """The text of a thought: a string, a part, or a list of them; a request's settings for it have none."""
+    if isinstance(value, str):
+        return value
+    if depth == 0:
+        return ""
+    if isinstance(value, list | tuple):
+        return "".join(_thought(each, depth - 1) for each in value)
+    if isinstance(value, dict):
+        return next(filter(None, (_thought(value.get(key), depth - 1) for key in _THOUGHT_KEYS)), "")
+    return ""
 
 
 def join_content(content: Any) -> str | None:

@@ -164,8 +164,8 @@ def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: 
     verdict = result.verdict
     assert (verdict.plane, verdict.basis) == (Plane.CONTEXT, Basis.CONFIRMED)
     assert (
-        "16 failing answers were cut before the failure and continued: with nothing changed, 16 of them fail "
-        "again; with the context cut to the instruction and the last few paragraphs, 1 (p = 3e-05; "
+        "16 failing answers were cut before the failure and continued: with nothing changed, all 16 fail "
+        "again; with the context cut to the instruction and the last few paragraphs, 1 do (p = 3e-05; "
         "diagnosis of run r1)." in verdict.sentence
     )
     assert {g.plane for g in result.generations} == {Plane.CONTEXT}

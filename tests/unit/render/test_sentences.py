@@ -24,23 +24,31 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("onsets", "healthy_tokens", "said"),
     [
-        ([300, 310], [], "0 of the sample's 2 answers have begun to degenerate; without a cap, all 2 do."),
-        ([300], [400], "without a cap, 1 does. The cap cuts the one healthy answer short; these prompts ask"),
+        (
+            [300, 310],
+            [],
+            "0 of 2 answers degenerate within 100 tokens, and all 2 at some point if they are not capped.",
+        ),
+        (
+            [300],
+            [400],
+            "and 1 at some point if they are not capped. The cap cuts the one healthy answer short; your own",
+        ),
         (
             [300, 10],
             [90, 90],
-            "1 of the sample's 4 answers has begun to degenerate; without a cap, 2 do. The",
+            "1 of 4 answers degenerates within 100 tokens, and 2 at some point if they are not capped. The",
         ),
         ([300, 10], [90, 90], "The cap cuts no healthy answer short."),
         (
             [10, 20],
             [400],
-            "2 of the sample's 3 answers have begun to degenerate; without a cap, 2 do. The cap",
+            "2 of 3 answers degenerate within 100 tokens, and 2 at some point if they are not",
         ),
         (
             [300],
             [400, 400, 90],
-            "cuts 2 of the 3 healthy answers short; these prompts ask for long texts, and yours may not.",
+            "cuts 2 of the 3 healthy answers short; your own prompts may ask for shorter texts.",
         ),
         ([], [400, 400], "None of the sample's 2 answers degenerates. The cap cuts all 2 healthy answers"),
     ],

@@ -191,8 +191,8 @@ def test_the_sentence_of_a_link() -> None:
     drift = CauseLink("r", Plane.CONTEXT, Basis.CONFIRMED, DRIFT, 5312.0, 24, "", arms=(unchanged, arm))
     assert link_sentence(drift) == (
         "language drift from about token 5,300 (median of the tested answers), "
-        "caused by the context; confirmed. A language "
-        "constraint does not help: structure break occurs instead, at about the same token"
+        "caused by the context; confirmed. Asking for the language in "
+        "the system prompt does not help: structure break occurs instead, at about the same token"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -253,3 +254,13 @@ def test_a_count_that_the_text_cannot_have_moves_nothing_beyond_t(tmp_path: Path
             row["finish_reason"] = "stop" if output.endswith(".") else "length"
     _, document, err = check(tmp_path, base, write(tmp_path / "c.jsonl", changed))
     assert document["verdict"] in ("inconclusive", "regression"), err
+
+
+def test_a_file_that_could_not_be_read_to_its_end_decides_nothing(tmp_path: Path, base: str) -> None:
+    """Half of the answers stood behind a damaged element, and the rest passed."""
+    whole = json.dumps(healthy(100))
+    candidate = tmp_path / "cut.json"
+    candidate.write_text(whole[: 3 * len(whole) // 4])
+    code, document, _ = check(tmp_path, base, str(candidate))
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert "could not be read to the end" in document["lacking"]

@@ -215,7 +215,7 @@ def test_what_was_confirmed_is_the_verdict_everywhere(
     store, run_id, done, _ = loops
     verdict = conclude(store, run_id).verdict
     assert (verdict.plane, verdict.basis) == (Plane.DECODING, Basis.CONFIRMED)
-    assert "of them fail again; with repetition_penalty 1.1, none " in verdict.sentence
+    assert "fail again; with repetition_penalty 1.1, none do " in verdict.sentence
     assert not any("To test" in line for line in verdict.advice)
     assert done.result.verdict == verdict
     [saved] = store.thresholds()

@@ -73,6 +73,44 @@ LOGGED = {
     "plain": {"output": "Good.", "reasoning_content": "Well."},
     "the guard's log": {"response": "Good.", "reasoning": "Well."},
     "parts": {"response": [{"type": "thinking", "thinking": "Well."}, {"type": "text", "text": "Good."}]},
+    "Mistral": {
+        "choices": [
+            {
+                "message": {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "Well."}]},
+                        {"type": "text", "text": "Good."},
+                    ]
+                }
+            }
+        ]
+    },
+    "LiteLLM": {
+        "choices": [
+            {
+                "message": {
+                    "content": "Good.",
+                    "thinking_blocks": [{"type": "thinking", "thinking": "Well.", "signature": "x"}],
+                }
+            }
+        ]
+    },
+    "OpenRouter": {
+        "choices": [
+            {
+                "message": {
+                    "content": "Good.",
+                    "reasoning_details": [{"type": "reasoning.text", "text": "Well."}],
+                }
+            }
+        ]
+    },
+    "Responses API": {
+        "output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Well."}]},
+            {"type": "message", "content": [{"type": "output_text", "text": "Good."}]},
+        ]
+    },
     "a list of answers": {"output": [{"text": "Good.", "reasoning": "Well."}]},
     "vLLM outputs": {"outputs": [{"text": "Good.", "reasoning_content": "Well."}]},
     "conversation": {

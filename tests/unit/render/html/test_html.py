@@ -85,7 +85,7 @@ def test_the_first_screen_holds_the_whole_verdict(ordinary: str) -> None:
         "Loop from about token 380 (median of the tested answers), "
         "caused by decoding; confirmed: it goes away with",
         "set max_tokens to 269",
-        "0 of the sample's 24 answers have begun to degenerate; without a cap, all 24 do.",
+        "0 of 24 answers degenerate within 269 tokens, and all 24 at some point if they are not capped.",
         "degenerated within 299 tokens 0 of 24", "degenerated at any length 24 of 24",
         "rigor quick before production, use standard requests in flight 8",
     ):  # fmt: skip
