@@ -184,8 +184,8 @@ def _plane_fact(plane: Plane, arms: Sequence[ArmResult], clearing: ArmResult | N
     best = clearing or next((arm for arm in arms if arm.clears), None)
     arm = best or min(arms, key=lambda each: each.failed / each.n)
     counts = (
-        f"{arm.changed}: {arm.failed} of {arm.n} fail; unchanged: {arm.unchanged_failed} of {arm.n} "
-        f"(p = {arm.p:.2g})"
+        f"{arm.changed}: {arm.failed} of {arm.n} fail; of the same {arm.n} unchanged, "
+        f"{arm.unchanged_failed} fail (p = {arm.p:.2g})"
     )
     if best is not None:
         return Evidence(plane, True, _SOURCE, f"{counts}; this clears the failure", value=arm.p)

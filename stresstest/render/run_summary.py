@@ -28,6 +28,7 @@ from stresstest.render.text import (
     NOT_MEASURED,
     SIMULATED_WARNING,
     answer_name,
+    cause_words,
     duration,
     excerpt,
     format_count,
@@ -224,7 +225,6 @@ def provenance(row: StoredThreshold) -> str:
     words = [f"{k} {v}" for k, v in row.decoding.sent().items()] + row.decoding.extra_words()
     sent = ", ".join(words) or "the server's default decoding"
     system = ", with a system prompt" if row.decoding.system_prompt is not None else ""
-    verdict = row.verdict
     facts = (
         f"measured {format_time(row.created)} UTC",
         f"run {row.run_id}",
@@ -232,7 +232,7 @@ def provenance(row: StoredThreshold) -> str:
         sent + system,
         f"{format_count(row.distinct_prompts)} distinct prompts",
         f"margin {percent(row.margin)}",
-        f"{verdict.plane} plane ({verdict.basis})" if verdict.plane else "nothing failed",
+        f"cause {cause_words(row.verdict)}" if row.verdict.plane else cause_words(row.verdict),
         f"vLLM {row.server_version or NOT_MEASURED}",
         f"{row.base_url}, {row.concurrency} requests in flight",
     )

@@ -84,7 +84,7 @@ def thinking_advice(thinking: ThinkingBudget, settings: RunSettings) -> str | No
         cuts = _cut_words(thinking.cut or 0, thinking.healthy, "chain of thought", "chains of thought")
         return (
             f"Send thinking_token_budget {thinking.safe_tokens} with each request, beside max_tokens. "
-            f"It cuts {cuts} short{_long_texts(settings) if thinking.cut else ''}."
+            f"It cuts {cuts} short.{_long_texts(settings) if thinking.cut else ''}"
         )
     return (
         f"This server takes no thinking_token_budget (vLLM 0.20 and later with --reasoning-parser do): stop "
@@ -122,9 +122,9 @@ def _cap_effect(result: RunResult, cap: int) -> str:
     long = _long_texts(result.run.settings) if cut else ""
     if not onsets:
         none = f"None of the sample's {total} answers degenerates."
-        return f"{none} The cap cuts {_cut_words(cut, healthy)} short{long}."
+        return f"{none} The cap cuts {_cut_words(cut, healthy)} short.{long}"
     begun = sum(1 for onset in onsets if onset <= cap)
-    cuts = f" The cap cuts {_cut_words(cut, healthy)} short{long}." if healthy else ""
+    cuts = f" The cap cuts {_cut_words(cut, healthy)} short.{long}" if healthy else ""
     return (
         f"In the sample, {begun} of {total} answers degenerate{'s' if begun == 1 else ''} within "
         f"{format_count(cap)} tokens, and {'all ' if failing == total > 1 else ''}{failing} at some point "
@@ -134,7 +134,9 @@ def _cap_effect(result: RunResult, cap: int) -> str:
 
 def _long_texts(settings: RunSettings) -> str:
     """Why so much is cut: a task's prompts ask for long texts, your own are what they are."""
-    return "" if settings.prompts_file else "; your own prompts may ask for shorter texts"
+    if settings.prompts_file:
+        return ""
+    return " This task asks for long texts: if your traffic asks for shorter ones, fewer are cut."
 
 
 def _cut_words(cut: int, healthy: int, one: str = "answer", several: str = "answers") -> str:

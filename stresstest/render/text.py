@@ -9,11 +9,13 @@ from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import (
     AnswerPart,
+    Basis,
     Generation,
     GenerationRecord,
     GenerationVerdict,
     Job,
     Phase,
+    PlaneVerdict,
     Subject,
     Threshold,
 )
@@ -104,6 +106,14 @@ def certified_sentence(threshold: Threshold, answers: int | None = None, *, reas
         f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
         f"{risk_words(threshold)}{where} by then ({counted})"
     )
+
+
+def cause_words(verdict: PlaneVerdict) -> str:
+    """The plane, and whether an intervention has confirmed it: "decoding (not confirmed)"."""
+    if verdict.plane is None:
+        return "nothing failed"
+    confirmed = "confirmed" if verdict.basis is Basis.CONFIRMED else "not confirmed"
+    return f"{verdict.plane} ({confirmed})"
 
 
 def risk_words(threshold: Threshold) -> str:

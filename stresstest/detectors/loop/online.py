@@ -347,7 +347,7 @@ class LoopDetector:
             end=None if loop.active else loop.last + 1,
             score=1.0 - 0.5 * loop.need / max(repeated, loop.need),
             detail={"period": loop.period, "exponent": round(exponent, 2), "repeated": repeated},
-            summary=f"{loop.period} tokens repeat {exponent:.1f} times: “{shown}”",
+            summary=f"{loop.period} tokens repeat {round(exponent, 1):g} times: “{shown}”",
         )
 
 

@@ -19,6 +19,7 @@ from stresstest.model import (
     EndpointProfile,
     Evidence,
     GenerationRecord,
+    Phase,
     Plane,
     Symptom,
     SymptomKind,
@@ -141,7 +142,9 @@ class FailurePattern:
 
     @property
     def description(self) -> str:
-        return f"{self.kind} in {self.count} of {len(self.failing)} failing generations"
+        climb = sum(1 for g in self.failing if g.job.phase is Phase.CLIMB)
+        before = f" ({climb} of them while finding the length)" if climb else ""
+        return f"{self.kind} in {self.count} of {len(self.failing)} failing generations{before}"
 
     @property
     def source(self) -> str:
@@ -275,12 +278,18 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
-    share = f"{percent(found.relative)} of the median"
+    share = f"{found}; the IQR is {percent(found.relative)} of the median"
     if found.relative <= CONCENTRATED_SPREAD:
-        fact = f"failures begin at one place {where}: {found}, a spread of {share}"
+        fact = (
+            f"failures begin at nearly the same place {where}: {share}, and up to "
+            f"{percent(CONCENTRATED_SPREAD)} this suggests a limit in the context"
+        )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
-        fact = f"failures are spread out {where}, not at one place: {found}, a spread of {share}"
+        fact = (
+            f"failures begin at different places {where}: {share}, and from {percent(SCATTERED_SPREAD)} on "
+            f"this argues against a limit in the context"
+        )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered
 

@@ -66,7 +66,9 @@ def choose_settings(
         chosen["model"] = model
     prompts = known.get("prompts")
     if prompts is None and "task" not in known:
-        prompts = _choose_prompts(questions)
+        found = find_prompts()
+        if found is not None or not known.get("lang"):  # a language alone is enough for a task
+            prompts = _choose_prompts(found, questions)
     language = known.get("lang") or _choose_language(prompts, known.get("task", "narrative"), questions)
     if language:
         chosen["lang"] = language
@@ -84,12 +86,18 @@ def next_steps(server: AskedServer, values: Mapping[str, Any]) -> str:
             server.trouble,
             f"Start it, or a simulated one: {SIMULATOR} --port {urlsplit(server.base_url).port or 8000}",
         ]
-    lines += [
-        "Next:",
-        "  stresstest doctor  # what can be measured on this server",
-        "  stresstest plan    # what a run would send",
-        "  stresstest run     # the measurement",
-    ]
+    if "prompts" not in values:
+        lines.append("To measure with your own prompts instead of this task: --prompts FILE.")
+    rigor = "" if "rigor" in values else " --rigor quick"
+    steps = {
+        "doctor": "what can be measured on this server",
+        f"plan{rigor}": "what a run would send",
+        f"run{rigor}": "a first certified number; before production, use --rigor standard",
+    }
+    if not rigor:
+        steps["run"] = "the measurement"
+    width = max(map(len, steps))
+    lines += ["Next:", *(f"  stresstest {step:<{width}}  # {purpose}" for step, purpose in steps.items())]
     return "\n".join(lines)
 
 
@@ -122,10 +130,10 @@ def _choose_model(given: str | None, server: AskedServer, questions: Questions) 
     )
 
 
-def _choose_prompts(questions: Questions) -> str | None:
+def _choose_prompts(found: str | None, questions: Questions) -> str | None:
     answer = questions.ask(
         "JSONL file with your own prompts (none: the shipped task narrative)",
-        find_prompts() or _SHIPPED,
+        found or _SHIPPED,
         lambda answer: answer == _SHIPPED or load_prompts(answer),
     )
     return None if answer == _SHIPPED else answer

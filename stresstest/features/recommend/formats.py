@@ -47,7 +47,8 @@ def vllm_flags(limits: ModelLimits) -> str:
     parameters (vLLM 0.15-0.33).
     """
     config = {"max_new_tokens": safe_limit(limits.smallest), **limits.decoding.sent()}
-    notes = ["max_new_tokens limits every request; the sampling parameters are defaults."]
+    others = "; a request may override the sampling parameters" if len(config) > 1 else ""
+    notes = [f"max_new_tokens limits every request{others}."]
     if limits.decoding.system_prompt is not None:
         notes.append(_NO_SYSTEM)
     if limits.decoding.extra_body is not None:

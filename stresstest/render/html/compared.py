@@ -17,7 +17,7 @@ from stresstest.render.html.verdict import VerdictText, describe_verdict
 from stresstest.render.report_data import ReportData
 from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import decoding_words
-from stresstest.render.text import format_threshold, language_name
+from stresstest.render.text import cause_words, format_threshold, language_name
 
 _ONSETS = 400
 
@@ -70,7 +70,7 @@ def _rows(columns: Sequence[RunColumn]) -> list[tuple[str, list[str]]]:
             "at risk, degenerate by T": f"{threshold.n}, {threshold.onsets}",
             "failed in the sample": f"{len(failing)} of {len(result.certifying)}",
             "symptoms": ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()) or "none",
-            "plane": f"{result.verdict.plane} ({result.verdict.basis})" if result.verdict.plane else "–",
+            "cause": cause_words(result.verdict),
             "decoding": decoding_words(result),
             "KV cache at most": "–" if kv is None else percent_at_most(kv),
             "server": f"vLLM {result.run.profile.version or 'version not known'}",

@@ -66,7 +66,8 @@ def test_the_bound_is_that_of_the_threshold_over_the_reasoning() -> None:
     )
     assert thinking_advice(found, RUN.settings) == (
         "Send thinking_token_budget 629 with each request, beside max_tokens. It cuts all 38 healthy "
-        "chains of thought short; your own prompts may ask for shorter texts."
+        "chains of thought short. This task asks for long texts: if your traffic asks for shorter ones, "
+        "fewer are cut."
     )
     assert thinking_document(found)["thinking_budget"]["threshold"]["tokens"] == 699
 

@@ -124,7 +124,7 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
         assert (
             "oop from about token 900 (median of the tested answers), caused by decoding; confirmed" in page
         )
-        assert "0 of 16 fail; unchanged: 16 of 16 (p = 1.5e-05)" in page
+        assert "0 of 16 fail; of the same 16 unchanged, 16 fail (p = 1.5e-05)" in page
         assert "With it, the safe max_tokens is 4,554 at quick rigor only, 10" in page
         for gone in ("To test the cause", "not tested yet", "suspected", "verified"):
             assert gone not in page

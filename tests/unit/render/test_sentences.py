@@ -32,7 +32,7 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
         (
             [300],
             [400],
-            "and 1 at some point if they are not capped. The cap cuts the one healthy answer short; your own",
+            "and 1 at some point if they are not capped. The cap cuts the one healthy answer short. This",
         ),
         (
             [300, 10],
@@ -48,7 +48,8 @@ def test_people_read_the_name_of_a_language(code: str, name: str) -> None:
         (
             [300],
             [400, 400, 90],
-            "cuts 2 of the 3 healthy answers short; your own prompts may ask for shorter texts.",
+            "cuts 2 of the 3 healthy answers short. This task asks for long texts: if your "
+            "traffic asks for shorter ones, fewer are cut.",
         ),
         ([], [400, 400], "None of the sample's 2 answers degenerates. The cap cuts all 2 healthy answers"),
     ],
