@@ -111,6 +111,23 @@ def risk_counts(tokens: int, sample: Sequence[Observation]) -> RiskCounts:
     return RiskCounts(**{kind.value: found[kind] for kind in ObservationStatus})
 
 
+def later_failures(tokens: int, sample: Sequence[Observation]) -> tuple[int, int]:
+    """(n, d): the observations that are healthy at `tokens`, and those of them that fail later."""
+    healthy = [o for o in sample if observation_status(tokens, o) is ObservationStatus.HEALTHY]
+    return len(healthy), sum(censor(o).onset is not None for o in healthy)
+
+
+def more_failures_p(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """One-sided p of Fisher's exact test that (d, n) `after` fails more often than `before`.
+
+    1.0 where a side is empty.
+    """
+    from scipy.stats import hypergeom
+
+    (d, n), (e, m) = before, after
+    return float(hypergeom.sf(e - 1, n + m, d + e, m)) if n and m else 1.0
+
+
 def lower_bound(d: int, n: int, confidence: float) -> float:
     """One-sided Clopper-Pearson lower bound of d out of n; 0 if d is 0. ValueError unless 0 <= d <= n."""
     if not 0 <= d <= n:

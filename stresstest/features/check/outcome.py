@@ -13,6 +13,7 @@ from stresstest.features.check.reservations import (
     few_answers_objection,
     find_reservations,
     foreign_language_objection,
+    later_failures_objection,
     refuse_same_file,
     reservation_notes,
 )
@@ -65,6 +66,7 @@ def compare_samples(
             or reservations.pass_objection(rule)
             or few_answers_objection(baseline, candidate)
             or foreign_language_objection(baseline, candidate, rule)
+            or later_failures_objection(baseline, candidate, rule)
         )
     if lacking is not None:
         found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)

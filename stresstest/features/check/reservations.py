@@ -1,4 +1,4 @@
-"""Objections to a pass on recorded outputs, which were not planned as a sample."""
+"""Objections to a pass: most of them on recorded outputs, which were not planned as a sample."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from stresstest.errors import UsageError
 from stresstest.features.check.sample import MAX_NAMED, CheckSample
 from stresstest.model.percent import percent
 from stresstest.statistics.assessment import CheckRule
-from stresstest.statistics.comparison import lower_bound
+from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
+
+LATER_LEVEL = 0.001
+"""p of a difference beyond T that blocks a pass; small, because T says nothing of what lies beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,28 @@ def foreign_language_objection(baseline: CheckSample, candidate: CheckSample, ru
         f"{moved} of the candidate's {answers} answers are in languages that are rare in the baseline "
         f"({', '.join(sorted(rare)[:MAX_NAMED])}), and were judged in these. To count them as language "
         f"drift: --lang"
+    )
+
+
+def later_failures_objection(baseline: CheckSample, candidate: CheckSample, rule: CheckRule) -> str | None:
+    """Why a candidate that is no worse up to T does not pass: beyond T it fails far more often.
+
+    Counted are the answers that are healthy at T. The increase must exceed the tolerated one, and be more
+    than chance explains.
+    """
+    n, failed = later_failures(rule.tokens, baseline.observations)
+    candidate_n, candidate_failed = later_failures(rule.tokens, candidate.observations)
+    if not candidate_n:
+        return None
+    increase = candidate_failed / candidate_n - (failed / n if n else 0.0)
+    p = more_failures_p((failed, n), (candidate_failed, candidate_n))
+    if increase <= rule.max_increase or p > LATER_LEVEL:
+        return None
+    return (
+        f"up to T = {rule.tokens:,} {rule.unit} the candidate is no worse, but after it, "
+        f"{candidate_failed} of its {candidate_n} answers degenerate, against {failed} of {n} "
+        f"of the baseline's (exact test, p = {p:.1g}). Where answers may be longer than T, that is a regression; where your traffic is "
+        f"capped at T, cut both sides at T"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.errors import ExitCode
 from stresstest.model import Observation
-from stresstest.statistics.comparison import lower_bound
+from stresstest.statistics.comparison import lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 from tests.support import checked_runs
 from tests.support.commands import command
@@ -264,3 +265,23 @@ def test_a_file_that_could_not_be_read_to_its_end_decides_nothing(tmp_path: Path
     code, document, _ = check(tmp_path, base, str(candidate))
     assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
     assert "could not be read to the end" in document["lacking"]
+
+
+def test_answers_that_all_fail_after_t_are_no_pass(tmp_path: Path, base: str) -> None:
+    """A candidate that is healthy up to T and loops in every answer after it: inconclusive, and told."""
+    long = [row | {"output": row["output"] + f" {LOOP}" * 30} for row in healthy(100)]
+    code, document, _ = check(tmp_path, base, write(tmp_path / "late.jsonl", long))
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
+    assert f"{N} of its {N} answers degenerate, against 0 of {N} of the baseline's" in document["lacking"]
+    code, _, _ = check(tmp_path, base, write(tmp_path / "good.jsonl", healthy(100)))
+    assert code == ExitCode.DONE
+
+
+@given(st.tuples(*[st.integers(0, 12)] * 4))
+def test_the_test_of_later_failures_is_the_sum_over_all_tables(drawn: tuple[int, int, int, int]) -> None:
+    """Fisher's one-sided p, counted by hand: every way to share the failures that is at least as bad."""
+    d, extra, e, more = drawn
+    n, m = d + extra, e + more
+    ways = sum(comb(m, k) * comb(n, d + e - k) for k in range(e, min(m, d + e) + 1))
+    expected = ways / comb(n + m, d + e) if n and m else 1.0
+    assert more_failures_p((d, n), (e, m)) == pytest.approx(expected)
