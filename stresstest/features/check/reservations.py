@@ -152,9 +152,9 @@ def later_failures_objection(baseline: CheckSample, candidate: CheckSample, rule
         return None
     return (
         f"up to T = {rule.tokens:,} {rule.unit} the candidate is no worse, but after it, "
-        f"{candidate_failed} of its {candidate_n} answers degenerate, against {failed} of {n} "
-        f"of the baseline's (exact test, p = {p:.1g}). Where answers may be longer than T, that is a regression; where your traffic is "
-        f"capped at T, cut both sides at T"
+        f"{candidate_failed} of its {candidate_n} answers degenerate, against {failed} of {n} of the "
+        f"baseline's (exact test, p = {p:.1g}). Where answers may be longer than T, that is a regression; "
+        f"where your traffic is capped at T, cut both sides at T"
     )
 
 

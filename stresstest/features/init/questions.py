@@ -92,7 +92,7 @@ def next_steps(server: AskedServer, values: Mapping[str, Any]) -> str:
     steps = {
         "doctor": "what can be measured on this server",
         f"plan{rigor}": "what a run would send",
-        f"run{rigor}": "a first certified number; before production, use --rigor standard",
+        f"run{rigor}": "a first certified number",
     }
     if not rigor:
         steps["run"] = "the measurement"
