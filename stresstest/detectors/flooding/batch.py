@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
-from stresstest.detectors.flooding.few_words import MAX_DIFFERENT, TAIL_WORDS, WIDE_WINDOW
+from stresstest.detectors.flooding.few_words import MAX_DIFFERENT, MAX_TAIL_DIFFERENT, TAIL_WORDS, WIDE_WINDOW
 from stresstest.detectors.flooding.online import (
     BREAK,
     END_SHARE,
@@ -64,13 +64,21 @@ def candidate_window_ends(lags: Indices, fences: Indices) -> Indices:
     )
 
 
-def _few_word_ends(lags: Indices, fences: Indices) -> Indices:
-    """The last places of windows that may hold as few words as a flood of few, or as its beginning.
+def _suspect_few_words(lags: Indices, fences: Indices) -> Flags:
+    """Which texts may hold a flood of few words, or end in what may become one.
 
     A word that did not occur for a whole window is new in it. Lone letters, no words for the detector, are.
     """
-    least = TAIL_WORDS - MAX_DIFFERENT - _LONE_LETTERS
-    return dense_window_ends(lags < TAIL_WORDS, TAIL_WORDS, least, fences)
+    least = WIDE_WINDOW - MAX_DIFFERENT - _LONE_LETTERS
+    found = np.zeros(len(fences), np.bool_)
+    ends = dense_window_ends(lags < WIDE_WINDOW, WIDE_WINDOW, least, fences)
+    found[text_index(ends, fences)] = True
+    first = fences - TAIL_WORDS
+    long = first >= text_starts(fences)
+    tails = lags[first[long, None] + np.arange(TAIL_WORDS)]
+    again = (tails <= np.arange(TAIL_WORDS)).sum(axis=1)  # within the tail
+    found[long] |= again >= TAIL_WORDS - MAX_TAIL_DIFFERENT - _LONE_LETTERS
+    return found
 
 
 def _dominant_count(words: list[int]) -> int:
@@ -258,5 +266,5 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     close = np.flatnonzero(lags < WINDOW)
     tail = count_between(close, np.maximum(fences - OPEN_WORDS, text_starts(fences)), fences)
     found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
-    found[text_index(_few_word_ends(lags, fences), fences)] = True
+    found |= _suspect_few_words(lags, fences)
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))
