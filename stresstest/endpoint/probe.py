@@ -113,9 +113,7 @@ async def missing_capabilities(endpoint: Endpoint, probed: ProbeResult) -> list[
             )
         )
     if not features.token_ids:
-        found.append(
-            MissingCapability("token ids", "failing generations cannot be continued exactly from a cut")
-        )
+        found.append(MissingCapability("token ids", "failing answers cannot be continued exactly from a cut"))
     if made.uncounted_texts:
         found.append(
             MissingCapability(

@@ -205,7 +205,7 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
     if not quiet:
         from stresstest.render.text import single_line
 
-        typer.echo(f"wrote {single_line(output)}", err=True)
+        typer.echo(f"Wrote {single_line(output)}.", err=True)
 
 
 def write_lines(lines: Iterable[str], output: str) -> None:

@@ -53,8 +53,8 @@ ARM_COLUMNS = ("change", "n", "failed", "p", "clears", "symptoms")
 def arm_row(arm: ArmResult) -> tuple[str, ...]:
     """One row of the table of arms: change, n, failed, p, clears, symptoms."""
     short = f"({arm.short} ended early)" if arm.short else ""
-    what = ", ".join(filter(None, (symptom_counts(arm.symptoms), short))) or NOT_MEASURED
+    what = ", ".join(filter(None, (symptom_counts(arm.symptoms), short))) or "none"
     if arm.plane is None:
-        return "unchanged", str(arm.n), str(arm.failed), NOT_MEASURED, NOT_MEASURED, what
+        return "unchanged", str(arm.n), str(arm.failed), "", "", what
     clears = "yes" if arm.clears else "no, stopped early" if arm.decided_early else "no"
     return arm.changed, str(arm.n), str(arm.failed), f"{arm.p:.2g}", clears, what

@@ -61,7 +61,7 @@ class PlainProgress(Progress):
         self._print_line(plan_line(plan))
 
     def resumed(self, finished: Sequence[GenerationRecord], _load: GenerationLoader, /) -> None:
-        self._print_line(f"resuming: {len(finished)} stored generations are not repeated")
+        self._print_line(f"resuming: {len(finished)} stored answers are not repeated")
 
     def stage(self, step: ClimbStep | CertifyStep) -> None:
         self.measuring(stage_line(step), len(step.jobs))
@@ -105,10 +105,10 @@ def start_lines(run_id: str, settings: RunSettings, profile: EndpointProfile) ->
 def plan_line(plan: PlanSummary) -> str:
     """The expected and the maximum cost of the plan, shown before the first generation."""
     return (
-        f"plan: {format_count(plan.expected_requests)} generations and "
+        f"plan: {format_count(plan.expected_requests)} answers and "
         f"{format_count(plan.expected_tokens)} output tokens if nothing fails; "
         f"at worst {format_count(plan.requests)} and {format_count(plan.worst_tokens)}. "
-        "A rung is one requested length"
+        "The climb asks for longer and longer answers until they fail; a rung is one length"
     )
 
 
@@ -127,5 +127,5 @@ def stage_line(step: ClimbStep | CertifyStep) -> str:
     what = f"climb, rung {step.rung.number}" if isinstance(step, ClimbStep) else "certifying sample"
     return (
         f"{what} ({units}≈{format_count(step.rung.target_tokens)} tokens): "
-        f"{len(step.jobs)} generations — {step.reason}"
+        f"{len(step.jobs)} answers — {step.reason}"
     )

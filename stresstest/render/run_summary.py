@@ -162,7 +162,7 @@ def _print_symptoms(console: Console, result: RunResult) -> None:
     rows = symptom_rows(result.generations)
     if rows:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for name in ("symptom", "generations", "median onset", "earliest", "latest"):
+        for name in ("symptom", "answers", "median onset", "earliest", "latest"):
             table.add_column(name, justify="left" if name == "symptom" else "right")
         for symptom, n, middle, low, high in rows:
             table.add_row(symptom, str(n), format_count(middle), format_count(low), format_count(high))

@@ -305,7 +305,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "no token ids",
         strip=frozenset({"token_ids"}),
-        said="token ids — failing generations cannot be continued exactly from a cut",
+        said="token ids — failing answers cannot be continued exactly from a cut",
     ),
     Shape("one id for all tokens", _each_event(_one_id)),
     Shape(

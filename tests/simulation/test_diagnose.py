@@ -34,8 +34,8 @@ def test_the_source_cases_chain_in_order_unaided_in_one_command(tmp_path: Path) 
     assert (drift["plane"], drift["basis"], drift["symptom"]) == ("context", "confirmed", "language_drift")
     assert 5_000 <= drift["median_onset"] <= 5_500
     assert (
-        "Asking for the language in the system prompt does not help: structure break occurs instead, at "
-        "about the same token" in drift["sentence"]
+        "Asking for the language in the system prompt does not help: the answers then fail by structure "
+        "break, at about the same token" in drift["sentence"]
     )
     assert {a["name"]: a["independent"] for a in drift["ablations"]}["twice the length"] is True
     assert drift["remedy"]["failed"] == 0

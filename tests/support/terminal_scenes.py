@@ -122,7 +122,7 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     if not certified:
         threshold = Threshold(0.10, 0.90, n=14, lacking=lacking)
     evidence = (
-        Evidence(Plane.DECODING, True, "detector:loop", "loop in 26 of 26 failing generations", 26.0),
+        Evidence(Plane.DECODING, True, "detector:loop", "loop in 26 of 26 failing answers", 26.0),
         Evidence(Plane.SYSTEM, False, "vllm /metrics", "KV cache ≤ 4 % before every onset", 0.04),
     )
     verdict = PlaneVerdict(

@@ -347,8 +347,13 @@ class LoopDetector:
             end=None if loop.active else loop.last + 1,
             score=1.0 - 0.5 * loop.need / max(repeated, loop.need),
             detail={"period": loop.period, "exponent": round(exponent, 2), "repeated": repeated},
-            summary=f"{loop.period} tokens repeat {round(exponent, 1):g} times: “{shown}”",
+            summary=f"{loop.period} tokens {repeat_words(exponent)}: “{shown}”",
         )
+
+
+def repeat_words(exponent: float) -> str:
+    """How often a loop repeats: "repeat 60 times", "repeat 4.5 times"."""
+    return f"repeat {exponent:,.1f}".removesuffix(".0") + " times"
 
 
 def token_key(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from math import lcm
 
+from stresstest.detectors.loop.online import repeat_words
 from stresstest.detectors.text.tokens import MAX_PIECE_CHARS
 from stresstest.detectors.verdict import PositionMap, derive_zones, is_long_loop, symptom_order
 from stresstest.model import GenerationVerdict, Symptom, SymptomKind
@@ -121,5 +122,5 @@ def _extend_loop(loop: Symptom, more: int) -> Symptom:
     score = 1.0 - (1.0 - loop.score) * repeated / (repeated + more)
     before, after = ((n + period) / period for n in (repeated, repeated + more))
     detail = {**loop.detail, "repeated": repeated + more, "exponent": round(after, 2)}
-    summary = loop.summary.replace(f" {before:.1f} times", f" {after:.1f} times", 1)
+    summary = loop.summary.replace(repeat_words(before), repeat_words(after), 1)
     return replace(loop, score=score, detail=detail, summary=summary)

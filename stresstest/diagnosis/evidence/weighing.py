@@ -144,7 +144,7 @@ class FailurePattern:
     def description(self) -> str:
         climb = sum(1 for g in self.failing if g.job.phase is Phase.CLIMB)
         before = f" ({climb} of them while finding the length)" if climb else ""
-        return f"{self.kind} in {self.count} of {len(self.failing)} failing generations{before}"
+        return f"{self.kind} in {self.count} of {len(self.failing)} failing answers{before}"
 
     @property
     def source(self) -> str:
@@ -278,17 +278,18 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
-    share = f"{found}; the IQR is {percent(found.relative)} of the median"
+    here = f"here it is {percent(found.relative)}"
     if found.relative <= CONCENTRATED_SPREAD:
         fact = (
-            f"failures begin at nearly the same place {where}: {share}, and up to "
-            f"{percent(CONCENTRATED_SPREAD)} this suggests a limit in the context"
+            f"failures begin at nearly the same place {where}: {found}. An IQR of at most "
+            f"{percent(CONCENTRATED_SPREAD)} of the median speaks for a limit in the context, and {here}"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"failures begin at different places {where}: {share}, and from {percent(SCATTERED_SPREAD)} on "
-            f"this argues against a limit in the context"
+            f"failures begin at widely spread places {where}: {found}. A limit in the context would make "
+            f"them begin at nearly the same place; an IQR of {percent(SCATTERED_SPREAD)} of the median or "
+            f"more speaks against one, and {here}"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -14,6 +14,9 @@ MILD_SAMPLING = (0.7, 0.9)
 COOL_SAMPLING = (0.3, 0.9)
 UNCHANGED, ALONE, CONTEXT, BOTH = "unchanged", "alone", "last-units", "decoding-and-context"
 
+ASKED_LANGUAGE = "the language asked for in the system prompt"
+"""The change of the arm with a language constraint."""
+
 
 def declare_arms(
     decoding: Decoding,
@@ -50,9 +53,9 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
     arms = [_penalty(decoding, p) for p in others]
     demanded = with_constraint(decoding, constraint)
     if demanded is not None:
-        arms.append(Arm("constraint", Plane.DECODING, "language constraint", demanded))
+        arms.append(Arm("constraint", Plane.DECODING, ASKED_LANGUAGE, demanded))
         with_it = 1.0 if own >= 1.15 else 1.15
-        words = f"language constraint and {_penalty_words(with_it)}"
+        words = f"{ASKED_LANGUAGE}, and {_penalty_words(with_it)}"
         both = replace(demanded, repetition_penalty=with_it)
         arms.append(Arm("constraint-and-penalty", Plane.DECODING, words, both))
     arms.append(_temperature(decoding))

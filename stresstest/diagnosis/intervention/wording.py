@@ -58,8 +58,8 @@ def _constraint_changes(link: CauseLink) -> str | None:
     same = onset is not None and moved is not None and abs(moved - onset) <= 0.15 * onset
     where = "about the same token" if same else "another token"
     return (
-        f"Asking for the language in the system prompt does not help: {symptom_info(after).label} occurs "
-        f"instead, at {where}"
+        f"Asking for the language in the system prompt does not help: the answers then fail by "
+        f"{symptom_info(after).label}, at {where}"
     )
 
 

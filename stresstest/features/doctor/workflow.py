@@ -207,16 +207,19 @@ def _defaults(found: EndpointProfile) -> HealthCheck:
     return HealthCheck("sampling defaults", CheckState.OK, f"generation_config.json: {values}")
 
 
+_GPU_CHECK = "GPU readings (NVML)"
+
+
 def _gpus(base_url: str) -> HealthCheck:
     found = probe_gpus()
     if found.trouble is not None:
         return HealthCheck(
-            "NVML", CheckState.MISSING, found.trouble.rstrip("."), MISSING_GPUS_COST, found.remedy
+            _GPU_CHECK, CheckState.MISSING, found.trouble.rstrip("."), MISSING_GPUS_COST, found.remedy
         )
     names = ", ".join(f"GPU {d.gpu} {d.name or ''}".rstrip() for d in found.devices)
     if not is_local(base_url):
         why = f"driver {found.driver}, {names}; but the server is on another machine"
-        return HealthCheck("NVML", CheckState.MISSING, why, MISSING_GPUS_COST, ELSEWHERE[1])
+        return HealthCheck(_GPU_CHECK, CheckState.MISSING, why, MISSING_GPUS_COST, ELSEWHERE[1])
     reasons: dict[str, dict[str, None]] = {}
     for device in found.devices:
         for what, why in device.missing.items():
@@ -224,8 +227,8 @@ def _gpus(base_url: str) -> HealthCheck:
     if reasons:
         gaps = "; ".join(f"{', '.join(what)} {why}" for why, what in reasons.items())
         cost = "values that are not reported are shown as not measured"
-        return HealthCheck("NVML", CheckState.DEGRADED, f"driver {found.driver}, {names}; {gaps}", cost)
-    return HealthCheck("NVML", CheckState.OK, f"driver {found.driver}, {names}")
+        return HealthCheck(_GPU_CHECK, CheckState.DEGRADED, f"driver {found.driver}, {names}; {gaps}", cost)
+    return HealthCheck(_GPU_CHECK, CheckState.OK, f"driver {found.driver}, {names}")
 
 
 def _clock() -> HealthCheck:

@@ -96,4 +96,4 @@ def _say(output: str, rows: int) -> None:
     from stresstest.render.text import format_count, single_line
 
     counted = "1 row" if rows == 1 else f"{format_count(rows)} rows"
-    typer.echo(f"wrote {single_line(output)}: {counted}", err=True)
+    typer.echo(f"Wrote {single_line(output)}: {counted}.", err=True)

@@ -75,11 +75,12 @@ def print_plan(
     console.print()
     console.print(costs)
     console.print()
+    longest = format_count(max(rung.max_tokens for rung in plan.rungs))
     unknown = "" if tokens_per_second is not None else " For a time, give --tokens-per-second."
     console.print(
-        f"Prompts: {format_count(plan.distinct_prompts)} distinct. The climb stops at the first rungs "
-        f"that fail, and certification then requests only what it needs, so a model that fails "
-        f"early costs far less. `plan` does not ask the server: `run` sends less if its context is shorter "
-        f"than {format_count(max(rung.max_tokens for rung in plan.rungs))} tokens.{unknown}",
+        f"Prompts: {format_count(plan.distinct_prompts)} distinct. A rung is one requested length. The climb "
+        f"stops at the first rungs that fail, and certification then requests only what it needs, so a "
+        f"model that fails early costs far less. `plan` does not ask the server: `run` sends less if its "
+        f"context is shorter than {longest} tokens.{unknown}",
         style="dim",
     )

@@ -145,6 +145,8 @@ class LiveState:
         """Begin a stage that is not a rung: an arm of a diagnosis. cuts: see `Progress.measuring`."""
         with self._lock:
             self._cuts = cuts or {}
+            self._running.clear()  # an arm that is decided drops the requests that are still in flight
+            self._certain.clear()
             name = what.partition(":")[0]
             self._rows.append(RungProgress(f"{name}/{len(self._rows)}", name, total))
             self._climbing = self._planned_at_risk = self._sample_size = None

@@ -107,7 +107,7 @@ class LiveProgress(Progress):
 
     def resumed(self, finished: Sequence[GenerationRecord], load: GenerationLoader, /) -> None:
         self._board.resumed(finished, load)
-        self._print(f"resuming: {len(finished)} stored generations are not repeated")
+        self._print(f"resuming: {len(finished)} stored answers are not repeated")
 
     def gpus(self, readings: Sequence[GpuSample]) -> None:
         self._board.gpus(readings)

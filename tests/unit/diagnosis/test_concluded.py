@@ -287,5 +287,8 @@ def test_a_penalty_of_one_is_said_to_be_off() -> None:
     """Beside the unchanged arm "repetition_penalty 1" looks like a repeat of it."""
     arms = {arm.name: arm.changed for arm in decoding_arms(Decoding(repetition_penalty=1.2), "Only Italian.")}
     assert arms["penalty-1"] == "repetition_penalty 1 (off)"
-    assert arms["constraint-and-penalty"] == "language constraint and repetition_penalty 1 (off)"
+    assert (
+        arms["constraint-and-penalty"]
+        == "the language asked for in the system prompt, and repetition_penalty 1 (off)"
+    )
     assert arms["penalty-1.1"] == "repetition_penalty 1.1"

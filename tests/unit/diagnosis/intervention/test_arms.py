@@ -192,7 +192,8 @@ def test_the_sentence_of_a_link() -> None:
     assert link_sentence(drift) == (
         "language drift from about token 5,300 (median of the tested answers), "
         "caused by the context; confirmed. Asking for the language in "
-        "the system prompt does not help: structure break occurs instead, at about the same token"
+        "the system prompt does not help: the answers then fail by structure break, "
+        "at about the same token"
     )
 
 

@@ -182,7 +182,7 @@ def test_nobody_is_there(tmp_path: Path, snapshot: Snapshot) -> None:
     snapshot(f"{check['found']}\n{check['remedy']}")
     shown = " ".join(doctor(tmp_path, "--base-url", "http://127.0.0.1:9/v1").out.split())
     assert "Failed: endpoint. No measurement is possible until that is fixed." in shown
-    assert "metrics and defaults were not checked; NVML, clock and store were." in shown
+    assert "metrics and defaults were not checked; GPU readings (NVML), clock and store were." in shown
 
 
 def test_a_store_that_cannot_be_used_stands_in_the_way(tmp_path: Path) -> None:

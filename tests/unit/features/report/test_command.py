@@ -51,7 +51,7 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
     page = target.read_text(encoding="utf-8")
     for part in ("lab/model-0", "goes away with repetition_penalty 1.15", "top p", ">77<", "GPU 0"):
         assert part in page
-    assert f"wrote {target}" in err
+    assert f"Wrote {target}." in err
 
 
 def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:

@@ -299,5 +299,5 @@ def test_trouble_and_decisions_scroll_above_the_view() -> None:
     progress.close()
     text = out.getvalue()
     assert f"rung {RUNG.number}, answer 1: attempt 1 failed (HTTP 503: overloaded); retry in 0.5 s" in text
-    assert "38 generations — the climb's answers degenerated at about 954 tokens" in text
+    assert "38 answers — the climb's answers degenerated at about 954 tokens" in text
     assert "\x1b[3" not in text
