@@ -6,6 +6,7 @@ import struct
 import sys
 from dataclasses import replace
 
+from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.model import (
     Decoding,
     EndpointProfile,
@@ -41,11 +42,12 @@ def make_run(
     run_id: str = "r1", *, created: float = 1000.0, subject: Subject = SUBJECT, simulated: bool = False
 ) -> Run:
     """A run with something in every field that a test may read back."""
+    settings = RunSettings(
+        subject, "http://localhost:8000/v1", "narrative", decoding=Decoding(temperature=0.7, top_k=20)
+    )
     return Run(
         id=run_id,
-        settings=RunSettings(
-            subject, "http://localhost:8000/v1", "narrative", decoding=Decoding(temperature=0.7, top_k=20)
-        ),
+        settings=settings,
         profile=EndpointProfile(
             "http://localhost:8000/v1",
             "lab",
@@ -57,7 +59,7 @@ def make_run(
         status=RunStatus.RUNNING,
         created=created,
         tool_version="0.1.0",
-        prompts_digest="abc",
+        prompts_digest=load_prompt_source(settings).digest(),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stresstest.campaign.horizon import DEFAULT_HORIZON, RESERVE_TOKENS, estimated_length
+from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.errors import UsageError
 from stresstest.model import Run, RunSettings, RunStatus
@@ -81,13 +82,17 @@ def matches_settings(store: Store, run: Run, wanted: RunSettings, names: Collect
 
 
 def find_matching_run(store: Store, wanted: RunSettings, *, done: bool) -> Run | None:
-    """The newest run of this measurement: a finished one, or an interrupted one that can be resumed."""
-    model = wanted.subject.model
+    """The newest run of this measurement: a finished one, or an interrupted one that can be resumed.
+
+    Its prompts are the same text, whatever their file is called.
+    """
+    model, digest = wanted.subject.model, load_prompt_source(wanted).digest()
     for row in store.runs(wanted.subject if model else None):
         if (row.status is RunStatus.DONE) is not done or row.decoding != wanted.decoding:
             continue
         run = store.run(row.id)
         subject = run.settings.subject if model else replace(run.settings.subject, model="")
-        if subject == wanted.subject and matches_settings(store, run, wanted, MEASUREMENT):
+        same = subject == wanted.subject and run.prompts_digest == digest
+        if same and matches_settings(store, run, wanted, MEASUREMENT):
             return run
     return None

@@ -127,7 +127,11 @@ async def check(
 
 @dataclass
 class _CheckSession:
-    """One check: its two sides, then its looks. tokens, seconds: spent on measuring the candidate."""
+    """One check: its two sides, then its looks. tokens, seconds: spent on measuring the candidate.
+
+    measured: both sides, if the candidate was measured now: a check that is then refused is kept, because a
+    candidate that no check has passed must not become the next baseline.
+    """
 
     settings: CheckSettings
     store: Store
@@ -137,8 +141,17 @@ class _CheckSession:
     tokens: int = 0
     seconds: float = 0.0
     fresh_changed: tuple[ChangedSetting, ...] = ()
+    measured: tuple[CheckSample, CheckSample] | None = None
 
     async def run(self) -> CheckResult:
+        try:
+            return await self._run()
+        except UsageError as error:
+            if self.measured is not None:
+                self._save(self._undecided_result(*self.measured, str(error)), complete=False)
+            raise
+
+    async def _run(self) -> CheckResult:
         settings = self.settings
         found = find_baseline(
             self.store,
@@ -173,6 +186,8 @@ class _CheckSession:
                 candidate = await self._candidate(found, reference)
             except _CampaignInterruptedError as cut:
                 return self._interrupted_result(cut.ending, baseline)
+            if isinstance(reference, UnmeasuredModel):
+                self.measured = baseline, candidate
         else:
             baseline, candidate = await self._against_recorded(found, reference)
         refuse_candidate_as_baseline(fresh, candidate.run_ids)
@@ -224,6 +239,8 @@ class _CheckSession:
         """The candidate, with a note where its sample was judged before without a second look declared."""
         for run_id in candidate.run_ids:
             for document in self.store.documents(DocumentKind.CHECK, run=run_id):
+                if not document.complete:
+                    continue
                 if set(baseline.run_ids) <= set(document.runs) and document.body.get("looks") == 1:
                     note = (
                         f"This sample was already judged in check {document.id}, before a second look "
@@ -365,12 +382,17 @@ class _CheckSession:
         run_id = ending.result.run.id
         lacking = f"{why}. The results so far are kept in run {run_id}; repeat the check to continue"
         comparison = self._undecided_result(baseline, candidate, lacking)
+        if candidate is None:
+            side = replace(comparison.candidate, run_ids=(run_id,))
+            comparison = replace(comparison, candidate=side)
+        self._save(comparison, complete=False)
         return CheckResult(comparison, interrupted=ending.interrupted, error=ending.error)
 
-    def _save(self, comparison: Comparison) -> CheckResult:
+    def _save(self, comparison: Comparison, *, complete: bool = True) -> CheckResult:
         name = self.store.save_document(
             DocumentKind.CHECK,
             check_document(comparison),
+            complete=complete,
             simulated=comparison.simulated,
             runs=comparison.run_ids,
         )

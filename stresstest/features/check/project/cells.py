@@ -7,6 +7,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from stresstest import clock
+from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.model import DocumentKind, RunSettings, Subject
 from stresstest.model.comparison import CellPlan
 from stresstest.store.repository import Store
@@ -30,8 +31,10 @@ def settings_for_cell(plan: CellPlan, settings: RunSettings) -> RunSettings:
 
 
 def cell_key(wanted: RunSettings) -> str:
-    """Identifies what is measured: budgets may change without measuring again."""
-    return hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]
+    """Identifies what is measured, down to the text of its prompts: budgets may change without measuring
+    again."""
+    content = f"{wanted!r}\n{load_prompt_source(wanted).digest()}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def find_unfinished_check(store: Store, keys: Set[str]) -> tuple[str | None, Mapping[str, str]]:

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample
+from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.model import DocumentKind, RunStatus, Token
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
@@ -185,3 +187,30 @@ def test_a_server_that_is_not_there_is_the_endpoints_trouble(store: str) -> None
     code, _, err = check(store, "--baseline", "lab", "--measure", "--base-url", "http://127.0.0.1:9/v1")
     assert code == ExitCode.ENDPOINT
     assert "Traceback" not in err
+
+
+def test_a_candidate_that_could_not_be_compared_is_no_baseline(
+    urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompts changed since the baseline: refused, and refused again: the first attempt's run, which no
+    check has passed, has not become the baseline of the second, by name or as the latest."""
+    monkeypatch.chdir(tmp_path)
+    path = str(tmp_path / "s.sqlite3")
+    prompts = tmp_path / "p.jsonl"
+
+    def write_prompts(words: str) -> None:
+        lines = (json.dumps({"prompt": f"{words} {n}"}) for n in range(60))
+        prompts.write_text("\n".join(lines), encoding="utf-8")
+
+    write_prompts("Scrivi in italiano una storia numero")
+    words = ("--base-url", urls["good"], "--lang", "it", "--rigor", "quick", "--horizon", "150")
+    code, _, err = command("--store", path, "--display", "none", "run", "--prompts", "p.jsonl", *words)
+    assert code == ExitCode.DONE, err
+    write_prompts("Racconta in italiano una favola numero")
+    for name in ("lab", "lab", "latest"):
+        code, _, err = check(path, "--baseline", name, "--base-url", urls["good"])
+        assert code == ExitCode.USAGE, err
+        assert "cannot be compared" in err
+    with open_store(path) as store:
+        assert len(store.runs()) > 1
+        assert len(rejected_run_ids(store)) == len(store.runs()) - 1

@@ -15,9 +15,11 @@ from rich.console import Console
 
 from stresstest import clock
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.check.campaign_match import find_matching_run, is_same_horizon, is_same_server
 from stresstest.features.check.project.baseline import find_cell_baseline, rejected_run_ids
+from stresstest.features.check.project.cells import cell_key
 from stresstest.features.check.project.console import print_gate
 from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.project.markdown import gate_markdown
@@ -132,6 +134,25 @@ def test_a_run_is_gone_on_with_only_as_the_same_measurement(
     assert find_matching_run(store, asked, done=done) is not None
     assert find_matching_run(store, asked, done=not done) is None
     assert find_matching_run(store, replace(asked, **another), done=done) is None
+
+
+@pytest.mark.parametrize("status", [RunStatus.DONE, RunStatus.INTERRUPTED])
+def test_a_run_of_other_prompts_is_another_measurement(
+    store: Store, status: RunStatus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompts file that was edited keeps its name: its text decides what is reused or gone on with."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "Write a story."}\n{"prompt": "Write a poem."}\n', encoding="utf-8")
+    asked = replace(WANTED, prompts_file="p.jsonl")
+    digest, key = load_prompt_source(asked).digest(), cell_key(asked)
+    store.create_run(replace(make_run(), status=status, settings=asked, prompts_digest=digest))
+    done = status is RunStatus.DONE
+    assert find_matching_run(store, asked, done=done) is not None
+    assert cell_key(asked) == key
+    file.write_text('{"prompt": "Write a story."}\n{"prompt": "Write a song."}\n', encoding="utf-8")
+    assert find_matching_run(store, asked, done=done) is None
+    assert cell_key(asked) != key
 
 
 def test_a_horizon_that_the_context_cut_is_the_one_asked_for(store: Store) -> None:
