@@ -33,9 +33,17 @@ OWN_FIELDS: Mapping[str, str] = {
 """Fields that a measurement sets itself, and the option that decides on each; empty where none does."""
 _MAX_CHARACTERS = 200_000
 _CREDENTIAL_NAME = re.compile(
-    r"(?i)^(x[-_])?(api[-_]?key|authorization|auth|token|access[-_]?token|bearer|secret|client[-_]?secret"
-    r"|passw(or)?d|credentials?|private[-_]?key)$"
+    r"(?i)(^|[^a-z])(authorization|auth|token|bearer|secret|passw(or)?d|passphrase|pwd|credentials?"
+    r"|api[-_]?key|(access|private|secret|signing)[-_]?key)([^a-z]|$)|[a-z](Secret|Token|Password|Credentials?|ApiKey)$"
 )
+"""As a part of a name: `aws_secret_access_key`, `hf_token`, `clientSecret`."""
+_KEY_NAME = re.compile(r"(?i)(^|[^a-z])key$|[a-z]Key$")
+"""Of any other key, only what is as long as one is a credential."""
+_KEY_CHARACTERS = 16
+_PLAIN_NAMES = re.compile(
+    r"(?i)^(bos|eos|pad|unk|sep|cls|mask|stop|start|end|image|think\w*)[-_]token$|cache[-_]key$"
+)
+"""Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
 _CREDENTIAL_VALUE = re.compile(
     r"(?i)^bearer\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\."
 )
@@ -102,7 +110,15 @@ def _credentials(node: Any, path: str) -> Iterator[tuple[str, str]]:
     for key, value in items:
         name = f"{path}.{key}" if path else str(key)
         if isinstance(value, str):
-            if (_CREDENTIAL_NAME.match(str(key)) and value.strip()) or _CREDENTIAL_VALUE.match(value):
+            if (_is_secret_name(str(key), value) and value.strip()) or _CREDENTIAL_VALUE.match(value):
                 yield name, value
         elif isinstance(value, Mapping | list):
             yield from _credentials(value, name)
+
+
+def _is_secret_name(key: str, value: str) -> bool:
+    if _PLAIN_NAMES.search(key):
+        return False
+    if _CREDENTIAL_NAME.search(key):
+        return True
+    return bool(_KEY_NAME.search(key)) and len(value) >= _KEY_CHARACTERS and " " not in value

@@ -63,10 +63,14 @@ class EndpointAddress:
             secrets=tuple(sorted(quoted, key=len, reverse=True)),
         )
 
+    def hide_secrets(self, text: str) -> str:
+        """Server text that is kept, such as a path: as it is, but for secrets."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def redact(self, text: str) -> str:
         """Server text for messages: one line, at most 300 characters, no secrets or control characters."""
-        visible = "".join(c if c.isprintable() else " " for c in text)
-        for secret in self.secrets:
-            visible = visible.replace(secret, "***")
+        visible = self.hide_secrets("".join(c if c.isprintable() else " " for c in text))
         visible = " ".join(visible.split())
         return visible if len(visible) <= _MAX_TEXT else visible[: _MAX_TEXT - 1] + "…"

@@ -84,7 +84,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         model=card.id,
         version=version,
         max_model_len=card.max_model_len,
-        root=card.root and card.root[:LONGEST_MODEL_NAME],
+        root=card.root and endpoint.address.hide_secrets(card.root[:LONGEST_MODEL_NAME]),
         metrics=metrics,
         tokenize=tokenize,
         token_ids=features.token_ids,
@@ -93,7 +93,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         kv_cache_tokens=_kv_cache_tokens(cache or {}),
         on_cpu=endpoint.on_cpu,
         simulated=simulated,
-        fingerprint=fingerprint and fingerprint[:LONGEST_MODEL_NAME],
+        fingerprint=fingerprint and endpoint.address.hide_secrets(fingerprint[:LONGEST_MODEL_NAME]),
         missing=tuple(missing),
     )
 

@@ -37,6 +37,7 @@ _ANNOUNCED = re.compile(rb"(http://\S+/v1)\b")
 _START_TIMEOUT_S = 30.0
 SIMULATED_MODEL = "simulated"
 _STORE_ENDING = ".sqlite3"
+_OUTPUT = "stresstest-demo.html"
 _HORIZON = 8_192
 """Output tokens, so that the demo ends within a minute even if nothing fails."""
 
@@ -54,7 +55,7 @@ def command(
             "-o",
             help="Report file; an .html, an .md and an .sqlite3 file (the runs) are written.",
         ),
-    ] = "stresstest-demo.html",
+    ] = _OUTPUT,
     output_dir: OutputDir = None,
 ) -> None:
     """Measure a simulated server whose true limit is known: no GPU, no model, under a minute.
@@ -116,8 +117,17 @@ def _report_paths(output: str) -> tuple[Path, Path]:
     for report in reports:
         if report.is_dir():
             raise UsageError(f"{str(report)!r} is a folder; name a file for the report.")
-    for written in (*reports, path.with_suffix(_STORE_ENDING)):
+    store = path.with_suffix(_STORE_ENDING)
+    for written in (*reports, store):
         refuse_link(written)
+    for report in reports:
+        unasked = report.name not in (path.name, Path(_OUTPUT).with_suffix(report.suffix).name)
+        if unasked and report.exists() and not store.exists():
+            raise UsageError(
+                f"{str(report)!r} exists, and the demo would replace it: it writes an HTML and a Markdown "
+                f"report.",
+                hint="Choose another name with --output.",
+            )
     return reports
 
 

@@ -27,7 +27,7 @@ TEXT_KEYS = (
     *("response", "output", "text", "completion", "generated_text", "content"),
     *("output_text", "model_output", "generation", "generations", "prediction"),
 )
-"""Where a plain record has its text: the first of these keys that is there. Not `answer`: in a set of
+"""Where a plain record has its text. Not `answer`: in a set of
 questions that is the right one, which nobody generated."""
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers."""
@@ -53,8 +53,30 @@ def _recognises(row: Row, _mapped: FieldMapping) -> bool:
     return any(row.get(key) is not None for key in TEXT_KEYS)
 
 
+def _answer_key(row: Row) -> str:
+    """The key of the answer. UnreadableError where several hold different texts: any could be the answer.
+
+    Empty ones do not count, and a text that ends in another one is that answer after its prompt.
+    """
+    there = [key for key in TEXT_KEYS if row.get(key) is not None]
+    texts = {key: text for key in there if (text := _plain_text(row[key]))}
+    if len(texts) < 2:
+        return next(iter(texts or there))
+    shortest = min(texts, key=lambda key: len(texts[key]))
+    if not all(text.endswith(texts[shortest]) for text in texts.values()):
+        raise UnreadableError(
+            f"{' and '.join(map(repr, texts))} differ, and each could be the answer: name it with --field, "
+            f"for example --field response={shortest}"
+        )
+    return shortest
+
+
+def _plain_text(value: Any) -> str:
+    return (join_content(value) or "").strip() if isinstance(value, str | list) else ""
+
+
 def _records(row: Row, place: Place) -> list[Record]:
-    key = next(key for key in TEXT_KEYS if row.get(key) is not None)
+    key = _answer_key(row)
     value = row[key]
     several = value if key in _LISTED and isinstance(value, list) else None
     if several:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stresstest.config.request_fields import parse_extra_body
@@ -13,6 +15,21 @@ def test_equal_content_is_equal_text() -> None:
     """`check` compares the text: the order of keys must not make two decodings of one."""
     one, other = '{"stop": ["a"], "user": "é"}', {"user": "é", "stop": ["a"]}
     assert parse_extra_body(one) == parse_extra_body(other) == '{"stop":["a"],"user":"é"}'
+
+
+SECRET_NAMES = (
+    *("aws_secret_access_key", "aws_session_token", "azure_ad_token", "vertex_credentials", "auth_token"),
+    *(
+        "hf_token",
+        "openai_key",
+        "OPENAI_API_KEY",
+        "pwd",
+        "aws_bearer_token_bedrock",
+        "clientSecret",
+        "apiKey",
+    ),
+)
+"""As LiteLLM and others take them in a request's body."""
 
 
 @pytest.mark.parametrize(
@@ -41,6 +58,7 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"headers": [{"Authorization": "geheim12"}]},
         {"x": "Bearer geheim12"},
         {"x": "sk-geheim12geheim12"},
+        *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
 )
 def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> None:
@@ -54,3 +72,16 @@ def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> No
 def test_a_schema_may_name_a_password() -> None:
     """Keys of a schema are no credentials."""
     parse_extra_body({"tools": [{"properties": {"password": {"type": "string"}}, "required": ["token"]}]})
+
+
+def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:
+    """Fields of vLLM and OpenAI that hold a token or a key in their name, and no secret."""
+    plain = {
+        "chat_template_kwargs": {"bos_token": "<|begin_of_text|>", "think_end_token": "</think_about_it>"},
+        "prompt_cache_key": "the-same-prefix-for-everyone",
+        "cache_salt": "a-salt-for-the-prefix-cache",
+        "sort_key": "created",
+        "stop_token_ids": [1, 2],
+        "skip_special_tokens": True,
+    }
+    assert json.loads(parse_extra_body(plain)) == plain

@@ -135,6 +135,15 @@ def test_what_cannot_work_is_one_sentence_before_anything_starts(
     assert [path.name for path in (*home.glob("*.md"), *home.glob("*.html"))] == ["folder.md"]
 
 
+def test_a_file_that_nobody_named_is_not_replaced(home: Path) -> None:
+    """`-o notes.html` writes a notes.md too: yours stays, and the sentence says why nothing began."""
+    (home / "notes.md").write_text("mine", encoding="utf-8")
+    code, out, err = command("demo", "-o", "notes.html")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "'notes.md' exists, and the demo would replace it" in " ".join(err.split())
+    assert (home / "notes.md").read_text(encoding="utf-8") == "mine"
+
+
 def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home: Path) -> None:
     """SIGINT once answers have come: exit 130, a report of what there is, and the simulator is gone."""
     (home / "short.toml").write_text(SHORT + STUCK, encoding="utf-8")

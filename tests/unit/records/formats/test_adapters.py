@@ -153,3 +153,25 @@ def test_a_null_answer_that_spent_tokens_is_no_damage() -> None:
     body["usage"] = {"completion_tokens": 3}
     with pytest.raises(UnreadableError):
         registry.parse_line(json.dumps(body).encode(), "t", 1, FieldMapping())
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"text": "Good.", "generated_text": "Good. " * 9 + "Bad."}, None),
+        ({"response": "Good.", "output": "Bad."}, None),
+        ({"text": "", "generated_text": "Bad."}, "Bad."),
+        ({"output": "Bad.", "text": "Say something bad: Bad."}, "Bad."),
+        ({"text": "Same.", "completion": "Same.", "prediction": None}, "Same."),
+    ],
+)
+def test_two_texts_in_one_line_are_not_chosen_from_in_silence(row: Row, text: str | None) -> None:
+    """Judged by the first key that is known, a gate would pass over answers that stand under another."""
+    line = json.dumps(row).encode()
+    if text is None:
+        with pytest.raises(UnreadableError, match="differ, and each could be the answer"):
+            registry.parse_line(line, "t", 1, FieldMapping())
+        named = FieldMapping({"response": (list(row)[1],)})
+        assert registry.parse_line(line, "t", 1, named)[0].text == list(row.values())[1]
+    else:
+        assert registry.parse_line(line, "t", 1, FieldMapping())[0].text == text
