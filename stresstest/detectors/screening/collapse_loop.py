@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from stresstest.detectors.loop.online import repeat_words
-from stresstest.detectors.text.tokens import MAX_PIECE_CHARS
+from stresstest.detectors.text.tokens import CUT_CHARS
 from stresstest.detectors.verdict import PositionMap, derive_zones, is_long_loop, symptom_order
 from stresstest.model import GenerationVerdict, Symptom, SymptomKind
 
@@ -69,7 +69,7 @@ def _remove_copies(text: str, end: int, period: int) -> CollapsedText | None:
     )
     stop = end + _common_length(text[end:], text[end - period :], backwards=False)
     # An endless word is read in pieces: whole ones are cut out, so that those behind the cut are the same.
-    step = lcm(period, MAX_PIECE_CHARS) if _LONG_WORD.fullmatch(shown) else period
+    step = lcm(period, CUT_CHARS) if _LONG_WORD.fullmatch(shown) else period
     spare = (stop - start - keep) // step * step
     if spare < _MIN_REMOVED_CHARS:
         return None

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.text.tokens import (
+    CUT_CHARS,
     MAX_PIECE_CHARS,
     UNSPACED_SCRIPTS,
     is_symbol,
@@ -274,7 +275,9 @@ def _split_long_pieces(starts: Indices, kinds: NDArray[np.uint8], begins: Indice
         first, end = int(edges[i]), int(edges[i + 1])
         here = kinds[first:end]
         if here[0] == WORD:
-            more[text_index(edges[i : i + 1], fences)] += (int((here == WORD).sum()) - 1) // MAX_PIECE_CHARS
+            length = int((here == WORD).sum())
+            if length > MAX_PIECE_CHARS:
+                more[text_index(edges[i : i + 1], fences)] += (length - 1) // CUT_CHARS
         blanks = int((here == _BLANK).sum())  # they are the next piece's, or end the text
         more[text_index(edges[i + 1 : i + 2], fences)] += max(blanks - 1, 0) // MAX_PIECE_CHARS
     return more

@@ -21,11 +21,14 @@ UNSPACED_SCRIPTS = (
 )
 """Scripts without spaces between words, as a character class: every character is a word of its own."""
 
-MAX_PIECE_CHARS = 32
-"""Characters after which plain text without tokens is cut within a word (`text_tokens`)."""
+MAX_PIECE_CHARS, CUT_CHARS = 32, 8
+"""Characters of the longest word and blank that is one piece of plain text (`text_tokens`), and of the pieces
+that a longer word is cut into: what runs on without a blank repeats by then, if ever, every few tokens."""
 
+_SPACED = rf"[^\W{UNSPACED_SCRIPTS}]"
 _PIECE = re.compile(
-    rf"[^\S\n]{{0,{MAX_PIECE_CHARS}}}(?:[{UNSPACED_SCRIPTS}]|[^\W{UNSPACED_SCRIPTS}]{{1,{MAX_PIECE_CHARS}}}|[^\w\s]|\n)"
+    rf"[^\S\n]{{0,{MAX_PIECE_CHARS}}}(?:(?<!{_SPACED}){_SPACED}{{1,{MAX_PIECE_CHARS}}}+(?!{_SPACED})"
+    rf"|[{UNSPACED_SCRIPTS}]|{_SPACED}{{1,{CUT_CHARS}}}|[^\w\s]|\n)"
     rf"|[^\S\n]{{1,{MAX_PIECE_CHARS}}}"
 )
 _token = lru_cache(1 << 15)(Token)

@@ -18,6 +18,8 @@ from stresstest.detectors.loop.online import (
     LoopDetector,
     min_repeated_tokens,
 )
+from stresstest.detectors.screening.recorded import detect_recorded
+from stresstest.detectors.suite import detect_text
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -152,7 +154,7 @@ def test_a_refrain_between_different_verses_is_no_loop() -> None:
         "\n" * 200,
         " \n" * 100,
         "0, " * 100,
-        "a" * 4000,
+        "a" * 2000,
         "哈" * 200,
         "|   |   |   |   |\n" * 20,
         "| Name |" + " " * 600 + "|\n|------|" + "-" * 600 + "|",
@@ -350,3 +352,12 @@ def test_what_the_server_stopped_as_a_repetition_is_a_loop() -> None:
     asked = 'Write "Then the river rose again." ten times.'
     assert watch(text_tokens(text), asked, finish_reason="repetition").symptoms() == []
     assert watch(text_tokens("A title\n" + "-=" * 20), finish_reason="repetition").symptoms() == []
+
+
+@pytest.mark.parametrize(("period", "copies"), [("142857", 400), ("Wait", 200), ("hello", 160), ("01", 1200)])
+def test_a_loop_without_blanks_is_one_in_plain_text_too(period: str, copies: int) -> None:
+    """One endless word, as text without tokens shows it: a gate passed two hundred of them."""
+    text = f"The share is the whole divided by seven, and the result is 0.{period * copies}"
+    found = detect_text(text, DetectorSpec(language="en"), "length")
+    assert found.symptom is SymptomKind.LOOP
+    assert detect_recorded(text, DetectorSpec(language="en"), "length").onset == found.onset
