@@ -82,6 +82,7 @@ def kinds() -> dict[str, dict[str, Plant]]:
     near["two templates in turn, 1,600 words"] = p.alternating(2 * LONG)
     near["3 sentences in changing order"] = p.circling(3, LONG)
     near["6 sentences in changing order"] = p.circling(6, LONG)
+    near["8 short sentences drawn at random"] = p.drawn(8, LONG)
     floods = {f"{n} word{'s' * (n > 1)}": p.flood(n, 120) for n in (1, 2, 3, 4)}
     writers: dict[str, planting.Writer] = {
         "random letters": p.letters,

@@ -244,6 +244,26 @@ def circling(sentences: int, words: int) -> Plant:
     return plant
 
 
+def drawn(sentences: int, words: int) -> Plant:
+    """The beginnings of the last few sentences, as short sentences of their own, drawn at random."""
+
+    def plant(host: Host, at: int, rng: random.Random, source: Source) -> Planted | None:
+        del source
+        known = _sentences(host, at, sentences)
+        if known is None:
+            return None
+        written: list[str] = []
+        while len(written) < words:
+            written += [*rng.choice(known)[:_SHORT], "."]
+        return _placed(host, at, "".join(written))
+
+    return plant
+
+
+_SHORT = 8
+"""Pieces of a short sentence."""
+
+
 def _sentences(host: Host, at: int, count: int) -> list[list[str]] | None:
     """The last so many sentences before `at`, of 6 to 40 pieces each and without figures."""
     found: list[list[str]] = []

@@ -57,6 +57,7 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._words: WordIndex | None = None
         self._codes: Hashes = np.zeros(0, np.uint64)
         self._odd: list[int] = []
+        self._third_at: list[int] = []
         self._counting: list[bool] = []
 
     def update_all(self, texts: Sequence[str]) -> None:
@@ -94,6 +95,10 @@ class BatchNearLoopDetector(NearLoopDetector):
         figures: indices of numbers.
         """
         self._odd = sorted({*figures, *at[lag <= MAX_CIRCLE_DISTANCE].tolist()})
+        recurs = np.zeros(len(entries), np.bool_)
+        recurs[at] = True
+        self._recurs = bytearray(recurs.tobytes())
+        self._third_at = at[recurs.take(at - lag)].tolist()
         places = at.tolist()
         before = dict(zip(places, (at - lag).tolist(), strict=True))
         n, end = 0, len(entries)
@@ -112,8 +117,12 @@ class BatchNearLoopDetector(NearLoopDetector):
         with the effect of `_on_hit` on each."""
         most = min(n + _LOOKAHEAD_WORDS, end)
         if self._current is None:
-            left = min(self._stretch.constant_lag - self._steady, self._stretch.third - self._third) - 1
-            most = min(most, n + left)
+            left = min(
+                self._stretch.constant_lag - self._steady,
+                self._stretch.third - self._third,
+                self._reordered.third - self._known,
+            )
+            most = min(most, n + left - 1)
         odd = bisect_left(self._odd, n)
         if odd < len(self._odd):
             most = min(most, self._odd[odd])
@@ -133,6 +142,10 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._sum = min(self._sum + said, MAX_EVIDENCE)
         if self._current is not None:
             self._current.last = stop - 1
+        begun = bisect_left(self._third_at, n)
+        known = bisect_left(self._third_at, stop, begun) - begun
+        self._covered = stop - 1
+        self._add_recurring(stop - 1, count, known, lag)
         return stop
 
     def _open_stretch(self, n: int, first: int, lag: int) -> CopiedStretch:

@@ -1,6 +1,6 @@
 """Near-loops: text that repeats earlier text, with counters, small edits and changed words.
 
-Three kinds of proof, over words with numbers masked (`text/tokens.py`), all online:
+Four kinds of proof, over words with numbers masked (`text/tokens.py`), all online:
 
 *Steady*: the words repeat at one distance, and the numbers among them stay or count up. That is an exact loop
 but for its counter, and has the exact loop's bound.
@@ -15,6 +15,9 @@ passage that occurs twice is a slip, a refrain, a text restated.
 *Circling*: nearly every four words occurred a moment ago: phrases of the last line or two in ever new order
 ("because the old mill, while the old mill, because the wood, because the old mill"). Poems, chats and
 multiple-choice questions reach half of its bound.
+
+*Reordering*: known sentences in ever new order, and nothing new among them. A jump to another one costs
+nothing here, a new word nearly all.
 
 Text that is alike by design (filled-in templates, code, tables) needs more words; a table only where no units
 of prose were asked for. The onset is where the sum
@@ -36,6 +39,7 @@ from stresstest.detectors.near_loop.token_history import (
     CopiedStretch,
     HistoryEntry,
     NearLoopRun,
+    Proof,
     TokenHistory,
     is_related_lag,
 )
@@ -82,6 +86,10 @@ MAX_PHRASE_DISTANCE, MIN_ITEM_WORDS = 12, 48
 """Text that recurs from further back, or steadily, is whole items: they need so many words. Four items of a
 list that are worded alike, or three blanks of a letter to be filled in, have fewer."""
 
+REORDERED_WORDS, NEW_AMONG_KNOWN_COST = 192, 100
+"""Words that occur for the third time, about twenty-five short sentences, and what each new one among them
+takes off: sections that are worded alike, drills and puzzles have a new one every few words."""
+
 STRAY_COST = 2
 """Cost of a word that does not end four recently repeated words (a new word costs four times as much)."""
 
@@ -118,7 +126,10 @@ class NearLoopDetector:
         self._meaningful_words = self._figures = 0
         self._stretch = CopiedStretch(0, 0, 0, WordTotals(), THIRD_COPY_WORDS, MIN_REPEATED)
         self._circle = CopiedStretch(0, 0, 0, WordTotals(), CIRCLING_WORDS, MIN_REPEATED)
-        self._sum = self._third = self._circling = 0
+        self._reordered = CopiedStretch(0, 0, 0, WordTotals(), REORDERED_WORDS, MIN_REPEATED)
+        self._recurs = bytearray()
+        self._sum = self._third = self._circling = self._recurring = self._known = 0
+        self._covered = -1
         self._current: NearLoopRun | None = None
         self._found: list[NearLoopRun] = []
 
@@ -142,8 +153,13 @@ class NearLoopDetector:
         """First token of a copied stretch that may yet become a near-loop, or None."""
         if self._current is not None:
             return None
-        sums = ((self._sum - NEW_WORD_COST * self._owed, self._stretch), (self._circling, self._circle))
-        opened = (self._date_stretch(it) for total, it in sums if total >= OPEN_REPEATED and not it.data)
+        recurring = self._recurring - NEW_AMONG_KNOWN_COST * (len(self._history.codes) - 1 - self._covered)
+        sums = (
+            (self._sum - NEW_WORD_COST * self._owed, self._stretch, OPEN_REPEATED),
+            (self._circling, self._circle, OPEN_REPEATED),
+            (min(recurring, self._known), self._reordered, REORDERED_WORDS // 2),
+        )
+        opened = (self._date_stretch(it) for total, it, least in sums if total >= least and not it.data)
         first = min(opened, default=None)
         return None if first is None else self._history.at[first]
 
@@ -159,6 +175,7 @@ class NearLoopDetector:
         self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK
         last = self._index.get(gram)
         self._index[gram] = n
+        self._recurs.append(last is not None)
         if last is not None or self._lag or self._sum or self._circling:
             self._continue_copy(n, entry, last)
         elif entry[2]:
@@ -194,6 +211,39 @@ class NearLoopDetector:
             self._on_circling(n, n - last, counts)
         elif self._circling:
             self._charge_stray(STRAY_COST)
+        if last is not None:
+            self._take_known(n, last)
+
+    def _take_known(self, n: int, last: int) -> None:
+        """Weigh the words up to that at n, the last of four that recur, against those that no such four
+        cover. The four words occurred before up to `last`."""
+        uncovered = max(n - GRAM_WORDS - self._covered, 0)
+        more = min(n - self._covered, GRAM_WORDS)
+        self._covered = n
+        self._charge_new(uncovered)
+        self._add_recurring(n, more, more if self._recurs[last] else 0, n - last)
+        if self._current is None and self._known >= self._reordered.third:
+            self._check_near_loop(n, self._reordered, n - last)
+
+    def _charge_new(self, words: int) -> None:
+        if words and self._recurring:
+            cost = NEW_AMONG_KNOWN_COST * words
+            self._recurring, self._known = max(self._recurring - cost, 0), max(self._known - cost, 0)
+
+    def _add_recurring(self, n: int, more: int, known: int, lag: int) -> None:
+        """Add the last `more` words up to that at n, of which so many are `known`: they occur for the third
+        time."""
+        run = self._current
+        if run is not None and run.proof is Proof.REORDERING:
+            if self._recurring:
+                run.last = n
+            else:
+                self._end_near_loop(run)
+        if not self._recurring:
+            self._reordered = self._open_stretch(n, n - more + 1, lag)
+            self._reordered.third, self._known = REORDERED_WORDS, 0
+        self._recurring = min(self._recurring + more, 2 * REORDERED_WORDS)
+        self._known += known
 
     def _on_hit(self, n: int, counts: bool) -> None:
         self._missed = 0
@@ -247,7 +297,7 @@ class NearLoopDetector:
 
     def _charge_stray(self, cost: int) -> None:
         self._circling = max(self._circling - cost, 0)
-        if self._current is not None and self._current.circling and not self._circling:
+        if self._current is not None and self._current.proof is Proof.CIRCLING and not self._circling:
             self._end_near_loop(self._current)
 
     def _end_near_loop(self, found: NearLoopRun) -> None:
@@ -287,7 +337,7 @@ class NearLoopDetector:
         self._sum -= cost
         if self._sum <= 0:
             self._sum = 0
-            if self._current is not None and not self._current.circling:
+            if self._current is not None and self._current.proof is Proof.COPYING:
                 self._end_near_loop(self._current)
 
     def _switch_source(self, n: int, lag: int, words: int = GRAM_WORDS) -> None:
@@ -324,13 +374,14 @@ class NearLoopDetector:
         if not written.continues_counter(n, self._lag, value):
             self._steady = written.copied[n] = 0
             self._charge_stray(FIGURE_COST)
+            self._charge_new(1)
             if self._sum:
                 self._charge_cost(FIGURE_COST)
 
     def _check_near_loop(self, n: int, stretch: CopiedStretch, lag: int) -> None:
         """Enough was copied: report a near-loop, or check again later."""
-        circling = stretch is self._circle
-        steady = not circling and self._steady >= stretch.constant_lag
+        proof = self._proof(stretch)
+        steady = proof is Proof.COPYING and self._steady >= stretch.constant_lag
         before = stretch.before or self._totals_at(stretch.noticed)
         said = WordTotals(*(now - then for now, then in zip(self._totals_at(n), before, strict=True)))
         if said.tabular:
@@ -342,20 +393,30 @@ class NearLoopDetector:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)
         if stretch.data or said.words < need:
             wait = RECHECK_INTERVAL if stretch.data else min(need - said.words, RECHECK_INTERVAL)
-            stretch.third = max(self._third, self._circling, stretch.third) + wait
+            stretch.third = max(self._evidence(proof), stretch.third) + wait
             stretch.constant_lag = max(self._steady, stretch.constant_lag) + wait
             return
         if self._found and stretch.first <= self._found[-1].last:
             self._current = found = self._found[-1]
-            found.active, found.circling, found.last = True, circling, n
+            found.active, found.proof, found.last = True, proof, n
             return
         need = max(need, stretch.constant_lag if steady else stretch.third)
         first = self._date_stretch(stretch)
+        if proof is Proof.REORDERING and self._sum:
+            first = min(first, self._date_stretch(self._stretch))
         if self._steady >= lag and (self._records_wanted or said.tabular or self._code.in_code):
             first = max(first, n - self._steady + 1)  # records share their keys with healthy ones
         start = max(first - lag, 0)
-        self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, circling)
+        self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, proof)
         self._found.append(self._current)
+
+    def _proof(self, stretch: CopiedStretch) -> Proof:
+        if stretch is self._circle:
+            return Proof.CIRCLING
+        return Proof.REORDERING if stretch is self._reordered else Proof.COPYING
+
+    def _evidence(self, proof: Proof) -> int:
+        return self._known if proof is Proof.REORDERING else max(self._third, self._circling)
 
     def _required_words(self, n: int, first: int, lag: int, said: WordTotals, *, steady: bool) -> int:
         """Words that the copied stretch up to the word at n needs, given its kind; `said`: its words so
@@ -392,7 +453,8 @@ class NearLoopDetector:
         self._reasoning = reasoning
         self._reader.discard_pending()
         self._code.reset()
-        self._sum = self._third = self._circling = self._owed = 0
+        self._sum = self._third = self._circling = self._owed = self._recurring = self._known = 0
+        self._covered = len(self._history.codes) - 1
         if self._current is not None:
             self._end_near_loop(self._current)
         self._index.clear()

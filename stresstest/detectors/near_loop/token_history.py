@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.text.tokens import WordTotals, is_unspaced_character, normalize_word
@@ -163,6 +164,14 @@ class CopiedStretch:
     data: bool = False
 
 
+class Proof(Enum):
+    """What shows a near-loop, and so what ends it."""
+
+    COPYING = auto()
+    CIRCLING = auto()
+    REORDERING = auto()
+
+
 @dataclass(slots=True, eq=False)
 class NearLoopRun:
     """first, last: indices of its first and last copied word. need: copied words at which it was proof."""
@@ -175,7 +184,7 @@ class NearLoopRun:
     constant_lag: bool
     text: str
     last: int
-    circling: bool
+    proof: Proof
     active: bool = True
 
 

@@ -43,6 +43,37 @@ def length(text: str) -> int:
     return len(text_tokens(text))
 
 
+POOL = [f"{sentences(seed, 8 + seed % 3).rstrip('.')}." for seed in range(40, 52)]
+"""Twelve short sentences."""
+
+
+@pytest.mark.parametrize("size", [8, 10, 12])
+def test_known_sentences_in_random_order_are_found(size: int) -> None:
+    """Short sentences drawn at random from a few: no period, and no copy that goes on for long, but nothing
+    new for hundreds of words. Dated to where they begin to recur, and the same in recorded text."""
+    rng = random.Random(size)
+    written = " ".join(rng.choice(POOL[:size]) for _ in range(110))
+    text = f"{sentences(7, 150)} {written}"
+    symptom = found(text)[0]
+    begun = length(sentences(7, 150))
+    assert begun < symptom.onset <= begun + length(" ".join(POOL[:size])) * 3
+    assert detect_recorded(text, DetectorSpec(language="en"), "length").symptom is SymptomKind.NEAR_LOOP
+    batch = BatchNearLoopDetector(DetectorSpec())
+    batch.update_all([token.text for token in text_tokens(text)])
+    assert batch.symptoms() == found(text)
+
+
+def test_sentences_that_recur_between_new_ones_are_healthy() -> None:
+    """A refrain after every few lines, questions with the same answers to choose from: something new comes
+    before the known has gone on for long."""
+    rng = random.Random(3)
+    lines = [
+        f"{sentences(200 + n, 14)} {rng.choice(POOL)} {rng.choice(POOL)} {rng.choice(POOL)}"
+        for n in range(60)
+    ]
+    assert found(" ".join(lines)) == []
+
+
 @given(
     seed=st.integers(0, 5000),
     words=st.integers(6, 90),
