@@ -54,6 +54,10 @@ SAME_CHARACTER_LIMIT = 1024
 """Or so many of one sign, digit or blank: a token may hold dozens of them. A ruling always needs so many: in
 a padded table it is as wide as the longest cell."""
 
+CUT_COPIES = 3
+"""Copies after the first one, of a loop that a cap has cut before its bound: sections that are worded alike
+and refrains occur twice at the end of a text, and not four times."""
+
 OPEN_REPEATED = 12
 """From here on a run may yet become a loop, and the output counts as observed only up to it."""
 
@@ -187,28 +191,33 @@ class LoopDetector:
         tokens (the last one perhaps incomplete) do not show that the model went on differently. Nor do blanks
         after the loop, however the output ended. What a cap cuts in code is judged like any other text. Where
         the server's own repetition detection ended the output, the words that repeat there are a loop."""
+        cut = finish_reason == "length" and not self._lenient
         if self._lenient and finish_reason == "length":
             self._lenient = False
             for run in self._active:
                 if run.need < _NEVER:
                     self._check_run(run, len(self._seq) - 1)
-        if finish_reason == REPETITION_REASON and not self.loop_active:
-            self._confirm_stopped_run()
+        if (cut or finish_reason == REPETITION_REASON) and not self.loop_active:
+            self._confirm_open_run(stopped=not cut)
         if self._loops:
             loop = max(self._loops, key=lambda found: found.last)
             after = self._seq[loop.last + 1 :]
             short = finish_reason != "stop" and len(after) < GRAM_SIZE
             loop.active = loop.active or short or not any(self._texts[code].strip() for code in after)
 
-    def _confirm_stopped_run(self) -> None:
-        """Take the oldest open run for the loop that the server has stopped: a run of words that nobody asked
-        for. Of the rest (rulings, tables, what was asked for) nobody knows whether the server was right."""
+    def _confirm_open_run(self, *, stopped: bool) -> None:
+        """Take the oldest open run for a loop: a run of words that nobody asked for and that the server has
+        stopped, or that a cap has cut at two thirds of its proof, in its fourth copy or later. Of the rest
+        (rulings, tables, what was asked for) nobody knows what it would have become."""
         end = len(self._seq)
         for run in sorted(self._active, key=lambda each: (each.start, each.period)):
-            repeated = end - run.start
+            repeated, least = end - run.start, max(MIN_REPEATED, self._notation_limit(run))
             text = self._text(run.start - run.period, run.period)
-            worded = not is_separator(text) and self._notation_limit(run) <= MIN_REPEATED
-            if repeated >= OPEN_REPEATED and worded and self._requests.requested_copies(text) is None:
+            if stopped:
+                enough = repeated >= OPEN_REPEATED and least == MIN_REPEATED
+            else:
+                enough = 3 * repeated >= 2 * least and repeated >= CUT_COPIES * run.period
+            if enough and not is_separator(text) and self._requests.requested_copies(text) is None:
                 run.loop = _ConfirmedLoop(run.period, run.start, end, repeated, end - 1, text)
                 run.need = _NEVER
                 self._loops.append(run.loop)

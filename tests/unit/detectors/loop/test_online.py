@@ -361,3 +361,26 @@ def test_a_loop_without_blanks_is_one_in_plain_text_too(period: str, copies: int
     found = detect_text(text, DetectorSpec(language="en"), "length")
     assert found.symptom is SymptomKind.LOOP
     assert detect_recorded(text, DetectorSpec(language="en"), "length").onset == found.onset
+
+
+@pytest.mark.parametrize(
+    ("unit", "copies", "loops"),
+    [
+        (" He did not know what to say.", 5, True),
+        (" I'm sorry.", 12, True),
+        (" He did not know what to say.", 3, False),
+        (" I'm sorry.", 8, False),
+        ("\n| | | | |", 9, False),
+    ],
+)
+def test_a_cap_may_cut_a_loop_before_its_bound(unit: str, copies: int, loops: bool) -> None:
+    """A short cap leaves a loop no room for 48 repeated tokens: at two thirds of them, in the fourth copy, it is
+    one, where the output ended at the cap. One that the model ended itself is a refrain."""
+    text = (
+        f"The keeper climbed the stairs and lit the lamp. Rain fell on the roofs of the town.{unit * copies}"
+    )
+    for reason, expected in (("length", loops), ("stop", False)):
+        found = detect_text(text, DetectorSpec(language="en"), reason)
+        assert any(s.kind is SymptomKind.LOOP for s in found.symptoms) is expected, reason
+        recorded = detect_recorded(text, DetectorSpec(language="en"), reason)
+        assert (recorded.onset, recorded.alarm) == (found.onset, found.alarm)
