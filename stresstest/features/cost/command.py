@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -112,8 +111,8 @@ def command(
     """
     from stresstest.economics.account import Prices
 
-    if gpu_hour_price is not None and not (math.isfinite(gpu_hour_price) and gpu_hour_price >= 0):
-        raise UsageError("--gpu-hour-price must be a number of at least 0.")
+    if gpu_hour_price is not None and not 0 <= gpu_hour_price < 1e9:
+        raise UsageError("--gpu-hour-price must be a number of at least 0 and below 1e9.")
     prices = Prices(gpu_count, gpu_hour_price)
     if output_dir is not None and not (picture or openmetrics or output):
         output = "cost.md"

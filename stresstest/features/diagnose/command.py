@@ -54,6 +54,7 @@ def command(
         float,
         typer.Option(
             min=0,
+            max=1000,
             metavar="TIMES",
             help="If too few prompts fail for the tests, request more answers, up to this multiple of "
             "the run's output tokens; 0 requests none.",

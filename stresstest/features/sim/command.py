@@ -76,7 +76,7 @@ def _parse_speed(given: str) -> float:
         speed = float(given)
     except ValueError:
         speed = -1.0
-    if not 0.0 <= speed < 1e9:
+    if not 0.0 < speed < 1e9:
         raise UsageError(f"--speed: {given!r} is not a speed. Give a number such as 10, or max.")
     return speed
 

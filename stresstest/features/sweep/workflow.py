@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
@@ -68,9 +69,12 @@ def parse_settings_value(name: str, value: str) -> str | float | int:
     if name in SUBJECT_PARAMETERS or name == "system_prompt":
         return value
     try:
-        return int(value) if name == "top_k" else float(value)
+        number = int(value) if name == "top_k" else float(value)
     except ValueError:
         raise UsageError(f"--param {name}: {value!r} is not a number.") from None
+    if not isfinite(number):
+        raise UsageError(f"--param {name}: {value!r} is not a finite number.")
+    return number
 
 
 def apply_values(settings: RunSettings, values: Mapping[str, str]) -> RunSettings:

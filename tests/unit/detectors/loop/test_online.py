@@ -374,8 +374,8 @@ def test_a_loop_without_blanks_is_one_in_plain_text_too(period: str, copies: int
     ],
 )
 def test_a_cap_may_cut_a_loop_before_its_bound(unit: str, copies: int, loops: bool) -> None:
-    """A short cap leaves a loop no room for 48 repeated tokens: at two thirds of them, in the fourth copy, it is
-    one, where the output ended at the cap. One that the model ended itself is a refrain."""
+    """A short cap leaves a loop no room for 48 repeated tokens: at two thirds of them, in the fourth copy, it
+    is one, where the output ended at the cap. One that the model ended itself is a refrain."""
     text = (
         f"The keeper climbed the stairs and lit the lamp. Rain fell on the roofs of the town.{unit * copies}"
     )

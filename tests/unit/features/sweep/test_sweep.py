@@ -159,6 +159,7 @@ def test_cells_move_one_parameter_at_a_time_unless_a_grid_is_asked_for() -> None
     assert len(moved) == 4
     assert moved[0] == {"repetition_penalty": "1.0", "temperature": "0.7"}
     refused: list[dict[str, list[str]]] = [{"weather": ["1"]}, {"temperature": ["warm"]}, {"top_p": []}]
+    refused += [{"top_p": ["nan"]}, {"temperature": ["0.7", "inf"]}]
     for bad in refused:
         with pytest.raises(UsageError):
             parameter_combinations(bad, grid=False)
