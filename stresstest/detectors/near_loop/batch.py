@@ -18,7 +18,7 @@ from stresstest.detectors.near_loop.online import (
     THIRD_COPY_WORDS,
     NearLoopDetector,
 )
-from stresstest.detectors.near_loop.token_history import CopiedStretch, HistoryEntry
+from stresstest.detectors.near_loop.token_history import CopiedStretch, HistoryEntry, Proof
 from stresstest.detectors.text.tokens import WordTotals
 from stresstest.detectors.text.windows import (
     Flags,
@@ -142,10 +142,10 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._sum = min(self._sum + said, MAX_EVIDENCE)
         if self._current is not None:
             self._current.last = stop - 1
-        begun = bisect_left(self._third_at, n)
-        known = bisect_left(self._third_at, stop, begun) - begun
-        self._covered = stop - 1
-        self._add_recurring(stop - 1, count, known, lag)
+        if self._current is None or self._current.proof is Proof.REORDERING:
+            begun = bisect_left(self._third_at, n)
+            known = bisect_left(self._third_at, stop, begun) - begun
+            self._add_recurring(stop - 1, count, known, lag)
         return stop
 
     def _open_stretch(self, n: int, first: int, lag: int) -> CopiedStretch:

@@ -211,34 +211,34 @@ class NearLoopDetector:
             self._on_circling(n, n - last, counts)
         elif self._circling:
             self._charge_stray(STRAY_COST)
-        if last is not None:
+        if last is not None and (self._current is None or self._current.proof is Proof.REORDERING):
             self._take_known(n, last)
 
     def _take_known(self, n: int, last: int) -> None:
         """Weigh the words up to that at n, the last of four that recur, against those that no such four
         cover. The four words occurred before up to `last`."""
-        uncovered = max(n - GRAM_WORDS - self._covered, 0)
-        more = min(n - self._covered, GRAM_WORDS)
-        self._covered = n
-        self._charge_new(uncovered)
+        more = n - self._covered
+        if more > GRAM_WORDS:
+            self._charge_new(more - GRAM_WORDS)
+            more = GRAM_WORDS
         self._add_recurring(n, more, more if self._recurs[last] else 0, n - last)
-        if self._current is None and self._known >= self._reordered.third:
+        if self._known >= self._reordered.third and self._current is None:
             self._check_near_loop(n, self._reordered, n - last)
 
     def _charge_new(self, words: int) -> None:
-        if words and self._recurring:
+        if self._recurring:
             cost = NEW_AMONG_KNOWN_COST * words
             self._recurring, self._known = max(self._recurring - cost, 0), max(self._known - cost, 0)
 
     def _add_recurring(self, n: int, more: int, known: int, lag: int) -> None:
         """Add the last `more` words up to that at n, of which so many are `known`: they occur for the third
         time."""
-        run = self._current
-        if run is not None and run.proof is Proof.REORDERING:
+        self._covered = n
+        if self._current is not None:
             if self._recurring:
-                run.last = n
+                self._current.last = n
             else:
-                self._end_near_loop(run)
+                self._end_near_loop(self._current)
         if not self._recurring:
             self._reordered = self._open_stretch(n, n - more + 1, lag)
             self._reordered.third, self._known = REORDERED_WORDS, 0
