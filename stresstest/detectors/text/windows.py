@@ -16,6 +16,10 @@ Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _MIX, _SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+_MOST_BY_RADIX = 1 << 16
+"""Above so many hashes, most share sixteen bits with another one."""
+_SLOT_BITS = 3
+"""At least so many times two slots for a hash."""
 _FALL = -(1 << 30)
 NO_EARLIER = 1 << 30
 
@@ -65,16 +69,54 @@ def _salt_by_text(hashes: Hashes, fences: Indices) -> Hashes:
 
 def _repeated_indices(hashes: Hashes) -> tuple[Indices, Indices]:
     """(indices whose hash occurred before, in order; where last)."""
-    source = _last_occurrences(hashes)
+    shared = _sharing_a_slot(hashes)
+    source = _last_occurrences(hashes[shared])
     at = np.flatnonzero(source >= 0)
-    return at, source[at]
+    return shared[at], shared[source[at]]
+
+
+def _sharing_a_slot(hashes: Hashes) -> Indices:
+    """The indices, in order, of all hashes that occur twice, and of a few others: those that share a slot of
+    a hash table with another one. It costs a quarter of sorting them all."""
+    bits = max(len(hashes).bit_length() + _SLOT_BITS, 8)
+    slots = ((hashes * _SPREAD) >> np.uint64(64 - bits)).astype(np.int64)
+    every = np.arange(len(hashes), dtype=np.int32)
+    last = np.empty(1 << bits, np.int32)
+    last[slots] = every
+    shared = np.zeros(1 << bits, np.bool_)
+    shared[slots[last.take(slots) != every]] = True
+    return np.flatnonzero(shared.take(slots))
 
 
 def _last_occurrences(hashes: Hashes) -> Indices:
-    """The index at which each hash occurred last, or -1. Overwrites `hashes`; low bits carry the index."""
+    """The index at which each hash occurred last, or -1.
+
+    A radix sort by sixteen bits brings equal hashes together, in order; where others share their bits, they
+    are sorted as a whole.
+    """
+    hashes = hashes * _SPREAD
+    if len(hashes) > _MOST_BY_RADIX:
+        return _last_by_sorting(hashes)
+    slots = (hashes >> np.uint64(48)).astype(np.uint16)
+    order = np.argsort(slots, kind="stable")
+    by_slot, slot = hashes.take(order), slots.take(order)
+    same = by_slot[1:] == by_slot[:-1]
+    source = np.full(len(hashes), -1, np.int64)
+    source[order[1:][same]] = order[:-1][same]
+    mixed = (slot[1:] == slot[:-1]) & ~same
+    if mixed.any():
+        shared = np.zeros(1 << 16, np.bool_)
+        shared[slot[1:][mixed]] = True
+        places = np.flatnonzero(shared.take(slots))
+        found = _last_by_sorting(hashes[places])
+        source[places] = np.where(found >= 0, places.take(found), -1)
+    return source
+
+
+def _last_by_sorting(hashes: Hashes) -> Indices:
+    """:func:`_last_occurrences` of any number. Overwrites `hashes`: their low bits carry the index."""
     n = len(hashes)
     bits = np.uint64(n.bit_length())
-    hashes *= _SPREAD
     hashes >>= bits
     hashes <<= bits
     hashes |= np.arange(n, dtype=np.uint64)
