@@ -40,6 +40,8 @@ _OF_KIND = (np.array([0.0, 0.0, 0.0, -0.6, -2.0, 0.0, -0.1, 0.0]) * EVIDENCE_SCA
 _LEAST_BITS, _MOST_BITS = 15, 20
 _SLOTS_PER_WORD = 16
 """Places for each word that is known: with fewer, words that share one are weighed again and again."""
+_ROW = np.dtype([("letters", np.int16), ("grammar", np.int16), ("forms", np.int16), ("flags", np.uint16)])
+"""What is known of a word, in eight bytes that are looked up together."""
 _WORD = re.compile(rf"[{UNSPACED_SCRIPTS}]|[^\W{UNSPACED_SCRIPTS}]+")
 _MAX_WORD_UNITS = 128
 """UTF-16 units of a word that are looked at."""
@@ -59,7 +61,7 @@ class WordsOfBatch:
     letters: NDArray[np.int16]
     grammar: NDArray[np.int16]
     forms: NDArray[np.int16]
-    flags: NDArray[np.uint8]
+    flags: NDArray[np.uint16]
     own: Flags
     whole: Flags
     plain: Flags
@@ -166,24 +168,20 @@ class WordEvidenceTable:
     def _allocate(self, bits: int) -> None:
         self._bits, self._shift = bits, np.uint64(64 - bits)
         self._tags = np.zeros(1 << bits, np.uint64)
-        self._letters = np.zeros(1 << bits, np.int16)
-        self._grammar = np.zeros(1 << bits, np.int16)
-        self._forms = np.zeros(1 << bits, np.int16)
-        self._flags = np.zeros(1 << bits, np.uint8)
+        self._rows = np.zeros(1 << bits, np.uint64)
+        self._columns = self._rows.view(_ROW)
 
     def _grow(self) -> None:
         """Twice the places, as long as there are few for the words; all that is known moves with them."""
-        before = self._tags, self._letters, self._grammar, self._forms, self._flags
         known = np.flatnonzero(self._tags)
+        tags, rows = self._tags[known], self._rows[known]
         self._allocate(self._bits + 1)
-        tags, letters, grammar, forms, flags = (column[known] for column in before)
         places = (tags >> self._shift).astype(np.int64)
-        self._tags[places], self._flags[places] = tags, flags
-        self._letters[places], self._grammar[places], self._forms[places] = letters, grammar, forms
+        self._tags[places], self._rows[places] = tags, rows
 
     def __call__(
         self, seen: TextFeatures
-    ) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]:
+    ) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint16]]:
         """(letters', grammar's and forms' evidence, flags) of every word in lower case; a fence has none."""
         while self._known * _SLOTS_PER_WORD > 1 << self._bits and self._bits < _MOST_BITS:
             self._grow()
@@ -191,14 +189,13 @@ class WordEvidenceTable:
         found = self._unknown_words(seen, places)
         for i in found:
             self._add_words(seen, places, i)
-        letters, grammar = self._letters.take(places), self._grammar.take(places)
-        forms, flags = self._forms.take(places), self._flags.take(places)
+        rows = self._rows.take(places)
+        columns = rows.view(_ROW)
         # Of two new words of one place, the second has replaced the first.
         for i in self._unknown_words(seen, places) if found else ():
-            letters[i], grammar[i], forms[i], flags[i] = self._score_word(seen, i)
-        for each in (letters, grammar, forms, flags):
-            each[seen.word_fences] = 0
-        return letters, grammar, forms, flags
+            columns[i] = self._score_word(seen, i)
+        rows[seen.word_fences] = 0
+        return columns["letters"], columns["grammar"], columns["forms"], columns["flags"]
 
     def _unknown_words(self, seen: TextFeatures, places: Indices) -> list[int]:
         new = np.flatnonzero(self._tags.take(places) != seen.words)
@@ -213,8 +210,7 @@ class WordEvidenceTable:
             return
         self._known += self._tags[place] == 0
         self._tags[place] = seen.words[i]
-        found = self._score_word(seen, i)
-        self._letters[place], self._grammar[place], self._forms[place], self._flags[place] = found
+        self._columns[place] = self._score_word(seen, i)
 
     def _score_word(self, seen: TextFeatures, i: int) -> tuple[int, int, int, int]:
         """(letters', grammar's and forms' evidence, flags) of a word that was not weighed yet."""
