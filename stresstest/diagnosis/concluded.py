@@ -150,16 +150,16 @@ def _plain_advice(link: CauseLink) -> tuple[str, ...]:
 
 def _sentence(link: CauseLink, found: Diagnosis, run_id: str) -> str:
     words = link.sentence[:1].upper() + link.sentence[1:]
-    whose = "this run" if found.run_id == run_id else f"run {found.run_id}"
+    source = [] if found.run_id == run_id else [f"diagnosis of run {found.run_id}"]
     arm = _clearing(link)
     if arm is None:
-        return f"{words} (diagnosis of {whose})."
+        return f"{words} ({source[0]})." if source else f"{words}."
     how = f"{arm.n} failing answers were cut before the failure and continued"
     if link.from_scratch:
         how = f"The prompts of {arm.n} failing answers were sent again"
     again = f"all {arm.n}" if arm.unchanged_failed == arm.n > 1 else arm.unchanged_failed or "none"
     counts = f"with nothing changed, {again} fail again; {condition_words(arm)}, {arm.failed or 'none'} do"
-    return f"{words}. {how}: {counts} (p = {arm.p:.2g}; diagnosis of {whose})."
+    return f"{words}. {how}: {counts} ({'; '.join([f'p = {arm.p:.2g}', *source])})."
 
 
 def _clearing(link: CauseLink) -> ArmResult | None:

@@ -82,7 +82,7 @@ def _limits(key: tuple[str, Decoding, bool], rows: Sequence[LimitRow]) -> ModelL
     return ModelLimits(model, decoding, simulated, tuple(certified), tuple(uncovered))
 
 
-def decoding_words(decoding: Decoding, *, nothing: str = "server's defaults") -> str:
+def decoding_words(decoding: Decoding, *, nothing: str = "the server's defaults") -> str:
     """``temperature 0.7, top_k 20, system prompt``; the text of the system prompt is not included."""
     words = [f"{name} {value}" for name, value in decoding.sent().items()] + decoding.extra_words()
     return ", ".join([*words, *(["system prompt"] if decoding.system_prompt is not None else [])]) or nothing

@@ -91,7 +91,7 @@ def _next_commands(result: RunResult, program: str) -> list[tuple[str, str]]:
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
         report,
-        (f"{program} recommend --like {run.id}", "the limit and its grounds; --format vllm: flags"),
+        (f"{program} recommend --format vllm --like {run.id}", "the limit as server flags"),
     ]
 
 

@@ -7,6 +7,7 @@ import unicodedata
 
 from stresstest.detectors.languages.catalog import catalog
 from stresstest.detectors.registry import symptom_info
+from stresstest.diagnosis.planes import NOT_TESTED
 from stresstest.model import (
     AnswerPart,
     Basis,
@@ -109,11 +110,12 @@ def certified_sentence(threshold: Threshold, answers: int | None = None, *, reas
 
 
 def cause_words(verdict: PlaneVerdict) -> str:
-    """The plane, and whether an intervention has confirmed it: "decoding (not confirmed)"."""
+    """The plane, and whether an intervention has confirmed it: "decoding (not tested yet)"."""
     if verdict.plane is None:
         return "nothing failed"
-    confirmed = "confirmed" if verdict.basis is Basis.CONFIRMED else "not confirmed"
-    return f"{verdict.plane} ({confirmed})"
+    if verdict.basis is Basis.CONFIRMED:
+        return f"{verdict.plane} (confirmed)"
+    return f"{verdict.plane} {NOT_TESTED if NOT_TESTED in verdict.sentence else '(not confirmed)'}"
 
 
 def risk_words(threshold: Threshold) -> str:

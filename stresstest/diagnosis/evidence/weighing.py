@@ -278,18 +278,20 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
-    here = f"here it is {percent(found.relative)}"
+    spans = (
+        f"median {found.median:,.0f} tokens; the middle half of them spans {found.iqr:,.0f} tokens, "
+        f"{percent(found.relative)} of the median (n = {found.n})"
+    )
     if found.relative <= CONCENTRATED_SPREAD:
         fact = (
-            f"failures begin at nearly the same place {where}: {found}. An IQR of at most "
-            f"{percent(CONCENTRATED_SPREAD)} of the median speaks for a limit in the context, and {here}"
+            f"failures begin at nearly the same place {where}: {spans}. A limit in the context keeps "
+            f"this span below {percent(CONCENTRATED_SPREAD)}"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"failures begin at widely spread places {where}: {found}. A limit in the context would make "
-            f"them begin at nearly the same place; an IQR of {percent(SCATTERED_SPREAD)} of the median or "
-            f"more speaks against one, and {here}"
+            f"failures begin at widely spread places {where}: {spans}. A limit in the context would "
+            f"keep this span below {percent(SCATTERED_SPREAD)}"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -40,6 +40,7 @@ def summary_text(
             "Now your own server:",
             "  stresstest init --base-url URL --lang it    # writes stresstest.toml",
             "  stresstest doctor                           # what can be measured there",
+            "  stresstest plan --rigor quick               # what a run would send",
             "  stresstest run --rigor quick                # a first certified number",
             "Other scenarios: stresstest sim --list",
         ]

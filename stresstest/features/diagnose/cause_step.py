@@ -82,8 +82,8 @@ def _announcement(forks: int, *, scratch: bool) -> str:
     if scratch:
         done = f"the prompts of up to {forks} failing answers are sent again (forks)"
     return (
-        f"diagnosis: {done}, unchanged and then with one change at a time. Each line below is one change; it "
-        f"ends once the change is decided."
+        f"diagnosis: {done}, first unchanged, then with a change. Each line below is one test; it ends "
+        f"once it is decided."
     )
 
 

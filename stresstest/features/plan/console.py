@@ -80,7 +80,7 @@ def print_plan(
     console.print(
         f"Prompts: {format_count(plan.distinct_prompts)} distinct. A rung is one requested length. The climb "
         f"stops at the first rungs that fail, and certification then requests only what it needs, so a "
-        f"model that fails early costs far less. `plan` does not ask the server: `run` sends less if its "
-        f"context is shorter than {longest} tokens.{unknown}",
+        f"model that fails early costs far less. `plan` does not ask the server: `run` sends less if the "
+        f"model's context is shorter than {longest} tokens.{unknown}",
         style="dim",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -71,8 +72,8 @@ REFRESH_HZ = 4
 class LiveProgress(Progress):
     """A Rich live view on stderr, with messages scrolling above it.
 
-    Rich redraws it four times a second and removes it at the end. Events only update counters, so a stream
-    of tokens never waits for the terminal.
+    A thread redraws it four times a second; it is removed at the end. Events only update counters, so a
+    stream of tokens never waits for the terminal.
     """
 
     def __init__(self, console: Console) -> None:
@@ -82,15 +83,24 @@ class LiveProgress(Progress):
         self._glyphs = glyphs_for(console)
         self._board = LiveState()
         self._sample: ProvisionalThreshold | None = None
-        self._live = Live(
-            console=console, get_renderable=self._draw, refresh_per_second=REFRESH_HZ, transient=True
-        )
+        self._live = Live(console=console, get_renderable=self._draw, auto_refresh=False, transient=True)
+        # Rich draws what is printed and what its own thread refreshes apart: one could overwrite the other.
+        self._drawing = threading.Lock()
+        self._closed = threading.Event()
         self._live.start()
+        self._refresher = threading.Thread(target=self._refresh, name="live view", daemon=True)
+        self._refresher.start()
+
+    def _refresh(self) -> None:
+        while not self._closed.wait(1 / REFRESH_HZ):
+            with self._drawing:
+                self._live.refresh()
 
     def _print(self, text: str, style: str = "") -> None:
         from rich.text import Text
 
-        self._console.print(Text(single_line(text), style=style))
+        with self._drawing:
+            self._console.print(Text(single_line(text), style=style))
 
     def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
         preload_statistics()
@@ -134,10 +144,12 @@ class LiveProgress(Progress):
         self._print(text, "yellow")
 
     def close(self) -> None:
+        self._closed.set()
+        self._refresher.join()
         self._live.stop()
 
     def _draw(self) -> RenderableType:
-        """Called by Rich's own thread."""
+        """Called while something is drawn, by either thread."""
         from rich.console import Group
 
         picture, sample = self._board.snapshot(), self._sample

@@ -263,16 +263,13 @@ def test_tokens_do_not_draw_and_the_end_leaves_a_clean_screen() -> None:
     out = Counting()
     console = Console(file=out, force_terminal=True, width=80, height=30)
     progress = LiveProgress(console)
-    progress._live.auto_refresh = False
     progress.started("r1", SETTINGS, PROFILE)
     jobs = tuple(ladder_job(SETUP, Phase.CLIMB, RUNG, n) for n in range(2))
     progress.stage(ClimbStep(RUNG, jobs, "first rung"))
     key = generation(jobs[0], 8).key
-    # Rich's own thread may refresh meanwhile, four times a second at most; stopping it makes this exact.
-    thread = progress._live._refresh_thread
-    assert thread is not None
-    thread.stop()
-    thread.join()
+    # The thread that draws may refresh meanwhile, four times a second at most; stopping it makes this exact.
+    progress._closed.set()
+    progress._refresher.join()
     before = out.writes
     progress.event(GenerationStarted(key, 0.0))
     for tokens in range(10_000):
