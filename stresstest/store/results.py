@@ -72,7 +72,8 @@ def read(
 ) -> list[StoredThreshold]:
     """Saved results: the latest of each subject, prompts, decoding and rigor first, then the others.
 
-    The newest is in force even when it certified nothing: an older limit may be what it disproves.
+    The newest is in force even when it certified nothing: an older limit may be what it disproves. So is an
+    older one of another rigor, load or address when a newer run found the model unfit.
     A warning names those that cannot be read. One that contradicts itself is a StoreError: it was changed.
     """
     run, result = tables.run.c, tables.threshold.c
@@ -95,6 +96,7 @@ def read(
         if wanted is not None:
             query = query.where(column == clean_text(wanted))
     groups: dict[object, list[StoredThreshold]] = {}
+    order: dict[str, int] = {}  # newest first
     left_out: list[str] = []
     for row in connection.execute(query):
         try:
@@ -107,11 +109,19 @@ def read(
         # of another.
         conditions = (stored.simulated, stored.base_url, stored.concurrency)
         identity = (stored.subject, stored.decoding, stored.rigor, row.prompts_digest, conditions)
+        order[stored.run_id] = len(order)
         groups.setdefault(identity, []).append(stored)
     warn_left_out(left_out)
     latest, older = [], []
-    for group in groups.values():
+    unfit: set[object] = set()
+    for group in sorted(groups.values(), key=lambda group: order[group[0].run_id]):
         newest, *others = group
+        same = (newest.subject, newest.decoding, newest.simulated)
+        if newest.threshold.unfit:
+            unfit.add(same)
+        elif same in unfit:
+            older += [replace(s, latest=False) for s in group]
+            continue
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]

@@ -248,6 +248,25 @@ def test_thresholds_latest_first(store: Store) -> None:
     assert store.thresholds(language="en") == []
 
 
+def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address(store: Store) -> None:
+    """The model was swapped and measured again, with other options: its old limit is no longer in force; one
+    that was measured after that is, and so are those of another decoding."""
+    fine, verdict = Threshold(0.1, 0.9, 900), PlaneVerdict(None, None, "fine")
+    unfit = Threshold(0.1, 0.9, None, unfit=True)
+    settings = make_run().settings
+    for name, threshold, changes in (
+        ("a", fine, {"rigor": "standard"}),
+        ("b", fine, {"base_url": "http://127.0.0.1:8000/v1"}),
+        ("c", fine, {"decoding": Decoding(repetition_penalty=1.1)}),
+        ("d", unfit, {"concurrency": 16}),
+        ("e", fine, {"rigor": "strict"}),
+    ):
+        created = float(ord(name))
+        store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
+        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+    assert {row.run_id for row in store.thresholds() if row.latest} == {"c", "d", "e"}
+
+
 def test_delete_takes_everything_along(store: Store) -> None:
     """A deleted run leaves no generation, sample, session or threshold; its neighbour keeps its own."""
     for run_id in ("r1", "r2"):
