@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.imports import import_statements
 from tests.support.paths import ROOT
 
 
@@ -22,7 +23,7 @@ def _modules() -> dict[str, Path]:
 def _imports(path: Path, modules: dict[str, Path]) -> set[str]:
     """The modules that a file imports, inside functions and for type checking as well."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"

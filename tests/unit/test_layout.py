@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.imports import import_statements
 from tests.support.paths import ROOT
 
 TESTS = ROOT / "tests"
@@ -15,10 +16,10 @@ OF_THE_TESTS = {"lab", "support"}
 
 def imported(path: Path) -> Iterator[str]:
     """Every module that a file imports, anywhere in it; `from a import b` may mean a.b."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.module
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
