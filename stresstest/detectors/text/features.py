@@ -173,7 +173,7 @@ def extract_features(texts: Sequence[str]) -> TextFeatures:
     bare = kind != WORD
     pieces[bare] = left.take(index.take(starts[bare]))
     fences = np.searchsorted(starts, begins[1:] - 1)
-    pieces[fences] = np.random.Generator(np.random.PCG64(2)).integers(0, 1 << 63, len(texts), np.uint64)
+    pieces[fences] = _fence_hashes(len(texts))
     kind[fences] = WORD
     at = np.flatnonzero((kind == WORD) | (kind == _ALONE))
     kind[fences] = LINE
@@ -201,6 +201,12 @@ def extract_features(texts: Sequence[str]) -> TextFeatures:
         may_have_astral=wide,
         underscores=_count_per_text((marks & _JOIN) != 0, begins),
     )
+
+
+@lru_cache(maxsize=64)
+def _fence_hashes(count: int) -> Hashes:
+    """Hashes that no piece has, one for each fence."""
+    return np.random.Generator(np.random.PCG64(2)).integers(0, 1 << 63, count, np.uint64)
 
 
 def _utf16_units(texts: Sequence[str]) -> tuple[NDArray[np.uint16], Indices]:
