@@ -34,6 +34,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')
 _DATA = re.compile(r'\{\s*(?:["{]|$)|\[\s*(?:["{\[]|$)')
 """How an answer in JSON begins."""
+_DATA_LINE = re.compile(r"^\s*[{\[]", re.MULTILINE)
 _DATA_GOES_ON = ("{", "}", "[", "]", '"', ",")
 _MAX_AUTHOR_CHARS = 48
 """Characters in which the first author's name has ended."""
@@ -73,6 +74,11 @@ def strip_heading(text: str) -> str:
     """Cut off a leading unit mark, number or bullet: "**Paragrafo 12.** Marta" → "Marta"."""
     match = _HEADING.match(text)
     return text[match.end() :] if match else text
+
+
+def starts_data(text: str) -> bool:
+    """Whether a line of the text begins as JSON does, so that its strings are read as prose."""
+    return _DATA_LINE.search(text) is not None
 
 
 def _blank_out(match: re.Match[str]) -> str:
