@@ -20,6 +20,7 @@ from stresstest.detectors.identification.identify import (
 )
 from stresstest.detectors.language.bilingual import LOOKBACK_SENTENCES, alternating_lines, is_bilingual
 from stresstest.detectors.language.drift import DriftTracker, ForeignPassage
+from stresstest.detectors.language.tables import TableColumns
 from stresstest.detectors.language.terms import are_labels, is_uninformative
 from stresstest.detectors.languages.function_words import (
     covered_languages,
@@ -63,6 +64,7 @@ class LanguageDetector:
         self._prompt = _normalize_for_match(spec.prompt_text)
         self._named = spec.named
         self._prose = ProseFilter()
+        self._tables = TableColumns(self._wanted) if self._wanted is not None else None
         self._drift = DriftTracker(self._wanted, feed, self._alternating_lines)
         self._has_quick_check = self._wanted in covered_languages() and is_latin(self._wanted)
         self._read = 0
@@ -126,7 +128,11 @@ class LanguageDetector:
             self._at = self._read
             self._on_native(len(text))
             return
-        for span, prose in split_span(sentence, self._prose(text, sentence.line), self._feed):
+        said = self._prose(text, sentence.line)
+        if self._tables is not None and not self._prose.in_code:
+            cells = self._tables(text, sentence.line)
+            said = said if cells is None else cells
+        for span, prose in split_span(sentence, said, self._feed):
             self._process_piece(span, _collapse_whitespace(prose), wanted)
 
     def _process_piece(self, span: TextSpan, prose: str, wanted: str) -> None:

@@ -27,7 +27,7 @@ from stresstest.detectors.language.drift import LONG_PASSAGE
 from stresstest.detectors.language.online import MIN_PASSAGE_CHARS
 from stresstest.detectors.language.terms import ITEM_GRAMMAR, TITLE_SHARE
 from stresstest.detectors.text.features import TextFeatures
-from stresstest.detectors.text.prose import starts_data
+from stresstest.detectors.text.prose import holds_data
 from stresstest.detectors.text.windows import cusum, prefix_sums, text_index, text_starts, unmarked_gaps
 
 MIN_GAP_WORDS = 6
@@ -144,8 +144,8 @@ def _passages(seen: TextFeatures, text: int, suspicious: Gaps, others: list[int]
     places = sorted([*(first for first, _ in suspicious), *others])
     whole = sum(end - first for first, end in chars) >= WHOLE_SHARE * len(seen.texts[text])
     opening = int(text_starts(seen.word_fences)[text]) + OPENING_WORDS
-    if starts_data(seen.texts[text]):
-        return seen.texts[text]  # what a string of it says is prose only where its beginning is seen
+    if holds_data(seen.texts[text]):
+        return seen.texts[text]
     kept = []
     for (first, end), span in zip(suspicious, chars, strict=True):
         near = bisect_right(places, end + MAX_GAP_DISTANCE) - bisect_left(places, first - MAX_GAP_DISTANCE)

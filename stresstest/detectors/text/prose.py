@@ -19,7 +19,10 @@ VALUE_WORDS, VALUE_SIZE = 5, 36
 QUOTE_SPAN = 800
 """Weighted length after which an unclosed quotation mark is taken for a slip, not for a quotation."""
 
-_FENCE = re.compile(r"\s*(?:>\s*)?(?:```|~~~)\s*(jsonl?\b)?", re.IGNORECASE)
+_FENCE = re.compile(
+    r"\s*(?:>\s*)?(?:```|~~~)\s*((?:jsonl?|markdown|md|te?xt|plain(?:text)?)\b)?", re.IGNORECASE
+)
+"""A fence, and the kind of a block that may hold the answer itself: data or text, no code."""
 _INLINE = re.compile(
     r"!?\[[^\[\]\n]{1,500}\]\([^()\s]{1,300}\)"  # links
     r"|``.*?``|`[^`]*`"  # inline code
@@ -34,7 +37,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')
 _DATA = re.compile(r'\{\s*(?:["{]|$)|\[\s*(?:["{\[]|$)')
 """How an answer in JSON begins."""
-_DATA_LINE = re.compile(r"^\s*[{\[]", re.MULTILINE)
+_DATA_LINE = re.compile(r"^\s*[{\[|]", re.MULTILINE)
 _DATA_GOES_ON = ("{", "}", "[", "]", '"', ",")
 _MAX_AUTHOR_CHARS = 48
 """Characters in which the first author's name has ended."""
@@ -76,8 +79,9 @@ def strip_heading(text: str) -> str:
     return text[match.end() :] if match else text
 
 
-def starts_data(text: str) -> bool:
-    """Whether a line of the text begins as JSON does, so that its strings are read as prose."""
+def holds_data(text: str) -> bool:
+    """Whether a line of the text begins as JSON or a row of a table does: what is said there is prose only
+    where its beginning is seen."""
     return _DATA_LINE.search(text) is not None
 
 
@@ -107,8 +111,8 @@ def _is_reference(text: str) -> bool:
     return ("," in text[:_MAX_AUTHOR_CHARS] or "et al." in text) and _reference().match(text) is not None
 
 
-def _is_meaningful_string(string: str) -> bool:
-    """Whether a string of a record of data says something: codes, names and dates do not."""
+def says_something(string: str) -> bool:
+    """Whether a string of a record of data, or a cell of a table, says something: codes and names do not."""
     if len(string.split()) >= VALUE_WORDS:
         return True
     wide = weighted_length(string)
@@ -129,7 +133,7 @@ class ProseFilter:
     prose, as long as it was.
 
     quotations: take quotations and references out (the default), or keep what they say. block: which fenced
-    block of JSON the last sentence was in, from 1; 0 for none.
+    block of data or text the last sentence was in, from 1; 0 for none.
     """
 
     def __init__(self, *, quotations: bool = True) -> None:
@@ -144,6 +148,11 @@ class ProseFilter:
         self._value: ProseFilter | None = None
         self._until = ""
         self._quoted = 0
+
+    @property
+    def in_code(self) -> bool:
+        """Whether the last sentence was in a fenced block of code."""
+        return self._fenced and not self.block
 
     def is_all_prose(self, text: str, line: int) -> bool:
         """Whether a sentence is all prose; then it need not be filtered."""
@@ -168,7 +177,7 @@ class ProseFilter:
         if fence := _FENCE.match(text):
             self._fence(text, data=fence.group(1) is not None)
             return nothing
-        if (self._fenced and not self.block) or self._cited or text.startswith((">", "|")):
+        if self.in_code or self._cited or text.startswith("|"):
             return nothing
         if self._data:
             return self._string_values(text, line)
@@ -189,7 +198,7 @@ class ProseFilter:
             self._until = ""  # a quotation that goes on in a new paragraph opens again
         self._line = line
         reference = self._quotations and _is_reference(text)
-        self._cited = reference or text.startswith((">", "|"))
+        self._cited = reference or text.startswith("|") or (self._quotations and text.startswith(">"))
         self._data = _DATA.match(text) is not None or (self._data and text.startswith(_DATA_GOES_ON))
         self._in_string = False
         if self._until in _SINGLE_LINE_QUOTES:
@@ -209,7 +218,7 @@ class ProseFilter:
             if (
                 self._value is not None
                 and not key
-                and (going_on or self._in_string or _is_meaningful_string(string.group(1)))
+                and (going_on or self._in_string or says_something(string.group(1)))
             ):
                 kept = kept.ljust(string.start(1)) + self._value(
                     _ESCAPE.sub(_unescaped, string.group(1)), line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import infer_group_language, infer_language
 from stresstest.detectors.language.online import LanguageDetector
+from stresstest.detectors.screening.recorded import detect_recorded
+from stresstest.detectors.suite import detect_text
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.model import SymptomKind, Token
 from tests.support.drifting_texts import FIFTEEN, PROSE, confirmed, token_of, tokens, watch
@@ -364,3 +367,34 @@ def test_literals_and_codes_of_json_are_no_language() -> None:
     italian = "Ottimo prodotto, lo uso ogni giorno. Anche la spedizione è stata veloce."
     assert watch(records(italian), "it")[0].symptoms() == []
     assert confirmed(records("It broke after a week. Nobody answered any of my letters."), "it")
+
+
+MIXED = [*PROSE["it"][:4], *PROSE["en"]]
+FOREIGN_FROM_THE_MIDDLE = {
+    "table": "| N. | Descrizione |\n|---|---|\n"
+    + "".join(f"| {n} | {line} |\n" for n, line in enumerate(MIXED)),
+    "JSON on one line": json.dumps(
+        {"capitoli": [" ".join(MIXED[n : n + 2]) for n in range(0, len(MIXED), 2)]}
+    ),
+    "fence of Markdown": "```markdown\n" + "\n\n".join(MIXED) + "\n```",
+    "fence of text": "```text\n" + "\n\n".join(MIXED) + "\n```",
+    "block quote": "\n".join(f"> {line}" for line in MIXED),
+}
+
+
+@pytest.mark.parametrize("form", FOREIGN_FROM_THE_MIDDLE)
+def test_drift_in_an_answer_that_is_a_table_a_record_or_a_block_is_found(form: str) -> None:
+    """Where the whole answer has a form whose parts are otherwise left out, its language counts: online, and
+    in recorded text, whose screen passes on parts of it."""
+    text = FOREIGN_FROM_THE_MIDDLE[form]
+    spec = DetectorSpec(language="it")
+    found = detect_text(text, spec, "stop")
+    assert found.symptom is SymptomKind.LANGUAGE_DRIFT
+    assert detect_recorded(text, spec, "stop").onset == found.onset
+
+
+def test_a_column_of_translations_is_no_drift() -> None:
+    """A phrase book: the language of a column is what it began in."""
+    lines = [f"| {native} | {foreign} |" for native, foreign in zip(PROSE["it"], PROSE["en"], strict=False)]
+    text = "Ecco la tabella che hai chiesto.\n\n| frase | traduzione |\n|---|---|\n" + "\n".join(lines)
+    assert [s for s in detect_text(text, DetectorSpec(language="it"), "stop").symptoms if s.confirmed] == []
