@@ -274,24 +274,22 @@ def onsets(failing: Sequence[GenerationRecord]) -> list[float]:
 
 def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     known = context_positions(failing)
-    where = "in the context (prompt + onset)" if len(known) >= _FEW else "in the answer"
+    where = "prompt + onset" if len(known) >= _FEW else "in the answer"
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
-    spans = (
-        f"median {found.median:,.0f} tokens; the middle half of them spans {found.iqr:,.0f} tokens, "
-        f"{percent(found.relative)} of the median (n = {found.n})"
-    )
+    bound = percent(CONCENTRATED_SPREAD)
+    counts = f"({found.iqr:,.0f} of {found.median:,.0f} tokens, {where}, n = {found.n})"
     if found.relative <= CONCENTRATED_SPREAD:
         fact = (
-            f"failures begin at nearly the same place {where}: {spans}. A limit in the context keeps "
-            f"this span below {percent(CONCENTRATED_SPREAD)}"
+            f"the failures begin at one place, as at a limit in the context: their middle half spans "
+            f"{percent(found.relative)} of the median {counts}, and up to {bound} is one place"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"failures begin at widely spread places {where}: {spans}. A limit in the context would "
-            f"keep this span below {percent(SCATTERED_SPREAD)}"
+            f"a limit in the context would make the failures begin at one place, their middle half within "
+            f"{bound} of the median; it spans {percent(found.relative)} {counts}"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -50,7 +50,7 @@ def print_diagnosis(
         console,
         (f"{program} report {result.run.id} -o report.html", "a page to share"),
         (
-            f"{program} recommend --like {found.safe_run or result.run.id}",
+            f"{program} recommend --format vllm --like {found.safe_run or result.run.id}",
             "the limit and its grounds; --format vllm: flags",
         ),
     )

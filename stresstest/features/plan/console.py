@@ -79,7 +79,7 @@ def print_plan(
     unknown = "" if tokens_per_second is not None else " For a time, give --tokens-per-second."
     console.print(
         f"Prompts: {format_count(plan.distinct_prompts)} distinct. A rung is one requested length. The climb "
-        f"stops at the first rungs that fail, and certification then requests only what it needs, so a "
+        f"stops at the first rung that fails, and certification then requests only what it needs, so a "
         f"model that fails early costs far less. `plan` does not ask the server: `run` sends less if the "
         f"model's context is shorter than {longest} tokens.{unknown}",
         style="dim",
