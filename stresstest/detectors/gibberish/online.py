@@ -35,6 +35,7 @@ from stresstest.detectors.identification.identify import (
 )
 from stresstest.detectors.languages.catalog import scripts_of
 from stresstest.detectors.languages.function_words import languages_of
+from stresstest.detectors.text.fences import FenceTracker
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -70,7 +71,6 @@ _LITERAL = re.compile(
     re.DOTALL,
 )
 
-_FENCE = re.compile(r"\s*(?:>\s*)?(```|~~~)")
 _EXCLUDED = re.compile(
     r"``.*?``|`[^`]*`|\$\$.*?\$\$|\$[^$\s][^$]*\$|\\\w+(?:\{[^{}]*\})*|(?:https?|ftp)://\S+|www\.\S+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<!\w)[#@]\w+|</?[a-zA-Z][^<>]{0,200}>|(?:[\w.-]*/){2,}[\w.-]*|[A-Za-z0-9+/=_-]{24,}"
@@ -129,7 +129,8 @@ class GibberishDetector:
         self._read = 0
         self._done = 0
         self._line = 0
-        self._fenced = False
+        self._sentence_line = -1
+        self._fences = FenceTracker()
         self._new: set[str] = set()
         self._old: set[str] = set()
         self._strange = ""
@@ -173,12 +174,12 @@ class GibberishDetector:
     def _take_sentences(self) -> None:
         sentences = self._feed.sentences
         for span in sentences[self._read :] if self._read else sentences:
+            begins, self._sentence_line = span.line != self._sentence_line, span.line
             self._begin_line(span.line, span.start)
-            if self._done <= span.start and _FENCE.match(span.text):
-                self._fenced = not (self._fenced or span.text.rstrip("`~ ").find("```") > 0)
-            else:
+            if not (begins and self._done <= span.start and self._fences.takes(span.text)):
                 rest = span.text[max(self._done - span.start, 0) :].lstrip()
                 self._process_text(rest, span.end - len(rest), final=True)
+                self._fences.ends_with(span.text)
             self._done = max(self._done, span.end)
         self._read = len(sentences)
 
@@ -209,7 +210,7 @@ class GibberishDetector:
 
     def _score_piece(self, text: str, start: int) -> None:
         """Add up the evidence of one piece. The hot loop: a fraction of a microsecond a unit."""
-        if self._fenced:
+        if self._fences.in_code:
             return
         if not text.isascii() and (broken := list(_MOJIBAKE.finditer(text))):
             self._count_broken(start, text, broken)

@@ -9,6 +9,7 @@ import re
 from collections import deque
 
 from stresstest.detectors.languages.catalog import Catalog, per_catalog
+from stresstest.detectors.text.fences import FenceTracker
 
 _MAX_PENDING = 4096
 """Tokens kept unread at most."""
@@ -17,7 +18,6 @@ _MIN_LINES = 4
 _MIN_CODE_SHARE = 0.5
 """Outside fences: of the last twelve lines, four at least, so many look like code."""
 
-_FENCE = re.compile(r"\s*(?:>\s*)?(?:```|~~~)")
 _PROSE = re.compile(r"(?:\S+\s+){5}.*\w[.!?…]+[\"'»”)]?\s*$")
 
 
@@ -45,13 +45,13 @@ def _code(known: Catalog) -> re.Pattern[str]:
 class CodeRegionTracker:
     """`update` with each token's text, then ask `in_code`: linear over the output, however often asked."""
 
-    __slots__ = ("_code_lines", "_fenced", "_last", "_line", "_lines", "_pending_texts", "_prose")
+    __slots__ = ("_code_lines", "_fences", "_last", "_line", "_lines", "_pending_texts", "_prose")
 
     def __init__(self) -> None:
         self._pending_texts: list[str] = []
         self._line = ""
         self._lines = self._code_lines = 0
-        self._fenced = False
+        self._fences = FenceTracker()
         self._last: deque[bool] = deque(maxlen=_WINDOW_LINES)
         self._prose: deque[bool] = deque(maxlen=_WINDOW_LINES)
 
@@ -65,7 +65,7 @@ class CodeRegionTracker:
         self._pending_texts.clear()
         self._last.clear()
         self._prose.clear()
-        self._line, self._fenced = "", False
+        self._line, self._fences = "", FenceTracker()
         self._lines = self._code_lines = 0
 
     @property
@@ -75,7 +75,7 @@ class CodeRegionTracker:
         self._process_pending()
         known = len(self._last) >= _MIN_LINES
         prose = known and sum(self._prose) >= _MIN_CODE_SHARE * len(self._prose)
-        if self._fenced:
+        if self._fences.inside:
             # A fence that was never closed does not make code of all that follows.
             return not prose
         mostly = self._lines >= _WINDOW_LINES and self._code_lines >= _MIN_CODE_SHARE * self._lines
@@ -89,10 +89,10 @@ class CodeRegionTracker:
             self._line = ""
         lasting: deque[str] = deque(maxlen=_WINDOW_LINES)
         for line in whole:
-            fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
-            if fence is not None and "```" not in line[fence.end() :].lstrip("`"):
-                self._fenced = not self._fenced
-            elif line and not line.isspace():
+            if self._fences.takes(line):
+                continue
+            self._fences.ends_with(line)
+            if line and not line.isspace():
                 lasting.append(line)
         looks = [_code().match(line) is not None for line in lasting]
         self._lines += len(looks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from stresstest.detectors.languages.catalog import Catalog, per_catalog
+from stresstest.detectors.text.fences import FenceTracker
 from stresstest.detectors.text.scripts import weighted_length
 
 QUOTED_WORDS = 3
@@ -19,10 +20,6 @@ VALUE_WORDS, VALUE_SIZE = 5, 36
 QUOTE_SPAN = 800
 """Weighted length after which an unclosed quotation mark is taken for a slip, not for a quotation."""
 
-_FENCE = re.compile(
-    r"\s*(?:>\s*)?(?:```|~~~)\s*((?:jsonl?|markdown|md|te?xt|plain(?:text)?)\b)?", re.IGNORECASE
-)
-"""A fence, and the kind of a block that may hold the answer itself: data or text, no code."""
 _INLINE = re.compile(
     r"!?\[[^\[\]\n]{1,500}\]\([^()\s]{1,300}\)"  # links
     r"|``.*?``|`[^`]*`"  # inline code
@@ -138,9 +135,9 @@ class ProseFilter:
 
     def __init__(self, *, quotations: bool = True) -> None:
         self.block = 0
+        self._fences = FenceTracker()
         self._blocks = 0
         self._quotations = quotations
-        self._fenced = False
         self._line = -1
         self._cited = False
         self._data = False
@@ -152,11 +149,11 @@ class ProseFilter:
     @property
     def in_code(self) -> bool:
         """Whether the last sentence was in a fenced block of code."""
-        return self._fenced and not self.block
+        return self._fences.in_code
 
     def is_all_prose(self, text: str, line: int) -> bool:
         """Whether a sentence is all prose; then it need not be filtered."""
-        if self._fenced or self._until or self._in_string or (self._cited and line == self._line):
+        if self._fences.inside or self._until or self._in_string or (self._cited and line == self._line):
             return False
         if _has_removable_parts(text):
             return False
@@ -169,13 +166,14 @@ class ProseFilter:
     def __call__(self, text: str, line: int = -1) -> str:
         """The prose of a sentence of the given line; every sentence of a quoted line, a table row or an entry
         of a bibliography is out."""
-        if line != self._line:
+        begins = line != self._line
+        if begins:
             self._begin(text, line)
-        if not (self._fenced or self._until or self._cited or self._in_string or _has_removable_parts(text)):
+        inside = self._fences.inside
+        if not (inside or self._until or self._cited or self._in_string or _has_removable_parts(text)):
             return _without_heading(text)
         nothing = " " * len(text)
-        if fence := _FENCE.match(text):
-            self._fence(text, data=fence.group(1) is not None)
+        if self._reads_fence(text, begins=begins):
             return nothing
         if self.in_code or self._cited or text.startswith("|"):
             return nothing
@@ -188,10 +186,17 @@ class ProseFilter:
             text = self._without_quotations(text)
         return _MARKS.sub(_blank_out, _without_italics(text))
 
-    def _fence(self, text: str, *, data: bool) -> None:
-        self._fenced = not (self._fenced or text.rstrip("`~ ").find("```") > 0)
-        self._blocks += data and self._fenced
-        self.block = self._blocks if data and self._fenced else 0
+    def _reads_fence(self, text: str, *, begins: bool) -> bool:
+        """Whether the text is a fence, or the end of a block."""
+        fences, within = self._fences, self._fences.inside
+        if begins and fences.takes(text):
+            self._blocks += fences.textual and not within
+            taken = True
+        else:
+            fences.ends_with(text)
+            taken = within and not fences.inside
+        self.block = self._blocks if fences.textual else 0
+        return taken
 
     def _begin(self, text: str, line: int) -> None:
         if line > self._line + 1 and text[:1] not in _CLOSING:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.languages.catalog import catalog
+from stresstest.detectors.text.fences import FENCE_START
 from stresstest.detectors.text.segments import TextSegmenter, TextSpan
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -23,7 +24,6 @@ MIN_LAST_WORDS = 4
 _TERMINAL = re.compile(r"[.!?…؟।۔。！？｡:;][\s\"'»”’)\]}*_`」』）>~]*\Z")
 _LIST_LIKE = re.compile(r"[-*•+|>#~=<{}\[\]$\\]|\d+[.)]\s|[a-zA-Z][.)]\s|—")
 _DANGLING_MARK = re.compile(r"[,(\[«“‘—–-]\s*\Z")
-_FENCE = re.compile(r"\s*(```|~~~)")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\W*\Z)")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"\d])")
@@ -129,7 +129,7 @@ def _open_fence(lines: Iterable[str]) -> int | None:
     before = ""
     for n, line in enumerate(lines):
         above, before = before, line.strip()
-        if _FENCE.match(line):
+        if FENCE_START.match(line):
             if opened is None and above and len(before) > 3 and not before.strip("~"):
                 continue  # a heading's underline
             bare = before.strip("`~ ")

@@ -3,7 +3,7 @@ API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from stresstest.records.record import (
 )
 
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details")
+_EXTRA_FIELDS = ("provider_specific_fields", "model_extra")
 _THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
 _DEPTH = 3
 _REASONING_PARTS = frozenset({"reasoning", "thinking"})
@@ -78,7 +79,7 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
     if message is None:
         text = join_content(choice.get("text"))
     else:
-        reasoning = find_reasoning(message)
+        reasoning = find_reasoning(message) or find_reasoning(choice)
         text = message_text(message, finish, reasoning)
     hidden = spent >= MIN_UNSEEN_TOKENS or normalize_finish_reason(finish) == LENGTH
     if text is None and not reasoning and (message is None or not hidden):
@@ -88,12 +89,15 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
 
 
 def message_text(message: Mapping[str, Any], finish: str | None = None, reasoning: str = "") -> str | None:
-    """A message's content and then the arguments of its calls; None for neither.
+    """A message's content, what it says beside it (a refusal, the words of its audio), and then the arguments
+    of its calls; None for neither.
 
     TextlessError for calls alone that have no arguments. A call that the cap cut is not in good order,
     whether it came to its arguments or not.
     """
     text = join_content(message.get("content"))
+    beside = "".join(_spoken_beside(message))
+    text = (text or "") + beside if beside else text
     if not has_calls(message):
         return text
     written = message_arguments(message)
@@ -102,13 +106,24 @@ def message_text(message: Mapping[str, Any], finish: str | None = None, reasonin
     return (text or "") + written
 
 
+def _spoken_beside(message: Mapping[str, Any]) -> Iterator[str]:
+    audio = message.get("audio")
+    for said in (message.get("refusal"), audio.get("transcript") if isinstance(audio, dict) else None):
+        if isinstance(said, str):
+            yield said
+
+
 def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
     """The Responses API: messages and calls in order; `max_output_tokens` means that the cap cut it."""
     items = [item for item in body["output"] if isinstance(item, dict)]
     finish = _items_finish(body)
     reasoning = join_reasoning(items)
     found = [text for item in items if (text := _item_text(item)) is not None]
-    text, capped = "".join(found), normalize_finish_reason(finish) == LENGTH
+    # A call is a line of its own: as a record of data it would make data of what follows it.
+    text, capped = (
+        ("\n" if has_tool_call(items) else "").join(found),
+        normalize_finish_reason(finish) == LENGTH,
+    )
     if not reasoning and not capped and is_nothing(text) and has_tool_call(items):
         raise TextlessError(ONLY_TOOL_CALLS)
     if not found and not reasoning:
@@ -143,8 +158,14 @@ class RecordedAnswer:
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:
     """What a message, or a record, keeps of the thought before its answer; "" where it keeps none."""
-    found = (_thought(holder.get(key)) for key in _REASONING_KEYS)
+    found = (_thought(held.get(key)) for held in _with_extra_fields(holder) for key in _REASONING_KEYS)
     return next(filter(None, found), "") or join_reasoning(holder.get("content"))
+
+
+def _with_extra_fields(holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The holder, and the objects in which clients keep what they do not know."""
+    yield holder
+    yield from (extra for key in _EXTRA_FIELDS if isinstance(extra := holder.get(key), dict))
 
 
 def join_reasoning(parts: Any) -> str:

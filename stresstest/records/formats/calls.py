@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ONLY_TOOL_CALLS = "only tool calls, no text"
-_CALLS = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call"})
+_CALL_ENDINGS = ("tool_use", "_call")
+"""`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`."""
 _INNER = ("function", "custom")
-_WRITTEN = ("arguments", "input")
+_WRITTEN = ("arguments", "input", "code", "action", "operation", "queries")
+"""Where the kinds of calls keep what the model wrote."""
 _NOTHING = frozenset({"", "{}"})
 
 
@@ -19,7 +21,8 @@ def has_tool_call(parts: Any) -> bool:
 
 
 def is_tool_call(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in _CALLS
+    kind = part.get("type") if isinstance(part, dict) else None
+    return isinstance(kind, str) and kind.endswith(_CALL_ENDINGS)
 
 
 def has_calls(message: Mapping[str, Any]) -> bool:

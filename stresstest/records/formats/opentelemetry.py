@@ -32,6 +32,7 @@ _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _COMPLETIONS, _PROMPTS = "gen_ai.completion.{}.content", "gen_ai.prompt.{}.content"
 _CALLS = "gen_ai.completion.{}.tool_calls.{}.arguments"
+_THOUGHTS = ("gen_ai.completion.{}.reasoning", "gen_ai.completion.{}.reasoning_content")
 _CALL_MARK = ".tool_calls."
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
@@ -98,7 +99,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
         "finish_reason": _reason(found),
         "response": _answer(found),
-        "reasoning_content": _reasoning(_structure(_first(found, _OUTPUTS))) or None,
+        "reasoning_content": _reasoning(_structure(_first(found, _OUTPUTS))) or _thoughts(found) or None,
         "prompt": _text(found, _INPUTS, _PROMPTS),
     }
     if isinstance(first, int | float) and isinstance(start, float):
@@ -187,6 +188,12 @@ def _reasoning(messages: Any) -> str:
     """The thought before an answer: parts of type `reasoning`, or a field beside the content."""
     several = _objects(messages if isinstance(messages, list | tuple) else [messages])
     return "".join(find_reasoning(each) or join_reasoning(each.get("parts")) for each in several)
+
+
+def _thoughts(found: Mapping[str, Any]) -> str:
+    """The thought before an answer, in numbered attributes."""
+    kept = (found.get(name.format(n)) for n in range(_MOST_NUMBERED) for name in _THOUGHTS)
+    return "".join(each for each in kept if isinstance(each, str))
 
 
 def _pieces(value: Any) -> Iterator[str]:

@@ -1,0 +1,57 @@
+"""Fenced blocks of Markdown, as models write them: in list items and quotations, closed at the end of a line
+of text, or not closed at all before the next one opens.
+
+After CommonMark 0.31, section 4.5, with these liberties.
+"""
+
+from __future__ import annotations
+
+import re
+
+FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)[`~]*\s*([\w+#.-]*)")
+"""A line that opens or closes a block: its marks, and the word that names the language."""
+_TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
+"""Blocks of these hold data or text, and may hold the whole answer."""
+
+
+class FenceTracker:
+    """Call `takes` with each line, or with each sentence that begins one.
+
+    inside: whether a block is open. textual: whether that block is one of data or text, no code.
+    """
+
+    __slots__ = ("_marks", "_nested", "inside", "textual")
+
+    def __init__(self) -> None:
+        self.inside = self.textual = self._nested = False
+        self._marks = ""
+
+    @property
+    def in_code(self) -> bool:
+        return self.inside and not self.textual
+
+    def takes(self, text: str) -> bool:
+        """Whether the text is a fence, which opens or closes a block; or all of a block on one line."""
+        found = FENCE_START.match(text) if "```" in text or "~~~" in text else None
+        if found is None:
+            return False
+        marks, name = found.groups()
+        if self.inside and marks != self._marks:
+            return False  # what stands in a block
+        if marks in text[found.end(1) :].lstrip("`~"):
+            return True  # "```ls -la```"
+        if self.inside and not name:
+            self._close()
+        else:  # code that is still open was never closed; a document of Markdown may hold code
+            self._nested = self.textual
+            self.inside, self.textual, self._marks = True, name.lower() in _TEXTUAL, marks
+        return True
+
+    def ends_with(self, text: str) -> None:
+        """Close the block after a line of text that ends with its marks."""
+        if self.inside and text.rstrip().endswith(self._marks):
+            self._close()
+
+    def _close(self) -> None:
+        self.inside = self.textual = self._nested
+        self._nested = False
