@@ -64,7 +64,7 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
                     {"type": "custom_tool_call", "name": "g", "input": "ls"},
                 ],
             },
-            f"I look. {ARGUMENTS}ls",
+            f"I look. \n{ARGUMENTS}\nls",
             id="Responses API",
         ),
         pytest.param(
@@ -106,6 +106,56 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
 def test_arguments_are_text_of_the_answer(row: Any, text: str) -> None:
     """Wherever a log keeps calls, their arguments follow the content, as `run` reads them from a stream."""
     assert read(row).text == text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"type": "mcp_call", "arguments": '{"a": "once more"}'},
+        {"type": "code_interpreter_call", "code": "once more"},
+        {"type": "shell_call", "action": {"commands": ["echo once more"]}},
+        {"type": "local_shell_call", "action": {"command": ["bash", "-c", "echo once more"]}},
+        {"type": "apply_patch_call", "operation": {"type": "create_file", "diff": "once more"}},
+        {"type": "web_search_call", "action": {"type": "search", "query": "once more"}},
+    ],
+    ids=lambda call: call["type"],
+)
+def test_what_the_model_wrote_for_any_kind_of_call_is_judged(call: dict[str, Any]) -> None:
+    """A healthy message beside a call that loops let a gate pass; the call's output is not the model's."""
+    message = {"type": "message", "content": [{"type": "output_text", "text": "Done."}]}
+    output = {"type": "function_call_output", "output": "not this"}
+    text = read({"object": "response", "output": [call, output, message]}).text
+    assert "once more" in text
+    assert "not this" not in text
+    assert text.endswith("\nDone.")
+
+
+@pytest.mark.parametrize("kind", ["mcp_tool_use", "server_tool_use"])
+def test_tools_of_the_provider_are_calls_too(kind: str) -> None:
+    """Parts of a message, as Anthropic's API has them."""
+    row = {"content": [{"type": kind, "input": {"code": "once more"}}, {"type": "text", "text": "Done."}]}
+    assert "once more" in read(row).text
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "reasoning"),
+    [
+        (chat(content="Done. ", refusal="I will not."), "Done. I will not.", ""),
+        (chat(content="Done. ", audio={"transcript": "Spoken."}), "Done. Spoken.", ""),
+        (chat(content="Done.", provider_specific_fields={"reasoning_content": "Hm."}), "Done.", "Hm."),
+        ({"choices": [{"message": {"content": "Done."}, "reasoning_content": "Hm."}]}, "Done.", "Hm."),
+        (
+            span({"gen_ai.completion.0.content": "Done.", "gen_ai.completion.0.reasoning": "Hm."}),
+            "Done.",
+            "Hm.",
+        ),
+    ],
+)
+def test_what_stands_beside_the_content_is_judged(row: Any, text: str, reasoning: str) -> None:
+    """A refusal, spoken words, and reasoning where clients keep the fields that they do not know."""
+    record = read(row)
+    assert record.text.removeprefix(record.reasoning) == text
+    assert record.reasoning == reasoning
 
 
 @pytest.mark.parametrize(
