@@ -195,6 +195,12 @@ def _export(
 
     derived = [_beside(output, what) for what in ("held-out", "unpaired")]
     refuse_inputs([output, *derived], [*asked.sources, *asked.chosen_from])
+    there = [each for each in derived if Path(each).exists()]
+    if there and not Path(output).exists():
+        raise UsageError(
+            f"{there[0]!r} exists, and this export would replace it: it is written beside {output!r}.",
+            hint="Move it, or choose another name with --output.",
+        )
     for each in derived:
         refuse_link(each)
     with (

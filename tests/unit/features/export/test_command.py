@@ -324,3 +324,16 @@ def test_logs_without_prompts_are_told_so(tmp_path: Path) -> None:
     assert code == 4
     assert "needs the prompt of each answer" in flat(out + err)
     assert "none of these answers is degenerate" not in flat(out + err)
+
+
+def test_a_file_that_nobody_named_is_not_replaced(tmp_path: Path) -> None:
+    """The held-out part is written beside the pairs: what already stands there and is of no earlier export
+    stays."""
+    (tmp_path / "log.jsonl").write_text('{"prompt": "p", "output": "Good."}\n', encoding="utf-8")
+    kept = tmp_path / "pairs.held-out.jsonl"
+    kept.write_text("mine", encoding="utf-8")
+    words = (str(tmp_path / "log.jsonl"), "--lang", "en", "-o", str(tmp_path / "pairs.jsonl"))
+    code, _, err = command("--store", str(tmp_path / "s.sqlite3"), "export", "dpo", *words)
+    assert code == 2
+    assert "and this export would replace it" in " ".join(err.split())
+    assert kept.read_text(encoding="utf-8") == "mine"
