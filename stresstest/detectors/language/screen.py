@@ -27,7 +27,7 @@ from stresstest.detectors.language.drift import LONG_PASSAGE
 from stresstest.detectors.language.online import MIN_PASSAGE_CHARS
 from stresstest.detectors.language.terms import ITEM_GRAMMAR, TITLE_SHARE
 from stresstest.detectors.text.features import TextFeatures
-from stresstest.detectors.text.prose import holds_data
+from stresstest.detectors.text.prose import holds_blocks
 from stresstest.detectors.text.windows import cusum, prefix_sums, text_index, text_starts, unmarked_gaps
 
 MIN_GAP_WORDS = 6
@@ -144,7 +144,7 @@ def _passages(seen: TextFeatures, text: int, suspicious: Gaps, others: list[int]
     places = sorted([*(first for first, _ in suspicious), *others])
     whole = sum(end - first for first, end in chars) >= WHOLE_SHARE * len(seen.texts[text])
     opening = int(text_starts(seen.word_fences)[text]) + OPENING_WORDS
-    if holds_data(seen.texts[text]):
+    if holds_blocks(seen.texts[text]):
         return seen.texts[text]
     kept = []
     for (first, end), span in zip(suspicious, chars, strict=True):
@@ -164,7 +164,7 @@ def _enclosing_sentences(text: str, spans: Sequence[tuple[int, int]]) -> str:
         if stop > done:
             kept.append(text[max(start, done) : stop].strip())
             done = stop
-    return "\n".join(kept)
+    return "\n\n".join(kept)  # no quotation goes on across a blank line
 
 
 def _sentence_start(text: str, at: int) -> int:

@@ -76,10 +76,10 @@ def strip_heading(text: str) -> str:
     return text[match.end() :] if match else text
 
 
-def holds_data(text: str) -> bool:
-    """Whether a line of the text begins as JSON or a row of a table does: what is said there is prose only
-    where its beginning is seen."""
-    return _DATA_LINE.search(text) is not None
+def holds_blocks(text: str) -> bool:
+    """Whether there are fences in the text, or lines that begin as JSON or the row of a table does: what is
+    prose there depends on all that stands before."""
+    return "```" in text or "~~~" in text or _DATA_LINE.search(text) is not None
 
 
 def _blank_out(match: re.Match[str]) -> str:

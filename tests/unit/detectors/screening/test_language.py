@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
+from tests.support.drifting_texts import PROSE
 from tests.support.foreign_texts import GERMAN, ITALIAN
 from tests.support.screened import healthy_verdict
 from tests.support.stories import story
@@ -136,3 +141,39 @@ def test_native_prose_is_not_read_again(wanted: str) -> None:
     """What keeps the fast path fast: healthy prose of the expected language is passed."""
     spec = DetectorSpec(language=wanted)
     assert healthy_verdict(_NATIVE[wanted], spec, "stop") is not None
+
+
+def record(lines: list[str]) -> str:
+    return json.dumps([{"id": n, "text": line} for n, line in enumerate(lines)], ensure_ascii=False)
+
+
+def commented(lines: list[str]) -> str:
+    return "```python\n" + "".join(f"# {line}\ny = 7\n" for line in lines) + "```"
+
+
+IN_A_LIST = "- ```bash\n  ls -la\n  ```"
+SHAPES: dict[str, Callable[[list[str], list[str]], str]] = {
+    "code with comments": lambda own, other: f"{' '.join(own)}\n\n{commented(own)}\n\n{' '.join(other)}",
+    "code in a list item": lambda own, other: f"{' '.join(own)}\n\n{IN_A_LIST}\n\n{' '.join(other)}",
+    "a record on one line": lambda own, other: record([*own, *other]),
+    "a record after a sentence": lambda own, other: f"{own[0]}\n\n{record([*own, *other])}",
+    "a fenced record": lambda own, other: f"```json\n{record([*own, *other])}\n```",
+    "a quotation": lambda own, other: f'{own[0]} "{" ".join(own)}"\n\n{" ".join(other)}',
+    "an open quotation": lambda own, other: f"“{' '.join(own)}\n\n{' '.join(other)}",
+    "a block quote": lambda own, other: "".join(f"> {line}\n" for line in own) + "\n" + " ".join(other),
+    "a table": lambda own, other: "| a |\n|---|\n" + "".join(f"| {line} |\n" for line in [*own, *other]),
+    "a table before": lambda own, other: "".join(f"| {line} |\n" for line in own) + "\n" + " ".join(other),
+}
+"""An answer of some sentences in the wanted language, and then of others."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("wanted", "other"), [("it", "fr"), ("en", "it"), ("fr", "en")])
+def test_parts_that_are_passed_on_say_what_the_whole_says(shape: str, wanted: str, other: str) -> None:
+    """The screen passes the sentences around gaps on: a block, a record or a quotation that begins before
+    them must not swallow them. What the suite finds is found in recorded text."""
+    text = SHAPES[shape](PROSE[wanted][:4], PROSE[other])
+    spec = DetectorSpec(language=wanted)
+    for reason in ("stop", "length"):
+        whole, recorded = detect_text(text, spec, reason), detect_recorded(text, spec, reason)
+        assert (recorded.symptom, recorded.onset) == (whole.symptom, whole.onset)
