@@ -52,12 +52,14 @@ def _say(console: Console, what: RenderableType) -> None:
     console.print(what, width=min(console.width, _WIDEST))
 
 
-def print_run(console: Console, result: RunResult, *, program: str | None = "stresstest") -> None:
+def print_run(
+    console: Console, result: RunResult, *, program: str | None = "stresstest", better_run: str | None = None
+) -> None:
     """Print the basis of the result (curve, excerpt, symptoms, evidence) and then the result itself, which so
     stays on the screen: number, plane, what to do, and the next commands.
 
     program: the beginning of a command on the same store; None where the caller prints what comes after the
-    result: the cost and the next commands.
+    result: the cost and the next commands. better_run: the run of the setting that a diagnosis found.
     """
     from rich.text import Text
 
@@ -78,10 +80,10 @@ def print_run(console: Console, result: RunResult, *, program: str | None = "str
     _print_answer(console, result, advice)
     if program is not None:
         _say(console, Text(cost_sentence(result), style="dim"))
-        print_next(console, *_next_commands(result, program))
+        print_next(console, *_next_commands(result, program, better_run))
 
 
-def _next_commands(result: RunResult, program: str) -> list[tuple[str, str]]:
+def _next_commands(result: RunResult, program: str, better_run: str | None) -> list[tuple[str, str]]:
     """What to do with a run, in the order of use; one that is not done is continued first."""
     run = result.run
     report = (f"{program} report {run.id} -o report.html", "a page to share")
@@ -91,7 +93,7 @@ def _next_commands(result: RunResult, program: str) -> list[tuple[str, str]]:
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
         report,
-        (f"{program} recommend --format vllm --like {run.id}", "the limit as server flags"),
+        (f"{program} recommend --format vllm --like {better_run or run.id}", "the limit as server flags"),
     ]
 
 

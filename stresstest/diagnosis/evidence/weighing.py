@@ -278,18 +278,21 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
+    spans = (
+        f"the middle half of them spans {percent(found.relative)} of the median ({found.iqr:,.0f} of "
+        f"{found.median:,.0f} tokens, {where}, n = {found.n})"
+    )
     bound = percent(CONCENTRATED_SPREAD)
-    counts = f"({found.iqr:,.0f} of {found.median:,.0f} tokens, {where}, n = {found.n})"
     if found.relative <= CONCENTRATED_SPREAD:
         fact = (
-            f"the failures begin at one place, as at a limit in the context: their middle half spans "
-            f"{percent(found.relative)} of the median {counts}, and up to {bound} is one place"
+            f"the failures begin at one place, as at a limit in the context: {spans}; up to {bound} counts "
+            f"as one place"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"a limit in the context would make the failures begin at one place, their middle half within "
-            f"{bound} of the median; it spans {percent(found.relative)} {counts}"
+            f"the failures are too spread out for a limit in the context: {spans}; up to {bound} would count "
+            f"as one place"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -142,8 +142,19 @@ def _select_rows(
     own = [row for row in every if row.run_id == run.id]
     if not own:
         return rows
+    _point_to_better_run(store, run.id)
     _warn_about_others(own[0], [row for row in rows if row.subject == settings.subject])
     return own + [row for row in rows if row.subject != settings.subject]
+
+
+def _point_to_better_run(store: Store, run_id: str) -> None:
+    """Say on stderr which run was measured with the setting that a diagnosis of this one found."""
+    found = store.diagnosis(run_id)
+    if found is not None and found.safe_run is not None and found.safe_run != run_id:
+        typer.echo(
+            f"The diagnosis of run {run_id} found a better setting and measured it: --like {found.safe_run}",
+            err=True,
+        )
 
 
 def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) -> None:

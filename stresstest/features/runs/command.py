@@ -88,10 +88,12 @@ def show(
 
     with open_store(options["store"]) as store:
         result = conclude(store, run)
+        found = store.diagnosis(result.run.id)
     if json_output:
         typer.echo(dumps(run_document(result)))
     else:
-        print_run(stdout_console(), result, program=options["program"])
+        better = None if found is None else found.safe_run
+        print_run(stdout_console(), result, program=options["program"], better_run=better)
 
 
 @app.command("delete", cls=SectionedCommand, epilog=_DELETE)

@@ -129,7 +129,7 @@ def test_evidence_against_is_kept() -> None:
     """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
     verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))
     against = [e for e in verdict.evidence if not e.supports]
-    assert any("would make the failures begin at one place" in e.fact and "n = 20" in e.fact for e in against)
+    assert any("too spread out" in e.fact and "n = 20" in e.fact for e in against)
     penalised = judge(scattered(20, SymptomKind.LOOP), Decoding(repetition_penalty=1.1))
     assert any("although penalties are in force" in e.fact for e in penalised.evidence if not e.supports)
 

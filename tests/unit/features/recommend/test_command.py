@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from stresstest.model import PlaneVerdict, RunStatus, Threshold
+from stresstest.model import Diagnosis, PlaneVerdict, RunStatus, Threshold
 from stresstest.store import open_store
 from tests.support.commands import command
 from tests.support.stored_data import make_run
@@ -57,3 +57,24 @@ def test_like_prints_the_limit_of_the_run_that_was_named(tmp_path: Path) -> None
     assert "r2" not in err
     _, out, _ = command("--store", location, "recommend", "--format", "json")
     assert {row["safe_max_tokens"] for row in json.loads(out)["recommendations"]} == {583, 1293, 317}
+
+
+def test_the_run_of_a_better_setting_is_named(tmp_path: Path) -> None:
+    """The limit before a diagnosis is the old one: what the diagnosis measured with the setting that it found
+    is what a reader wants next, here and after `runs show`."""
+    location = str(tmp_path / "s.sqlite3")
+    verdict = PlaneVerdict(None, None, "nothing failed")
+    with open_store(location) as store:
+        for run_id, safe in (("r1", 425), ("r2", 1769)):
+            store.create_run(replace(make_run(run_id), status=RunStatus.DONE))
+            threshold = Threshold(0.1, 0.9, safe + 60, n=40, certified=True)
+            store.save_threshold(run_id, threshold, safe, verdict, distinct_prompts=40)
+        store.save_diagnosis(Diagnosis("r1", (), safe_run="r2", complete=True))
+    code, out, err = command("--store", location, "recommend", "--like", "r1", "--format", "vllm")
+    assert code == 0
+    assert "425" in out
+    assert "The diagnosis of run r1 found a better setting and measured it: --like r2" in err
+    _, _, err = command("--store", location, "recommend", "--like", "r2", "--format", "vllm")
+    assert "better setting" not in err
+    _, out, _ = command("--store", location, "runs", "show", "r1")
+    assert "recommend --format vllm --like r2" in " ".join(out.split())
