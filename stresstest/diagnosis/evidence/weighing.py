@@ -279,20 +279,20 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     if found is None or found.n < _FEW:
         return []
     spans = (
-        f"the middle half of them spans {percent(found.relative)} of the median ({found.iqr:,.0f} of "
-        f"{found.median:,.0f} tokens, {where}, n = {found.n})"
+        f"the middle half of the onsets lies within {found.iqr:,.0f} tokens, {percent(found.relative)} of "
+        f"the median ({found.median:,.0f} tokens, {where}, n = {found.n})"
     )
     bound = percent(CONCENTRATED_SPREAD)
     if found.relative <= CONCENTRATED_SPREAD:
         fact = (
-            f"the failures begin at one place, as at a limit in the context: {spans}; up to {bound} counts "
-            f"as one place"
+            f"the answers fail at about the same token, as at a limit in the context: {spans}. Up to {bound} "
+            f"counts as the same token"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"the failures are too spread out for a limit in the context: {spans}; up to {bound} would count "
-            f"as one place"
+            f"a limit in the context would make all answers fail at about the same token; here they are "
+            f"spread out: {spans}. Up to {bound} would count as the same token"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered
