@@ -36,7 +36,7 @@ def test_a_check_goes_on_where_it_was_interrupted_and_the_next_one_compares(tmp_
         code, out, err = check(tmp_path, "--json", "--junit", "r.xml")
         assert code == 0, err
         assert "which an earlier check started" in err
-        assert "stored generations are not repeated" in err
+        assert "stored answers are not repeated" in err
         (one,) = json.loads(out)["cells"]
         assert one["run_id"] == begun["run_id"]
         assert [b["outcome"] for b in one["budgets"]] == ["pass", "untested"]
