@@ -229,23 +229,22 @@ def alternating(words: int) -> Plant:
 
 def circling(sentences: int, words: int) -> Plant:
     """The last few sentences again in ever new order."""
-
-    def plant(host: Host, at: int, rng: random.Random, source: Source) -> Planted | None:
-        del source
-        known = _sentences(host, at, sentences)
-        if known is None:
-            return None
-        written: list[str] = []
-        while len(written) < words:
-            for each in rng.sample(known, len(known)):
-                written += each
-        return _placed(host, at, "".join(written))
-
-    return plant
+    return _known_again(
+        sentences,
+        words,
+        lambda known, rng: [piece for each in rng.sample(known, len(known)) for piece in each],
+    )
 
 
 def drawn(sentences: int, words: int) -> Plant:
     """The beginnings of the last few sentences, as short sentences of their own, drawn at random."""
+    return _known_again(sentences, words, lambda known, rng: [*rng.choice(known)[:_SHORT], "."])
+
+
+def _known_again(
+    sentences: int, words: int, turn: Callable[[list[list[str]], random.Random], list[str]]
+) -> Plant:
+    """What `turn` makes of the last few sentences, again and again."""
 
     def plant(host: Host, at: int, rng: random.Random, source: Source) -> Planted | None:
         del source
@@ -254,7 +253,7 @@ def drawn(sentences: int, words: int) -> Plant:
             return None
         written: list[str] = []
         while len(written) < words:
-            written += [*rng.choice(known)[:_SHORT], "."]
+            written += turn(known, rng)
         return _placed(host, at, "".join(written))
 
     return plant

@@ -96,7 +96,6 @@ def read(
         if wanted is not None:
             query = query.where(column == clean_text(wanted))
     groups: dict[object, list[StoredThreshold]] = {}
-    order: dict[str, int] = {}  # newest first
     left_out: list[str] = []
     for row in connection.execute(query):
         try:
@@ -109,12 +108,11 @@ def read(
         # of another.
         conditions = (stored.simulated, stored.base_url, stored.concurrency)
         identity = (stored.subject, stored.decoding, stored.rigor, row.prompts_digest, conditions)
-        order[stored.run_id] = len(order)
         groups.setdefault(identity, []).append(stored)
     warn_left_out(left_out)
     latest, older = [], []
     unfit: set[object] = set()
-    for group in sorted(groups.values(), key=lambda group: order[group[0].run_id]):
+    for group in groups.values():  # by their newest, as the rows came
         newest, *others = group
         same = (newest.subject, newest.decoding, newest.simulated)
         if newest.threshold.unfit:

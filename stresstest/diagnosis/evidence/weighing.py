@@ -102,9 +102,6 @@ class PositionSpread:
     def relative(self) -> float:
         return self.iqr / self.median if self.median else 0.0
 
-    def __str__(self) -> str:
-        return f"median {self.median:,.0f} tokens (IQR {self.iqr:,.0f}, n = {self.n})"
-
 
 def position_spread(values: Sequence[float]) -> PositionSpread | None:
     """The spread of token positions; None with fewer than two."""

@@ -51,7 +51,7 @@ def print_diagnosis(
         (f"{program} report {result.run.id} -o report.html", "a page to share"),
         (
             f"{program} recommend --format vllm --like {found.safe_run or result.run.id}",
-            "the limit and its grounds; --format vllm: flags",
+            "the limit as server flags",
         ),
     )
 

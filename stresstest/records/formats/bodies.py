@@ -120,10 +120,8 @@ def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
     reasoning = join_reasoning(items)
     found = [text for item in items if (text := _item_text(item)) is not None]
     # A call is a line of its own: as a record of data it would make data of what follows it.
-    text, capped = (
-        ("\n" if has_tool_call(items) else "").join(found),
-        normalize_finish_reason(finish) == LENGTH,
-    )
+    text = ("\n" if has_tool_call(items) else "").join(found)
+    capped = normalize_finish_reason(finish) == LENGTH
     if not reasoning and not capped and is_nothing(text) and has_tool_call(items):
         raise TextlessError(ONLY_TOOL_CALLS)
     if not found and not reasoning:
