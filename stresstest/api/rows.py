@@ -33,7 +33,7 @@ def rows_of(texts: Any) -> Iterator[dict[str, Any]]:
 
 def _row(each: Any) -> dict[str, Any]:
     if isinstance(each, str):
-        return {"response": each}
+        return {"text": each}  # under `response` it could be a body
     if isinstance(each, Mapping):
         return dict(each)
     raise UsageError(f"A text or a mapping is wanted for each answer, not {type(each).__name__}.")

@@ -41,7 +41,11 @@ class StreamDetector:
         """language, prompt: as `detect` takes them. Raises UsageError for an unknown language."""
         self._job = _job(language)
         self._asked = _record("", prompt, None)
-        self._suite = DetectorSuite(DetectorSpec(language=language, prompt_text=self._asked.prompt_text))
+        asked = self._asked
+        spec = DetectorSpec(
+            language=language, prompt_text=asked.prompt_text, requested_text=asked.requested_text
+        )
+        self._suite = DetectorSuite(spec)
         self._thought: list[str] = []
         self._answer: list[str] = []
         self._rest = ""

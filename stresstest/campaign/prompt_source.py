@@ -80,6 +80,13 @@ def prompt_text(prompt: Prompt) -> str:
     return prompt.text if prompt.text is not None else "\n".join(m.content for m in prompt.messages)
 
 
+def requested_text(prompt: Prompt) -> str | None:
+    """The same without the model's own earlier turns; None where there are none."""
+    others = [m.content for m in prompt.messages if m.role != "assistant"]
+    alone = prompt.text is not None or len(others) == len(prompt.messages)
+    return None if alone else "\n".join(others)
+
+
 def load_prompt_source(settings: RunSettings) -> PromptSource:
     """The task or the user's prompts. Raises UsageError for an unknown task, language or bad file."""
     if settings.prompts_file:

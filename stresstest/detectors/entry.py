@@ -229,10 +229,11 @@ class DetectorSpec:
     """What is known of a generation before its first token.
 
     language: ISO 639-1 code the answer is wanted in, None when unknown (no language verdicts).
-    unit_pattern: regex whose group 1 is the unit's number, None for unstructured output.
-    unit: how units are recognised: "numbered" (by the pattern), "json_record", "row" or "function".
-    units: how many units were requested, if any. prompt_text: what was asked; its own template is
-    exempt from loop detection and its language samples are not the answer's. named: languages that are as
+    unit_pattern: regex whose group 1 is the unit's number, None for unstructured output. unit: how units
+    are recognised: "numbered" (by the pattern), "json_record", "row" or "function". units: how many units
+    were requested, if any. prompt_text: what was asked; its own template is exempt from loop detection and
+    its language samples are not the answer's. requested_text: the same without the turns that the model
+    wrote, None where there are none: what it repeated there, nobody asked for. named: languages that are as
     welcome as `language`, because the prompt names them; none where `language` was stated by the user.
     """
 
@@ -242,6 +243,12 @@ class DetectorSpec:
     prompt_text: str = ""
     unit: str = "numbered"
     named: NamedLanguages = NOT_NAMED
+    requested_text: str | None = None
+
+    @property
+    def requests(self) -> str:
+        """The text in which repetition may be asked for."""
+        return self.prompt_text if self.requested_text is None else self.requested_text
 
     @property
     def counts_units(self) -> bool:

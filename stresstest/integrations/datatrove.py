@@ -37,8 +37,7 @@ class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no d
     def filter_batch(self, batch: list[Any]) -> list[bool | tuple[bool, str]]:
         """Whether to keep each document: True, or False with the symptom."""
         records = [
-            {"id": doc.id, "response": doc.text, "language": doc.metadata.get(self.language_key)}
-            for doc in batch
+            {"id": doc.id, "text": doc.text, "language": doc.metadata.get(self.language_key)} for doc in batch
         ]
         found = detect_many(records, language=self.language)
         return [True if each.symptom is None else (False, each.symptom) for each in found]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.model import GenerationVerdict
+from stresstest.records.formats.fields import requested_text
 
 Conversation = str | Sequence[Mapping[str, object]]
 """A prompt or completion as TRL hands it over: text, or messages."""
@@ -27,10 +28,15 @@ def coherence_reward(
     asked = prompts or [""] * len(completions)
     wanted = language or [None] * len(completions)
     answers = [
-        RecordedText(_text(completion), DetectorSpec(language=code, prompt_text=_text(prompt)))
+        RecordedText(_text(completion), _spec(code, prompt))
         for completion, prompt, code in zip(completions, asked, wanted, strict=True)
     ]
     return [_reward(verdict) for verdict in detect_many(answers)]
+
+
+def _spec(language: str | None, prompt: Conversation) -> DetectorSpec:
+    requested = None if isinstance(prompt, str) else requested_text(list(prompt))
+    return DetectorSpec(language=language, prompt_text=_text(prompt), requested_text=requested)
 
 
 def _reward(verdict: GenerationVerdict) -> float:

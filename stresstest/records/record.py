@@ -57,13 +57,14 @@ class Record:
 
     id: the record's own, else ``source:line``. source/line: the file and its 1-based line (row, element).
     finish_reason: the server's word. max_tokens: the cap that was sent. start/end: seconds since the epoch,
-    or on whatever clock the log has; first_token: when the first token came, on that clock. prompt_text: the
-    prompt; messages: its turns, where the log kept who said what. prompt_key: what several answers of one
-    prompt share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the
-    model's own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends
-    too. has_text: False where the log kept no text (a span, a line of times): nothing is known of
-    degeneration then. row_key: what lines with exactly the same content share, 0 where it is not known.
-    extra: values of the keys to group by.
+    or on whatever clock the log has; first_token: when the first token came, on that clock. prompt_text:
+    the prompt; requested_text: the same without the model's own earlier turns, None where it has none;
+    messages: its turns, where the log kept who said what. prompt_key: what several answers of one prompt
+    share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
+    own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
+    has_text: False where the log kept no text (a span, a line of times): nothing is known of degeneration
+    then. row_key: what lines with exactly the same content share, 0 where it is not known. extra: values of
+    the keys to group by.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Record:
     end: float | None = None
     first_token: float | None = None
     prompt_text: str = ""
+    requested_text: str | None = None
     messages: tuple[Message, ...] = ()
     prompt_key: str | None = None
     reasoning: str = ""

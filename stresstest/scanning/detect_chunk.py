@@ -266,7 +266,12 @@ def _detect_all(
 ) -> list[GenerationVerdict]:
     """In order; plain texts by the fast path, all together. named: by their prompts."""
     specs = [
-        DetectorSpec(language=language, prompt_text=record.prompt_text, named=named)
+        DetectorSpec(
+            language=language,
+            prompt_text=record.prompt_text,
+            named=named,
+            requested_text=record.requested_text,
+        )
         for record, language in zip(records, languages, strict=True)
     ]
     answers = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stresstest.campaign.execution.attempt import GenerationTask
 from stresstest.campaign.horizon import prompt_length
-from stresstest.campaign.prompt_source import PromptSource, prompt_text
+from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
@@ -56,6 +56,7 @@ class TaskFactory:
             units=prompt.units,
             prompt_text=prompt_text(prompt),
             unit=self.prompts.unit,
+            requested_text=requested_text(prompt),
         )
         return GenerationTask(
             job=job, request=request, prompt_id=prompt.id, prompt_text=prompt_text(prompt), spec=spec

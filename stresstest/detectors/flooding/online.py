@@ -74,7 +74,7 @@ class FloodingDetector:
         self._floods: list[FloodRun] = []
         self._current: FloodRun | None = None
         self._signs = TypographicFloods()
-        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
         self._wide = WideWindow()
         self._few = FewWords(self._allowed_words)

@@ -128,7 +128,7 @@ class LoopDetector:
 
     def __init__(self, spec: DetectorSpec) -> None:
         # Numbered units differ in their number: their count is not how often one text was asked for.
-        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._lenient = spec.wants_code
         self._codes: dict[int | str, int] = {}
         self._texts: list[str] = [""]

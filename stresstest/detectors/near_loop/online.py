@@ -17,7 +17,7 @@ passage that occurs twice is a slip, a refrain, a text restated.
 multiple-choice questions reach half of its bound.
 
 *Reordering*: known sentences in ever new order, and nothing new among them. A jump to another one costs
-nothing here, a new word nearly all.
+nothing here, a new word nearly all. Figures that change among them make it a template.
 
 Text that is alike by design (filled-in templates, code, tables) needs more words; a table only where no units
 of prose were asked for. The onset is where the sum
@@ -90,6 +90,10 @@ REORDERED_WORDS, NEW_AMONG_KNOWN_COST = 192, 100
 """Words that occur for the third time, about twenty-five short sentences, and what each new one among them
 takes off: sections that are worded alike, drills and puzzles have a new one every few words."""
 
+COUNTDOWN_STEPS = 2
+"""Equal steps in a row by which a figure goes on that says how far a countdown is. Figures that change
+without an order make known sentences a template: they need `TEMPLATE_COPIED_WORDS`."""
+
 STRAY_COST = 2
 """Cost of a word that does not end four recently repeated words (a new word costs four times as much)."""
 
@@ -112,7 +116,7 @@ class NearLoopDetector:
         self._module_wanted = spec.wants_code
         self._records_wanted = spec.counts_units and not self._prose_wanted
         self._code_wanted = spec.unit == "function"
-        self._requests = RequestedRepetition(spec.prompt_text, spec.copies)
+        self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._reader = WordAssembler(self._process_word)
         self._code = CodeRegionTracker()
         self._position = 0
@@ -129,7 +133,7 @@ class NearLoopDetector:
         self._reordered = CopiedStretch(0, 0, 0, WordTotals(), REORDERED_WORDS, MIN_REPEATED)
         self._recurs = bytearray()
         self._sum = self._third = self._circling = self._recurring = self._known = 0
-        self._covered = -1
+        self._covered = self._refigured = -1
         self._current: NearLoopRun | None = None
         self._found: list[NearLoopRun] = []
 
@@ -153,11 +157,12 @@ class NearLoopDetector:
         """First token of a copied stretch that may yet become a near-loop, or None."""
         if self._current is not None:
             return None
-        recurring = self._recurring - NEW_AMONG_KNOWN_COST * (len(self._history.codes) - 1 - self._covered)
+        new = NEW_AMONG_KNOWN_COST * (len(self._history.codes) - 1 - self._covered)
+        known = self._known - new if self._recurring > new else 0
         sums = (
             (self._sum - NEW_WORD_COST * self._owed, self._stretch, OPEN_REPEATED),
             (self._circling, self._circle, OPEN_REPEATED),
-            (min(recurring, self._known), self._reordered, REORDERED_WORDS // 2),
+            (known, self._reordered, self._reordered_words() // 2),
         )
         opened = (self._date_stretch(it) for total, it, least in sums if total >= least and not it.data)
         first = min(opened, default=None)
@@ -374,7 +379,9 @@ class NearLoopDetector:
         if not written.continues_counter(n, self._lag, value):
             self._steady = written.copied[n] = 0
             self._charge_stray(FIGURE_COST)
-            self._charge_new(1)
+            if written.steps_alike >= COUNTDOWN_STEPS:
+                self._charge_new(1)
+            self._refigured = n
             if self._sum:
                 self._charge_cost(FIGURE_COST)
 
@@ -388,6 +395,8 @@ class NearLoopDetector:
             stretch.data = said.data and not steady  # rows that say something in their figures
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
+        if proof is Proof.REORDERING:
+            need = max(need, self._reordered_words())
         asked = self._requests.requested_copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)
@@ -414,6 +423,10 @@ class NearLoopDetector:
         if stretch is self._circle:
             return Proof.CIRCLING
         return Proof.REORDERING if stretch is self._reordered else Proof.COPYING
+
+    def _reordered_words(self) -> int:
+        """Words that known sentences in new order need: those of a template where figures change in them."""
+        return TEMPLATE_COPIED_WORDS if self._refigured >= self._reordered.first else REORDERED_WORDS
 
     def _evidence(self, proof: Proof) -> int:
         return self._known if proof is Proof.REORDERING else max(self._third, self._circling)

@@ -27,7 +27,8 @@ MAX_SHIFT = 2
 
 
 class TokenHistory:
-    """Words by index. codes: of each word; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy."""
+    """Words by index. codes: of each word; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy.
+    steps_alike: how often in a row the last number has gone up or down by one step, copy by copy."""
 
     def __init__(self) -> None:
         self.codes: list[int] = []
@@ -37,8 +38,9 @@ class TokenHistory:
         self._entries: dict[str, HistoryEntry] = {}
         self._codes: dict[str, int] = {}
         self._texts: list[str] = [""]
-        self._values: dict[int, tuple[int | None, int]] = {}
+        self._values: dict[int, tuple[int | None, int, int]] = {}
         self._stepped = 0
+        self.steps_alike = 0
         self._latest = (0, 0)
         self._counter = (0, 0)
 
@@ -66,7 +68,7 @@ class TokenHistory:
         self._texts += texts
         self.at = at
         self.copied = bytearray(len(seq))
-        self._values = {n: (value, 0) for n, value in values.items()}
+        self._values = {n: (value, 0, 0) for n, value in values.items()}
 
     def token_text(self, index: int) -> str:
         return self._texts[self.codes[index]]
@@ -84,7 +86,7 @@ class TokenHistory:
 
     def number_at(self, index: int) -> int | None:
         """The value of the number at this index, if there is a readable one."""
-        return self._values.get(index, (None, 0))[0]
+        return self._values.get(index, (None, 0, 0))[0]
 
     def text(self, first: int, end: int) -> str:
         """The words of [first, end) without numbers, in their normal spelling."""
@@ -98,9 +100,9 @@ class TokenHistory:
         Otherwise it is new content: so is a countdown, which ends, and a number that goes on by another step
         than the one that counts the copies (sums, repetitions in a plan).
         """
-        step, counts = 0, True
+        step, alike, counts = 0, 0, True
         if self.copied[index]:
-            before, usual = self._values.get(index - lag, (None, 0))
+            before, usual, alike = self._values.get(index - lag, (None, 0, 0))
             if value is not None and before is not None:
                 step = value - before
                 if step == usual and step > 1:
@@ -111,7 +113,9 @@ class TokenHistory:
                 if counts and step:
                     self._counter = step, index
                 self._stepped = step
-        self._values[index] = (value, step)
+            alike = alike + 1 if step == usual else 0
+        self._values[index] = (value, step, alike)
+        self.steps_alike = alike if step else 0
         return counts
 
     def backdate(self, first: int, lag: int, lowest: int) -> int:

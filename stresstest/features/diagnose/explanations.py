@@ -116,7 +116,12 @@ async def _fresh_answers(
         task = await runner.continued_task(job, prompt, runner.run.settings.decoding, (), limit)
         if structured:
             return task
-        return replace(task, spec=DetectorSpec(task.spec.language, None, None, task.spec.prompt_text))
+        spec = DetectorSpec(
+            task.spec.language,
+            prompt_text=task.spec.prompt_text,
+            requested_text=task.spec.requested_text,
+        )
+        return replace(task, spec=spec)
 
     jobs = [(runner.fork_job(fork, arm, limit), prompt) for fork, prompt in prompts]
     factories = {job.key: partial(make, job, prompt) for job, prompt in jobs}

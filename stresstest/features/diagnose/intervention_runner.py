@@ -11,7 +11,7 @@ from stresstest.campaign.execution.driver import GenerationTask, drive
 from stresstest.campaign.execution.events import GenerationAdvanced, GenerationEvent, GenerationFinished
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.prompt_source import PromptSource, prompt_text
+from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.chain import ArmOutcome, assess_continuation
@@ -239,7 +239,12 @@ class InterventionRunner:
         )
         text = prompt_text(prompt)
         spec = DetectorSpec(
-            self.prompts.judged_language, self.prompts.unit_pattern, prompt.units, text, self.prompts.unit
+            self.prompts.judged_language,
+            self.prompts.unit_pattern,
+            prompt.units,
+            text,
+            self.prompts.unit,
+            requested_text=requested_text(prompt),
         )
         return GenerationTask(job, request, prompt.id, text, spec, tuple(history))
 

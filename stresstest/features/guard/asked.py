@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from stresstest.records.formats.fields import prompt_text
+from stresstest.records.formats.fields import prompt_text, requested_text
 
 MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""
@@ -55,7 +55,8 @@ class Asked:
     """One request for an answer.
 
     body: as decoded. cap: output tokens at most, None where it has none. lax: it is JSON only as Python reads
-    it: in UTF-16, with NaN, with half a surrogate pair.
+    it: in UTF-16, with NaN, with half a surrogate pair. requested: the prompt without the model's own turns,
+    None where it has none.
     """
 
     route: Route
@@ -65,6 +66,7 @@ class Asked:
     prompt: str
     cap: int | None
     lax: bool = False
+    requested: str | None = None
 
     @property
     def choices(self) -> int:
@@ -115,14 +117,16 @@ def read_request(route: Route, body: bytes) -> Asked | None:
         "messages" if route is Route.CHAT else "input" if route is Route.RESPONSES else "prompt"
     )
     caps = (_number(found.get(name)) for name in route.cap_fields)
+    text, requested = _texts(prompt)
     return Asked(
         route,
         found,
         model=_printable(model) if isinstance(model, str) else "",
         stream=_is_true(found.get("stream")),
-        prompt=_printable(_text(prompt)[-MAX_PROMPT_CHARS:]),
+        prompt=text,
         cap=next((int(cap) for cap in caps if cap is not None and cap >= 1), None),
         lax=lax,
+        requested=requested,
     )
 
 
@@ -177,11 +181,17 @@ def _is_true(value: Any) -> bool:
     return isinstance(value, bool | int | float | str) and str(value)[:5].lower() in _TRUE
 
 
-def _text(prompt: Any) -> str:
-    """A prompt's text; none of token ids, nor of one that was not decoded."""
+def _texts(prompt: Any) -> tuple[str, str | None]:
+    """A prompt's text, "" of token ids and of one that was not decoded; and the same without the model's own
+    turns, None where it has none."""
     if isinstance(prompt, list):
         prompt = [part for part in prompt if isinstance(part, str | dict | list)]
-    return prompt_text(prompt)
+    text, requested = prompt_text(prompt), requested_text(prompt)
+    return _end(text), None if requested is None else _end(requested)
+
+
+def _end(text: str) -> str:
+    return _printable(text[-MAX_PROMPT_CHARS:])
 
 
 def _prompts(prompt: Any) -> int:

@@ -81,9 +81,8 @@ class Exchange:
         """A new watch on the answer. The request must be one that is judged."""
         asked, rule = self.asked, self.rule
         assert asked is not None
-        reader = AnswerReader(
-            asked.route, DetectorSpec(language=rule.language, prompt_text=asked.prompt), keep_text=keep_text
-        )
+        spec = DetectorSpec(language=rule.language, prompt_text=asked.prompt, requested_text=asked.requested)
+        reader = AnswerReader(asked.route, spec, keep_text=keep_text)
         self.watch = AnswerWatch(
             reader,
             streamed=streamed,

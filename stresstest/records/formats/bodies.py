@@ -32,6 +32,9 @@ _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_block
 _EXTRA_FIELDS = ("provider_specific_fields", "model_extra")
 _THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
 _DEPTH = 3
+_ENVELOPE_KEYS = frozenset({"object", "created", "usage"})
+_TEXT_CHOICE_KEYS = frozenset({"text", "index", "logprobs", "stop_reason", "prompt_logprobs"})
+"""Of a choice of the completions endpoint, where the logger left out why it ended."""
 _REASONING_PARTS = frozenset({"reasoning", "thinking"})
 
 
@@ -46,7 +49,19 @@ def parse_answers(body: Mapping[str, Any]) -> list[RecordedAnswer]:
 
 
 def has_choices(body: Mapping[str, Any]) -> bool:
-    return isinstance(body.get("choices"), list)
+    """Whether a body has the choices of a completion. A quiz has choices too, and models write them."""
+    choices = body.get("choices")
+    if not isinstance(choices, list):
+        return False
+    enveloped = not _ENVELOPE_KEYS.isdisjoint(body)
+    return any(_is_choice(each, enveloped) for each in choices) if choices else enveloped
+
+
+def _is_choice(choice: Any, enveloped: bool) -> bool:
+    if not isinstance(choice, dict):
+        return False
+    of_text = enveloped and "text" in choice and choice.keys() <= _TEXT_CHOICE_KEYS
+    return isinstance(choice.get("message"), dict) or "finish_reason" in choice or of_text
 
 
 def has_items(body: Mapping[str, Any]) -> bool:

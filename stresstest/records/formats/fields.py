@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -101,6 +101,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:
         end=as_seconds(at("end", *_END_KEYS)),
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
         prompt_text=prompt,
+        requested_text=requested_text(asked),
         messages=_messages(asked),
         prompt_key=prompt_key,
         extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
@@ -157,14 +158,25 @@ def _messages(value: Any) -> tuple[Message, ...]:
 
 def prompt_text(value: Any) -> str:
     """The prompt as text: the messages' contents one after another."""
-    if isinstance(value, str):
-        return value
+    return value if isinstance(value, str) else _joined(_turns(value))
+
+
+def requested_text(value: Any) -> str | None:
+    """The same without the model's own earlier turns; None where there are none."""
+    turns = _turns(value)
+    others = [turn for turn in turns if not (isinstance(turn, dict) and turn.get("role") == "assistant")]
+    return None if len(others) == len(turns) else _joined(others)
+
+
+def _turns(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = value.get("messages")
-    if not isinstance(value, list):
-        return ""
+    return value if isinstance(value, list) else []
+
+
+def _joined(turns: Iterable[Any]) -> str:
     parts = []
-    for message in value:
+    for message in turns:
         content = message.get("content") if isinstance(message, dict) else message
         try:
             parts.append(join_content(content) or "")

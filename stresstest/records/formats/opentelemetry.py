@@ -25,15 +25,14 @@ _OUTPUT_TOKENS = (
 _CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model")
 _IDS = ("gen_ai.response.id", "gen_ai.request.id")
-_FINISH = ("gen_ai.response.finish_reasons", "gen_ai.completion.0.finish_reason")
+_FINISH = "gen_ai.response.finish_reasons"
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
-_COMPLETIONS, _PROMPTS = "gen_ai.completion.{}.content", "gen_ai.prompt.{}.content"
-_CALLS = "gen_ai.completion.{}.tool_calls.{}.arguments"
-_THOUGHTS = ("gen_ai.completion.{}.reasoning", "gen_ai.completion.{}.reasoning_content")
-_CALL_MARK = ".tool_calls."
+_COMPLETION, _PROMPT = "gen_ai.completion.{}.", "gen_ai.prompt.{}."
+_CALL = "tool_calls.{}.arguments"
+_THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.")
@@ -97,10 +96,8 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "completion_tokens": _first(found, _OUTPUT_TOKENS),
         "start": start,
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
-        "finish_reason": _reason(found),
-        "response": _answer(found),
-        "reasoning_content": _reasoning(_structure(_first(found, _OUTPUTS))) or _thoughts(found) or None,
-        "prompt": _text(found, _INPUTS, _PROMPTS),
+        "prompt": _prompt(found),
+        **_answer(found),
     }
     if isinstance(first, int | float) and isinstance(start, float):
         row["first_token"] = start + first
@@ -143,57 +140,97 @@ def _value(value: Any) -> Any:
     return inner
 
 
-def _reason(found: Mapping[str, Any]) -> str | None:
-    reason = _first(found, _FINISH)
-    if isinstance(reason, str) and reason.startswith("["):
-        reason = _json(reason)
-    if isinstance(reason, list | tuple):
-        reason = reason[0] if len(reason) == 1 else None
-    return reason if isinstance(reason, str) else None
+def _answer(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer, as fields of a plain row; none where the span kept no text. Each output message, and each
+    number of attributes, is a choice: several are those of a response body."""
+    value = _first(found, _OUTPUTS)
+    choices = _numbered_choices(found) if value is None else _message_choices(_structure(value))
+    reasons = _reasons(found.get(_FINISH))
+    if len(reasons) == len(choices):
+        choices = [{**each, "finish_reason": reason} for each, reason in zip(choices, reasons, strict=True)]
+    if len(choices) > 1:
+        return {"response": {"choices": [_as_choice(each) for each in choices]}}
+    return choices[0] if choices else {"finish_reason": reasons[0]} if len(reasons) == 1 else {}
 
 
-def _answer(found: Mapping[str, Any]) -> str | None:
-    """The content of the answer and the arguments of its calls; None where the span kept neither."""
-    text = _text(found, _OUTPUTS, _COMPLETIONS)
-    if not any(_CALL_MARK in name for name in found):
-        return text
-    numbers = range(_MOST_NUMBERED)
-    calls = [
-        call for n in numbers for m in numbers if isinstance(call := found.get(_CALLS.format(n, m)), str)
-    ]
-    return (text or "") + "".join(calls) if calls else text
+def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    thought = answer.get("reasoning_content")
+    return {
+        "message": {"content": answer.get("response", ""), "reasoning_content": thought},
+        "finish_reason": answer.get("finish_reason"),
+    }
 
 
-def _text(found: Mapping[str, Any], keys: Sequence[str], numbered: str) -> str | None:
-    """The content of messages, given as JSON text, as structures or as numbered attributes; None for none."""
-    value = _first(found, keys)
+def _reasons(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        value = _json(value) if value.startswith("[") else [value]
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _message_choices(messages: Any) -> list[dict[str, Any]]:
+    """The answers that output messages hold, as fields of plain rows."""
+    several = messages if isinstance(messages, list | tuple) else [messages]
+    if not all(isinstance(each, dict) for each in several):
+        text = _joined(_pieces(messages))
+        return [] if text is None else [{"response": text}]
+    found = []
+    for each in several:
+        thought = find_reasoning(each) or join_reasoning(each.get("parts"))
+        fields = {
+            "response": _joined(_pieces(each)),
+            "reasoning_content": thought or None,
+            "finish_reason": each.get("finish_reason"),
+        }
+        found.append({key: value for key, value in fields.items() if isinstance(value, str)})
+    return [each for each in found if "response" in each or "reasoning_content" in each]
+
+
+def _numbered_choices(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The answers in numbered attributes, as fields of plain rows."""
+    return [each for n in range(_MOST_NUMBERED) if (each := _numbered_choice(found, _COMPLETION.format(n)))]
+
+
+def _numbered_choice(found: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    kept = {key: value for key, value in found.items() if key.startswith(prefix) and isinstance(value, str)}
+    said = (kept.get(prefix + name) for name in ("content", *map(_CALL.format, range(_MOST_NUMBERED))))
+    parts = [each for each in said if each is not None]
+    thought = "".join(kept.get(prefix + name, "") for name in _THOUGHTS)
+    fields = {
+        "response": "".join(parts) if parts else None,
+        "reasoning_content": thought or None,
+        "finish_reason": kept.get(prefix + "finish_reason"),
+    }
+    answered = bool(parts or thought)
+    return {key: value for key, value in fields.items() if value is not None} if answered else {}
+
+
+def _prompt(found: Mapping[str, Any]) -> Any:
+    """The turns of the prompt, or its text; None where the span kept neither."""
+    value = _first(found, _INPUTS)
     if value is None:
-        parts = [
-            found[numbered.format(n)]
-            for n in range(_MOST_NUMBERED)
-            if isinstance(found.get(numbered.format(n)), str)
+        numbered = map(_PROMPT.format, range(_MOST_NUMBERED))
+        turns = [
+            {"role": found.get(prefix + "role"), "content": content}
+            for prefix in numbered
+            if isinstance(content := found.get(prefix + "content"), str)
         ]
-        return "\n".join(parts) if parts else None
-    parts = list(_pieces(_structure(value)))
-    return "\n".join(parts) if parts else None
+        return turns or None
+    value = _structure(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, dict) for each in value):
+        return [{"role": each.get("role"), "content": _joined(_pieces(each))} for each in value]
+    return _joined(_pieces(value))
+
+
+def _joined(parts: Iterator[str]) -> str | None:
+    """None for no parts."""
+    found = list(parts)
+    return "\n".join(found) if found else None
 
 
 def _structure(value: Any) -> Any:
     """Messages that are given as JSON text, decoded; anything else as it is."""
     is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
     return _json(value) or value if is_json else value
-
-
-def _reasoning(messages: Any) -> str:
-    """The thought before an answer: parts of type `reasoning`, or a field beside the content."""
-    several = _objects(messages if isinstance(messages, list | tuple) else [messages])
-    return "".join(find_reasoning(each) or join_reasoning(each.get("parts")) for each in several)
-
-
-def _thoughts(found: Mapping[str, Any]) -> str:
-    """The thought before an answer, in numbered attributes."""
-    kept = (found.get(name.format(n)) for n in range(_MOST_NUMBERED) for name in _THOUGHTS)
-    return "".join(each for each in kept if isinstance(each, str))
 
 
 def _pieces(value: Any) -> Iterator[str]:

@@ -107,6 +107,13 @@ def test_tables_are_read_row_by_row() -> None:
     assert stresstest.detect_many(renamed, fields={"response": "answer"}) == expected
 
 
+def test_a_text_is_judged_as_it_is() -> None:
+    """Also one that is a response body, as who writes about the API gets to see."""
+    choices = [{"message": {"content": "Good."}}, {"message": {"content": LOOPING}}]
+    (found,) = stresstest.detect_many([json.dumps({"object": "chat.completion", "choices": choices})])
+    assert found.symptom == "loop"
+
+
 def test_texts_are_numbered_in_order() -> None:
     found = stresstest.detect_many(text for text in (story(2), story(2) + LOOPING))
     assert [each.degenerate for each in found] == [False, True]

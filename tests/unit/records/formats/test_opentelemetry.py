@@ -93,6 +93,36 @@ def test_a_span_as_the_sdks_print_it(output: dict[str, Any]) -> None:
     assert (record.start, record.end) == (1795291200.0, 1795291202.0)
 
 
+MESSAGES = [
+    {"role": "assistant", "parts": [{"type": "text", "content": "Yes."}], "finish_reason": "stop"},
+    {"role": "assistant", "content": "No, since", "finish_reason": "length"},
+]
+NUMBERED = {
+    f"gen_ai.completion.{n}.{name}": value
+    for n, choice in enumerate(
+        ({"content": "Yes.", "finish_reason": "stop"}, {"content": "No, since", "finish_reason": "length"})
+    )
+    for name, value in choice.items()
+}
+
+
+@pytest.mark.parametrize("kept", [{"gen_ai.output.messages": json.dumps(MESSAGES)}, NUMBERED])
+def test_several_choices_are_several_answers(kept: dict[str, Any]) -> None:
+    """Five alike answers to one prompt are no text that says the same five times. The count of tokens is of
+    them all together."""
+    turns = {"gen_ai.prompt.0.role": "assistant", "gen_ai.prompt.0.content": "Ready."}
+    asked = {"gen_ai.prompt.1.role": "user", "gen_ai.prompt.1.content": "Is it so?"}
+    usage = {"gen_ai.usage.output_tokens": 9, "gen_ai.response.finish_reasons": ["stop", "length"]}
+    row = {"context": {"span_id": "0x2"}, "attributes": {**usage, **turns, **asked, **kept}}
+    found = read(row, textless=False)
+    assert [(r.id, r.text, r.finish_reason) for r in found] == [
+        ("0x2#0", "Yes.", "stop"),
+        ("0x2#1", "No, since", "length"),
+    ]
+    assert {r.completion_tokens for r in found} == {None}
+    assert {(r.prompt_text, r.requested_text) for r in found} == {("Ready.\nIs it so?", "Is it so?")}
+
+
 def test_the_text_of_an_event_counts_and_an_embedding_does_not() -> None:
     """Older instrumentations put the text into events; an embeddings span is no generation."""
     events = [{"name": "gen_ai.content.completion", "attributes": {"gen_ai.completion": "From an event."}}]

@@ -88,7 +88,7 @@ def test_openai_batch_output() -> None:
         ({"id": "a", "response": {"foo": 1}}, "no text there: an object"),
         ({"id": "a", "text": "x", "completion_tokens": "many"}, "not a token count"),
         ({"id": "a", "text": "x", "max_tokens": -3}, "not a token count"),
-        ({"choices": []}, "no choices"),
+        ({"object": "chat.completion", "choices": []}, "no choices"),
         ({"choices": [{"message": {"content": None, "tool_calls": [{}]}}]}, "tool calls"),
         ({"id": "a", "response": [{"choices": []}, {"choices": []}]}, "no text there: a list without a text"),
         ({"id": "a", "answer": "x"}, "no text in it: it has id, answer$"),
@@ -118,6 +118,22 @@ def test_a_tool_call_is_an_answer_in_good_order(row: Any) -> None:
     """It has no text to judge, and it is no damage: every log of an agent is full of them."""
     with pytest.raises(TextlessError, match="only tool calls, no text"):
         read(row)
+
+
+QUIZZES = [
+    {"question": "Why?", "choices": [{"label": "A", "text": "So."}], "answer": "A"},
+    {"question": "Why?", "choices": [{"index": 0, "text": "So."}, {"index": 1, "text": "No."}]},
+    {"question": "Why?", "choices": ["So.", "No."]},
+    {"question": "Why?", "choices": []},
+]
+
+
+@pytest.mark.parametrize("quiz", QUIZZES, ids=["labels", "indices", "texts", "none"])
+def test_choices_of_a_quiz_are_no_choices_of_a_response(quiz: dict[str, Any]) -> None:
+    """Models write quizzes as JSON, and rows of exams keep theirs beside the answer: what is judged is the
+    answer, once and whole."""
+    assert read({"id": "a", "response": json.dumps(quiz)}).text == json.dumps(quiz)
+    assert read({"id": "a", "response": "B.", **quiz}).text == "B."
 
 
 @pytest.mark.parametrize("key", ["output_text", "model_output", "generation", "generations", "prediction"])
