@@ -135,20 +135,17 @@ class WordScorer:
 
     def __init__(self, language: str | None) -> None:
         self._language = language
-        latin = (
-            [language]
-            if language and is_latin(language)
-            else ["en"]
-            if language
-            else sorted(covered_languages())
-        )
-        self._latin = tuple(code for code in dict.fromkeys([*latin, "en"]) if is_latin(code))
+        writes_latin = language is not None and LATIN in scripts_of(language)
+        judging = sorted(covered_languages()) if language is None else [language] if writes_latin else []
+        latin = [code for code in dict.fromkeys([*judging, "en"]) if LATIN in scripts_of(code)]
+        # Without a profile of its own, what is no English would be no word.
+        self._latin = () if writes_latin and not trigrams(language or "") else tuple(latin)
         self.known: dict[str, WordEvidence] = {}
         self._only_latin = language is not None and is_latin(language)
         self._forms = word_forms(language) if language else None
         self._judges_grammar = language is None or language in covered_languages()
         self._scripts = (LATIN, *scripts_of(language))
-        self._reads_english = language is not None and not is_latin(language)
+        self._reads_english = language is not None and not writes_latin
         self._english, self._own = _grammar_ratios("en"), _grammar_ratios(language)
         self._latin_slack = self._slack(LATIN)
 

@@ -52,6 +52,7 @@ _NEAR_SCREENED, _NEAR_VOTE = 0.9, 0.98
 """Minimum probability that py3langid gives another language, and that langdetect gives any but the wanted
 one; for relatives, both for the same other language."""
 _ROMANISED_WORDS = 8
+_WORDS_WITHOUT_GRAMMAR = 8
 _RUN_GRAMMAR = 2
 _KANA_IN_CHINESE = 0.3
 _KANA_IN_JAPANESE = 0.05
@@ -82,12 +83,29 @@ _relatives = per_catalog(lambda known: known.pairs(lambda language: language.rel
 
 @per_catalog
 def _unused_letters(known: Catalog) -> dict[str, re.Pattern[str]]:
-    """Language → letters of its script that it does not use; where one occurs, the identifier decides."""
+    """Language → letters of its script that it does not use, and sequences of them; where one occurs, the
+    identifier decides."""
     return {
-        code: re.compile(f"[{re.escape(language.foreign_letters)}]")
+        code: re.compile(
+            "|".join([f"[{re.escape(language.foreign_letters)}]", *sorted(language.foreign_sequences)])
+        )
         for code, language in known.languages.items()
         if language.foreign_letters
     }
+
+
+@per_catalog
+def _shared_scripts(known: Catalog) -> frozenset[str]:
+    """Scripts that several languages are written in."""
+    users = Counter(script for language in known.languages.values() for script in language.scripts)
+    return frozenset(script for script, number in users.items() if number > 1) | {LATIN}
+
+
+def _shares_its_script(language: str) -> bool:
+    """Whether letters alone do not tell a language from all others. Of those written with Han characters,
+    the kana and the hangul tell."""
+    scripts = scripts_of(language)
+    return not _shared_scripts().isdisjoint(scripts) and "HAN" not in scripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +162,14 @@ def prefilter_language(text: str, wanted: str) -> bool:
         return False
     if wanted in ("zh", "ja", "ko"):
         return _detect_kana(script_weights(text), wanted) is NOT_FOREIGN and not latin_runs(text)
+    if latin_runs(text):
+        return False
+    if not _shares_its_script(wanted):
+        return True
     strangers = _unused_letters().get(wanted)
-    return strangers is not None and not strangers.search(text) and not latin_runs(text)
+    if strangers is None:
+        return count_function_words(text).clearly_in(wanted)
+    return not strangers.search(text)
 
 
 def detect_foreign_text(text: str, wanted: str, *, sure: bool = True) -> LanguageVerdict:
@@ -174,7 +198,7 @@ def _first_vote(text: str, wanted: str, counted: FunctionWordCount, *, sure: boo
         differs = _function_words_agree(counted, wanted, language)
         return LanguageVerdict(True, language, max(screened, 0.9)) if differs else NOT_FOREIGN
     if language == wanted:
-        return NOT_FOREIGN
+        return _second_look(text, wanted, counted) if sure else NOT_FOREIGN
     if frozenset((wanted, language)) in indistinguishable():
         return NOT_FOREIGN
     if _function_words_agree(counted, wanted, language):
@@ -183,6 +207,22 @@ def _first_vote(text: str, wanted: str, counted: FunctionWordCount, *, sure: boo
         return NOT_FOREIGN
     return (
         _second_vote(text, wanted, language, screened) if sure else LanguageVerdict(True, language, screened)
+    )
+
+
+def _second_look(text: str, wanted: str, counted: FunctionWordCount) -> LanguageVerdict:
+    """A passage without a single function word of its language: the first identifier does not consider rare
+    relatives, to which langdetect may be certain that it belongs."""
+    own = counted.uses.get(wanted, 0)
+    if own or wanted not in covered_languages() or counted.words < _WORDS_WITHOUT_GRAMMAR or is_latin(wanted):
+        return NOT_FOREIGN
+    votes = langdetect_scores(text)
+    language = max(votes, key=lambda code: (votes[code], code), default=wanted)
+    near = frozenset((wanted, language)) in _relatives()
+    return (
+        LanguageVerdict(True, language, votes[language])
+        if near and votes[language] >= _NEAR_VOTE
+        else NOT_FOREIGN
     )
 
 
@@ -220,9 +260,9 @@ def _detect_by_script(text: str, wanted: str, *, sure: bool) -> LanguageVerdict 
     fitting = sum(found.get(s, 0) for s in scripts)
     main = max(found, key=lambda s: (found[s], s))
     if main in scripts:
-        if found.get("LATIN", 0) and not is_latin(wanted) and (run := _embedded_foreign_run(text)):
+        if found.get("LATIN", 0) and "LATIN" not in scripts and (run := _embedded_foreign_run(text)):
             return run
-        return None if is_latin(wanted) or wanted in _unused_letters() else NOT_FOREIGN
+        return None if _shares_its_script(wanted) else NOT_FOREIGN
     if fitting / total > (0.4 if scripts == ("LATIN",) else 0.2):
         return (None if is_latin(wanted) else _embedded_foreign_run(text)) or NOT_FOREIGN
     # Names, formulas and terms in Latin letters are common everywhere: that needs more.
@@ -289,9 +329,11 @@ def _second_vote(text: str, wanted: str, language: str, screened: float) -> Lang
         return NOT_FOREIGN
     votes = langdetect_scores(text)
     if near:
-        vote = votes.get(language, 0.0)
+        known = language in langdetect_languages()
+        vote = votes.get(language, 0.0) if known or not votes else 1.0 - votes.get(wanted, 0.0)
         return LanguageVerdict(True, language, min(vote, screened)) if vote >= _NEAR_VOTE else NOT_FOREIGN
-    against = 1.0 - votes.get(wanted, 0.0) if votes else 0.0
+    own = {wanted, *(code for pair in indistinguishable() if wanted in pair for code in pair)}
+    against = 1.0 - sum(votes.get(code, 0.0) for code in own) if votes else 0.0
     return LanguageVerdict(True, language, min(against, screened)) if against >= _VOTE else NOT_FOREIGN
 
 
@@ -327,6 +369,13 @@ def langdetect_scores(text: str) -> dict[str, float]:
         code = normalize_language(each.lang)
         votes[code] = votes.get(code, 0.0) + float(each.prob)
     return votes
+
+
+def langdetect_languages() -> frozenset[str]:
+    """The languages that langdetect can name."""
+    from stresstest.detectors.identification import identifiers
+
+    return frozenset(map(normalize_language, identifiers.langdetect_profiles().langlist))
 
 
 @per_catalog

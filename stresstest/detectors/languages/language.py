@@ -29,8 +29,8 @@ class Language:
     relatives: codes of languages that the identifiers confuse it with; both identifiers must be nearly
     certain before one of these counts as foreign. twins: languages that cannot be distinguished at all. An
     entry in one of the two files is enough for both lists.
-    foreign_letters: letters of its script that the language does not use; the script alone then proves
-    nothing.
+    foreign_letters, foreign_sequences: letters of its script, and of its letters, that the language does not
+    use but its relatives do: where none occurs, a passage in its script is its own.
     judges_its_script: words of its script inside text of another script are spelled as this language's.
     trigram_profiles: names of langdetect's profiles that count its trigrams (default: the code).
     spelling_slack: how far below the language's mean usualness its words may be, in log10 a trigram
@@ -60,6 +60,7 @@ class Language:
     relatives: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()
     foreign_letters: str = ""
+    foreign_sequences: frozenset[str] = frozenset()
     judges_its_script: bool = False
     trigram_profiles: tuple[str, ...] = ()
     spelling_slack: float | None = None
@@ -79,6 +80,7 @@ class Language:
 
 
 _WORDS = (
+    "foreign_sequences",
     "function_words",
     "never_final_words",
     "abbreviations",

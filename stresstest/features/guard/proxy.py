@@ -66,9 +66,14 @@ class Proxy:
             exchange.outcome = "refused"
             sentence = "The guard holds too much of other requests: there is no room for this one now."
             return refused(503, sentence, "overloaded_error", {"Retry-After": "1"})
-        except (asyncio.CancelledError, ConnectionError):
+        except asyncio.CancelledError:
             exchange.outcome = "client_gone"
             raise
+        except ConnectionError:  # raised on, it would be logged with a traceback
+            exchange.outcome = "client_gone"
+            if request.transport is not None:
+                request.transport.abort()
+            return exchange.response or web.Response()
         finally:
             exchange.room.leave(exchange)
             self._ledger.settle(exchange)

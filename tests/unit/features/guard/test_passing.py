@@ -285,6 +285,24 @@ async def test_a_client_that_does_not_read_is_not_waited_for_without_end(how: st
         writer.transport.abort()
 
 
+async def test_a_client_that_leaves_in_mid_stream_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients leave all day: each is counted, none is logged with a traceback."""
+
+    async def gone(*_: Any) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    async with guarded(Events([*STREAM, DONE]), {"policy": "abort"}) as here:
+        monkeypatch.setattr(web.StreamResponse, "write", gone)
+        with pytest.raises(aiohttp.ClientError):
+            await here.ask()
+        monkeypatch.undo()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,client_gone,{CHAT}}}"] == 1
+    assert "Traceback" not in caplog.text
+
+
 async def test_the_end_waits_for_streams_that_run() -> None:
     """A restart drains: the answer that has begun is whole."""
     async with aiohttp.ClientSession() as session:
