@@ -47,7 +47,8 @@ class ScanVerdict:
     repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
     output, 0 for none; identity: of the whole line, which only exact copies share. length_class: the
     requested length. language: the expected language; language_source: "record" | "given" | "group" |
-    "prompt" | "other language than the group's" | "answer". onset_in: the part that the onset lies in.
+    "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
+    onset lies in.
     reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
     the log did not keep.
     """

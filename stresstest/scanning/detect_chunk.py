@@ -14,9 +14,9 @@ from typing import Any
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import (
-    can_detect_drift,
     infer_group_language,
     infer_language,
+    read_language_name,
 )
 from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages, named_languages
 from stresstest.detectors.registry import symptom_info
@@ -45,6 +45,7 @@ SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 """Characters around an onset that are kept of the worst outputs."""
 
 OTHER_LANGUAGE = "other language than the group's"
+UNKNOWN_NAME = "unknown name"
 """Source of the language of an answer that plainly begins in another one than its group."""
 
 _LONGEST_VALUE = 512
@@ -166,7 +167,7 @@ def infer_languages(
     texts: dict[GroupKey, list[str]] = {}
     for record in found:
         group = group_key(record, job.keys)
-        if group not in known and record.language is None:
+        if group not in known and not (record.language and read_language_name(record.language)):
             there = texts.setdefault(group, [])
             if len(there) < most:
                 there.append(_answer_text(record))
@@ -341,14 +342,14 @@ def _token_ends(record: Record) -> list[int]:
 
 def wanted_language(record: Record, job: ScanJob, of_group: str | None) -> tuple[str | None, str | None]:
     """The language that the answer is wanted in, and its source: record, user, group, or its own start."""
-    if record.language and can_detect_drift(record.language):
-        return record.language, "record"
+    stated = read_language_name(record.language) if record.language else None
+    if stated:
+        return stated, "record"
     if job.language:
         return job.language, "given"
-    if of_group:
-        return of_group, "group"
-    found = infer_language(_answer_text(record))
-    return (found, "answer") if found else (None, None)
+    source = UNKNOWN_NAME if record.language else "group" if of_group else "answer"
+    found = of_group or infer_language(_answer_text(record))
+    return (found, source) if found else (None, None)
 
 
 def _was_capped(record: Record) -> bool | None:

@@ -16,6 +16,7 @@ from stresstest.detectors.identification.identify import (
     identified_languages,
     langdetect_scores,
     screening_identifier,
+    widest_identifier,
 )
 from stresstest.detectors.languages.catalog import scripts_of
 from stresstest.detectors.languages.function_words import covered_languages, languages_of
@@ -33,6 +34,11 @@ CONFIDENT_PROBABILITY = 0.9
 CERTAIN_PROBABILITY = 0.999
 """Probability, by both identifiers, at which another language than the wanted one is believed with few of its
 function words and unusual letters: Turkish and Vietnamese are like that. It may be drift, not gibberish."""
+
+MIN_PART_WORDS, MAJORITY_PROBABILITY = 3, 0.5
+"""Of each third of a stretch in a rare language: words at least, and the probability of that language."""
+NO_LANGUAGE = "zxx"
+"""py3langid's code for content without a language."""
 
 
 def is_enumeration(text: str, words: list[str]) -> bool:
@@ -55,6 +61,8 @@ def is_readable(words: list[str], language: str | None) -> bool:
         for code, _ in ranked
     ):
         return True
+    if _is_rare_language(lower):
+        return True
     first, probability = ranked[0]
     if first == language or not _spelling_fits(lower, first, 1.0):
         return False
@@ -62,6 +70,20 @@ def is_readable(words: list[str], language: str | None) -> bool:
     if min(probability, vote) >= CERTAIN_PROBABILITY:
         return True
     return first not in covered_languages() and vote >= CONFIDENT_PROBABILITY and _spelling_fits(lower, first)
+
+
+def _is_rare_language(words: list[str]) -> bool:
+    """Whether the words are in a language of which nothing here knows the words or the spelling, such as
+    Kazakh or Icelandic: their thirds are all taken for the same one, which those of gibberish never are."""
+    size = len(words) // 3
+    if size < MIN_PART_WORDS:
+        return False
+    parts = (" ".join(words[at : at + size]) for at in (0, size, 2 * size))
+    votes = [widest_identifier().classify(part) for part in parts]
+    language = votes[0][0]
+    known = language in identified_languages() and trigrams(language)
+    agree = all(code == language and probability >= MAJORITY_PROBABILITY for code, probability in votes)
+    return agree and not known and language != NO_LANGUAGE
 
 
 def is_spelled_like(text: str, language: str | None) -> bool:

@@ -131,6 +131,27 @@ def normalize_language(language: str) -> str:
     return catalog().aliases.get(code, code)
 
 
+@per_catalog
+def _codes_by_name(known: Catalog) -> dict[str, str]:
+    """Codes by the names of languages, in English and in themselves, and by their longer codes."""
+    return {
+        name.casefold(): code
+        for code, language in known.languages.items()
+        for name in (language.name, language.native_name, *language.long_codes)
+    }
+
+
+def read_language_name(stated: str) -> str | None:
+    """What a record calls a language, as a code: "de-AT", "German", "Deutsch", "deu_Latn". None for a
+    language that drift cannot be detected from."""
+    if can_detect_drift(stated):
+        return stated
+    names = _codes_by_name()
+    return names.get(stated.strip().casefold()) or names.get(
+        stated.replace("_", "-").split("-")[0].casefold()
+    )
+
+
 def can_detect_drift(language: str) -> bool:
     """Whether drift away from this language can be detected: by its script, its words or the identifier."""
     code = normalize_language(language)
@@ -249,7 +270,7 @@ def _function_words_agree(counted: FunctionWordCount, wanted: str, language: str
 def _detect_by_script(text: str, wanted: str, *, sure: bool) -> LanguageVerdict | None:
     """A verdict from the letters alone, None when the script fits or decides nothing."""
     scripts = scripts_of(wanted)
-    if scripts == ("LATIN",) and not has_non_latin(text):
+    if wanted not in catalog().languages or (scripts == ("LATIN",) and not has_non_latin(text)):
         return None
     found = script_weights(text)
     total = sum(found.values())
@@ -347,6 +368,13 @@ def _identifier_cache(languages: frozenset[str]) -> Any:
 def screening_identifier(wanted: str) -> Any:
     """py3langid over `identified_languages` and the expected language."""
     return _identifier(wanted, identified_languages())
+
+
+@lru_cache(maxsize=1)
+def widest_identifier() -> Any:
+    """py3langid over all languages of its model."""
+    cache = _identifier_cache(identified_languages())
+    return cache.for_languages(cache.all_languages)
 
 
 @lru_cache(maxsize=16)

@@ -22,7 +22,7 @@ class Language:
     """What one file states. Every key but the two names may be left out.
 
     code: the file's name, ISO 639-1. name, native_name: in English and in the language itself.
-    aliases: other codes for it ("nb" and "nn" for "no").
+    aliases: other codes for it ("nb" and "nn" for "no"). long_codes: of ISO 639-2 and 639-3 ("nor", "nob").
     scripts: Unicode names of the scripts that it is written in, its own first.
     rare: an identifier that names this language in a doubtful passage is wrong more often than right, so
     it is considered only where the language is wanted.
@@ -55,6 +55,7 @@ class Language:
     name: str
     native_name: str
     aliases: tuple[str, ...] = ()
+    long_codes: frozenset[str] = frozenset()
     scripts: tuple[str, ...] = (LATIN,)
     rare: bool = False
     relatives: tuple[str, ...] = ()
@@ -80,6 +81,7 @@ class Language:
 
 
 _WORDS = (
+    "long_codes",
     "foreign_sequences",
     "function_words",
     "never_final_words",

@@ -16,6 +16,7 @@ MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
 
 OTHER_LANGUAGE = "other language than the group's"
+UNKNOWN_NAME = "unknown name"
 """The name of this language source in scan results."""
 
 
@@ -167,6 +168,7 @@ def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]
         "group": "inferred from the group's first answers",
         "prompt": "the prompt's language",
         OTHER_LANGUAGE: "the answer's own, clearly different from its group's",
+        UNKNOWN_NAME: "inferred, since the record names a language that is not known here",
         "answer": "inferred from the start of the answer",
         "unknown": "not known, so language drift was not checked",
     }

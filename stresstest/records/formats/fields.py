@@ -27,7 +27,7 @@ _FINISH_KEYS = ("finish_reason", "stop_reason")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
-_PROMPT_KEYS = ("messages", "prompt", "input")
+PROMPT_KEYS = ("messages", "prompt", "input")
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = ("request", "body", "model_parameters", "params", "sampling_params", "optional_params")
@@ -72,7 +72,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:
             return value_at(row, mapped.fields[name])
         return next((p[k] for p in within for k in keys or (name,) if p.get(k) is not None), None)
 
-    asked = at("prompt", *_PROMPT_KEYS)
+    asked = at("prompt", *PROMPT_KEYS)
     prompt = prompt_text(asked)
     prompt_key = as_text(at("prompt_id"))
     if prompt and not prompt_key:

@@ -12,7 +12,7 @@ from typing import Any
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, join_content, join_reasoning
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_tool_call, is_nothing, parts_arguments
-from stresstest.records.formats.fields import TIME_KEYS, answered
+from stresstest.records.formats.fields import PROMPT_KEYS, TIME_KEYS, answered, prompt_text
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
     FieldMapping,
@@ -29,6 +29,8 @@ TEXT_KEYS = (
 )
 """Where a plain record has its text. Not `answer`: in a set of
 questions that is the right one, which nobody generated."""
+_PROMPT_END = 100
+"""Characters at the end of a prompt by which it is recognised in a text."""
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
@@ -56,19 +58,27 @@ def _recognises(row: Row, _mapped: FieldMapping) -> bool:
 def _answer_key(row: Row) -> str:
     """The key of the answer. UnreadableError where several hold different texts: any could be the answer.
 
-    Empty ones do not count, and a text that ends in another one is that answer after its prompt.
+    Empty ones do not count, and a text that ends in another one, behind the row's prompt, is that answer with
+    its prompt. Behind anything else it is the whole answer, and the other one what was read out of it.
     """
     there = [key for key in TEXT_KEYS if row.get(key) is not None]
     texts = {key: text for key in there if (text := _plain_text(row[key]))}
     if len(texts) < 2:
         return next(iter(texts or there))
     shortest = min(texts, key=lambda key: len(texts[key]))
-    if not all(text.endswith(texts[shortest]) for text in texts.values()):
+    said = texts[shortest]
+    if not all(text == said or _is_prompted(row, text.removesuffix(said), text) for text in texts.values()):
         raise UnreadableError(
             f"{' and '.join(map(repr, texts))} differ, and each could be the answer: name it with --field, "
-            f"for example --field response={shortest}"
+            f"for example --field response={max(texts, key=lambda key: len(texts[key]))}"
         )
     return shortest
+
+
+def _is_prompted(row: Row, before: str, text: str) -> bool:
+    """Whether what stands before the answer in a text is the row's prompt, in its template or without one."""
+    asked = (prompt_text(row.get(key)).strip()[-_PROMPT_END:] for key in PROMPT_KEYS)
+    return before != text and any(end and end in before for end in asked)
 
 
 def _plain_text(value: Any) -> str:

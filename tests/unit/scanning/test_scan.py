@@ -659,6 +659,8 @@ def test_the_wanted_language_comes_from_the_record_first() -> None:
     assert judged(text, language="it").language_source == "record"
     assert judged(text).language_source == "given"
     assert judged(text, language="xx").language == "en"
+    named = judged(text, language="Italian")
+    assert (named.language, named.language_source) == ("it", "record")
 
 
 def test_too_many_groups_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

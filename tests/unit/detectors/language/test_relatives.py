@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.identification.identify import normalize_language, read_language_name
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
 from stresstest.model import SymptomKind
@@ -93,6 +97,43 @@ def test_every_language_is_itself(language: str, text: str, detect: type[object]
     """Also Malay, Bosnian, Basque and Serbian in Latin letters, of which langdetect has no profile: their
     words were letters without sense to the words of English."""
     assert detect(text, DetectorSpec(language), "stop").onset is None  # type: ignore[call-arg, attr-defined]
+
+
+RARE = {
+    "kk": "Комитет сейсенбіде келесі жылдың бюджетін талқылау үшін жиналды. Бірнеше мүше шығындардың өсуіне "
+    "алаңдаушылық білдірді, ал төраға наурызға дейін толық есеп беруге уәде етті. Қысқа үзілістен кейін "
+    "талқылау қызметкерлер мәселесіне көшті. Барлығы қатты шаршаған еді, бірақ жалғастыруды шешті.",
+    "az": "Komitə çərşənbə axşamı gələn ilin büdcəsini müzakirə etmək üçün toplandı. Bir neçə üzv xərclərin "
+    "artmasından narahatlığını bildirdi və sədr mart ayına qədər ətraflı hesabat verəcəyinə söz verdi. Qısa "
+    "fasilədən sonra müzakirə işçi məsələlərinə keçdi. Hamı çox yorğun idi, amma davam etməyi qərara aldı.",
+    "is": "Nefndin kom saman á þriðjudag til að ræða fjárhagsáætlun næsta árs. Nokkrir nefndarmenn lýstu "
+    "áhyggjum af hækkandi kostnaði og formaðurinn lofaði ítarlegri skýrslu fyrir mars. Eftir stutt hlé "
+    "snerist umræðan að starfsmannamálum. Allir voru mjög þreyttir, en þeir ákváðu að halda áfram fram á kvöld.",
+    "ml": "അടുത്ത വർഷത്തെ ബജറ്റ് ചർച്ച ചെയ്യാൻ കമ്മിറ്റി ചൊവ്വാഴ്ച യോഗം ചേർന്നു. വർധിച്ചുവരുന്ന ചെലവുകളെക്കുറിച്ച് നിരവധി "
+    "അംഗങ്ങൾ ആശങ്ക പ്രകടിപ്പിച്ചു, മാർച്ചോടെ വിശദമായ റിപ്പോർട്ട് നൽകാമെന്ന് അധ്യക്ഷൻ വാഗ്ദാനം ചെയ്തു.",
+}
+
+
+@pytest.mark.parametrize(("language", "text"), RARE.items(), ids=RARE)
+def test_a_language_that_nothing_here_describes_is_no_gibberish(language: str, text: str) -> None:
+    """Stated or not: it was drift from itself, or letters that make no words of the languages known here."""
+    for wanted in (language, None):
+        assert detect_recorded(text, DetectorSpec(wanted), "stop").onset is None
+
+
+def test_mixed_letters_of_it_are_gibberish() -> None:
+    """Where no language is stated, as before."""
+    rng = random.Random(1)
+    mixed = re.sub(r"\w+", lambda word: "".join(rng.sample(word[0], len(word[0]))), RARE["az"].lower())
+    assert detect_recorded(mixed, DetectorSpec(None), "length").symptom is SymptomKind.GIBBERISH
+
+
+@pytest.mark.parametrize("stated", ["de", "de-AT", "German", " deutsch ", "deu", "deu_Latn", "ger"])
+def test_what_records_call_a_language(stated: str) -> None:
+    """By code, tag or name."""
+    found = read_language_name(stated)
+    assert found is not None
+    assert normalize_language(found) == "de"
 
 
 def test_a_list_of_names_is_in_its_language() -> None:

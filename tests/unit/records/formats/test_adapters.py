@@ -161,7 +161,9 @@ def test_a_null_answer_that_spent_tokens_is_no_damage() -> None:
         ({"text": "Good.", "generated_text": "Good. " * 9 + "Bad."}, None),
         ({"response": "Good.", "output": "Bad."}, None),
         ({"text": "", "generated_text": "Bad."}, "Bad."),
-        ({"output": "Bad.", "text": "Say something bad: Bad."}, "Bad."),
+        ({"output": "Bad.", "text": "Say something bad: Bad.", "prompt": "Say something bad:"}, "Bad."),
+        ({"output": "Bad.", "text": "Say something bad: Bad."}, None),
+        ({"response": "Well, it is bad: 42", "prediction": "42", "prompt": "What is it?"}, None),
         ({"text": "Same.", "completion": "Same.", "prediction": None}, "Same."),
     ],
 )
