@@ -93,13 +93,16 @@ def _group_by_line(spans: Sequence[TextSpan]) -> list[list[str]]:
 
 
 def _side_by_side(lines: list[list[str]], wanted: str, pairs: int) -> bool:
-    """Whether the last lines contain both languages, in one order, in halves of about equal length."""
+    """Whether the last lines contain both languages, in one order, in halves of about equal length. Of the
+    last one the second half may still be to come."""
     orders: list[set[tuple[bool | None, bool | None]]] = []
-    for line in reversed(lines):
+    for n, line in enumerate(reversed(lines)):
         halves = [
             (_matches_language(one, wanted), _matches_language(other, wanted))
             for one, other in _split_candidates(line, pairs)
         ]
+        if not halves and n == 0 and len(line) == 1 and pairs > 1:
+            continue
         if not halves:
             break
         orders.append(set(halves))

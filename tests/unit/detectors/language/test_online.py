@@ -393,6 +393,30 @@ def test_drift_in_an_answer_that_is_a_table_a_record_or_a_block_is_found(form: s
     assert detect_recorded(text, spec, "stop").onset == found.onset
 
 
+PHRASES = [
+    ("Good day, how are you?", "Buongiorno, come sta?"),
+    ("Can you help me, please?", "Mi può aiutare, per favore?"),
+    ("Where is the nearest train station?", "Dov'è la stazione più vicina?"),
+    ("How much does this jacket cost?", "Quanto costa questa giacca?"),
+    ("I have lost my key.", "Ho perso la mia chiave."),
+    ("I would like a table for two people.", "Vorrei un tavolo per due persone."),
+    ("At what time does the train leave?", "A che ora parte il treno?"),
+    ("The museum opens at nine o'clock.", "Il museo apre alle nove."),
+    ("I am looking for a present for my mother.", "Cerco un regalo per mia madre."),
+    ("What would you like to drink?", "Che cosa desidera da bere?"),
+]
+
+
+@pytest.mark.parametrize("layout", ["{n}. **{one}** – {other}", "- {one} → {other}", "- **{one}** ({other})"])
+def test_phrases_with_their_translations_are_no_drift(layout: str) -> None:
+    """Nor is the last one while its translation is still to come: sentences end before it. An answer that
+    goes on in the other language has drifted all the same."""
+    lines = [layout.format(n=n, one=one, other=other) for n, (one, other) in enumerate(PHRASES, 1)]
+    text = "Ecco alcune frasi utili per il viaggio, con la loro traduzione:\n\n" + "\n".join(lines)
+    assert not confirmed(text, "it")
+    assert confirmed(text + "\n\n" + " ".join(PROSE["en"]), "it")
+
+
 def test_a_column_of_translations_is_no_drift() -> None:
     """A phrase book: the language of a column is what it began in."""
     lines = [f"| {native} | {foreign} |" for native, foreign in zip(PROSE["it"], PROSE["en"], strict=False)]
