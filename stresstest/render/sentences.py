@@ -241,8 +241,9 @@ def unit_words(result: RunResult) -> str:
 
 FORK_GLOSS = (
     "Fork: a failing answer, cut before its onset and continued; it may fail in another way than before. "
-    "Clears: with the change, few forks fail (surely fewer than 30 %), and fewer than unchanged by more than "
-    "chance explains (exact test, p at most 0.001 in all). Stopped early: the change could no longer clear."
+    "Clears: with the change, surely fewer than 30 % of the forks fail, and the drop from those continued "
+    "unchanged is too large for chance (exact test, p at most 0.001 over all changes). Stopped early: the "
+    "change could no longer clear."
 )
 """The terms of an intervention, each in a few words."""
 

@@ -271,25 +271,22 @@ def onsets(failing: Sequence[GenerationRecord]) -> list[float]:
 
 def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     known = context_positions(failing)
-    where = "prompt + onset" if len(known) >= _FEW else "in the answer"
+    where = " of prompt and answer" if len(known) >= _FEW else ""
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
     spans = (
-        f"the middle half of the onsets lies within {found.iqr:,.0f} tokens, {percent(found.relative)} of "
-        f"the median ({found.median:,.0f} tokens, {where}, n = {found.n})"
+        f"median {found.median:,.0f} tokens{where}, and the middle half of {found.n} answers lies within "
+        f"{found.iqr:,.0f} tokens ({percent(found.relative)} of the median; up to "
+        f"{percent(CONCENTRATED_SPREAD)} counts as the same length)"
     )
-    bound = percent(CONCENTRATED_SPREAD)
     if found.relative <= CONCENTRATED_SPREAD:
-        fact = (
-            f"the answers fail at about the same token, as at a limit in the context: {spans}. Up to {bound} "
-            f"counts as the same token"
-        )
+        fact = f"the answers fail at about the same length, as they would at a limit in the context: {spans}"
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"a limit in the context would make all answers fail at about the same token; here they are "
-            f"spread out: {spans}. Up to {bound} would count as the same token"
+            f"the answers fail at different lengths, while a limit in the context would make them fail at "
+            f"about the same one: {spans}"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -86,8 +86,8 @@ def _sentence(found: Ablation, window: int) -> str:
     """window: the counts are of failures up to there, so they can be fewer than the run's at any length."""
     if found.name == OPEN:
         counts = (
-            f"Asked without numbered units, {found.failed} of {found.n} answers fail by token {window:,} "
-            f"(asked with them, {found.run_failed} of {found.run_n} by then)"
+            f"Asked without numbered paragraphs, {found.failed} of {found.n} answers fail by token "
+            f"{window:,} (with them: {found.run_failed} of {found.run_n})"
         )
         less = found.failed * found.run_n < found.run_failed * found.n
         if less and found.p is not None and found.p <= 0.05:

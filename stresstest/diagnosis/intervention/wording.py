@@ -83,13 +83,20 @@ def describe_decoding(decoding: Decoding) -> str:
 
 def split_sentence(remedy: SplitRemedy) -> str:
     """The outcome of the split. It is verified if the bound of its failure rate is as low as for an arm."""
-    held = remedy.upper <= MAX_REMAINING_RATE
-    word = "verified" if held else "does not hold" if 2 * remedy.failed > remedy.outputs else "tried"
-    return (
-        f"request {remedy.per_request} units at a time, each time with the last {remedy.carried} as context: "
-        f"{word}, {remedy.failed} of {remedy.outputs} outputs written this way degenerate within "
-        f"{remedy.units:.0f} units (at most {percent(remedy.upper)} with 95 % confidence)"
+    how = (
+        f"request {remedy.per_request} paragraphs at a time, each time with the last {remedy.carried} as "
+        f"context"
     )
+    seen = (
+        f"{remedy.failed or 'none'} of {remedy.outputs} outputs of {remedy.units:.0f} paragraphs that were "
+        f"written this way degenerate{'s' if remedy.failed == 1 else ''}"
+    )
+    risk = f"at most {percent(remedy.upper)}, with 95 % confidence"
+    if remedy.upper <= MAX_REMAINING_RATE:
+        return f"{how}. This is tested: {seen} (a risk of {risk})"
+    if 2 * remedy.failed > remedy.outputs:
+        return f"{how}. This does not hold here: {seen}"
+    return f"{how}. This was only tried: {seen}, which shows no more than a risk of {risk}"
 
 
 def cleared_alone(link: CauseLink) -> bool:

@@ -37,6 +37,7 @@ from stresstest.statistics import upper_bound
 from stresstest.tasks import Prompt
 
 _ARMS = {OPEN: "open-structure", LONGER: "twice-the-length"}
+_ASKED = {_ARMS[OPEN]: "asked for without numbering", _ARMS[LONGER]: "asked for at twice the length"}
 _BLIND = (
     "whether the numbered structure matters was not measured: without numbers, a structure break "
     "cannot be detected"
@@ -125,7 +126,7 @@ async def _fresh_answers(
 
     jobs = [(runner.fork_job(fork, arm, limit), prompt) for fork, prompt in prompts]
     factories = {job.key: partial(make, job, prompt) for job, prompt in jobs}
-    return await runner.run_missing(f"{arm}: new answers", factories)
+    return await runner.run_missing(f"{arm}: new answers, {_ASKED[arm]}", factories)
 
 
 @dataclass(slots=True)
@@ -155,7 +156,10 @@ async def _run_split(runner: InterventionRunner, forks: Sequence[Fork]) -> Split
     decoding = runner.run.settings.decoding
     outputs = [_SplitOutput(f, runner.fork_prompt(f, decoding)) for f in forks[:_OUTPUTS]]
     limit = round(_PIECE_TOKEN_FACTOR * per_unit * per_request) + 32
-    runner.progress.note(f"split: {per_request} units a request, {carried} carried, {len(outputs)} outputs")
+    runner.progress.note(
+        f"split: {len(outputs)} long outputs, written in requests of {per_request} paragraphs that see the "
+        f"last {carried}"
+    )
     while unfinished := [o for o in outputs if not o.ended and o.pieces < _MOST_PIECES]:
         await _run_piece(runner, unfinished, pattern, limit, carried, per_request)
     return _evaluate_split(outputs, per_request, carried)

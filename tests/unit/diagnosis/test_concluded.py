@@ -170,7 +170,7 @@ def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: 
     )
     assert {g.plane for g in result.generations} == {Plane.CONTEXT}
     [line] = verdict.advice
-    assert line.startswith("For longer outputs: request 6 units at a time")
+    assert line.startswith("For longer outputs: request 6 paragraphs at a time")
     decoding, context, *_ = verdict.evidence
     assert (decoding.plane, decoding.supports, decoding.value) == (Plane.DECODING, False, 0.5)
     assert decoding.fact.startswith(
@@ -269,18 +269,18 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
 @pytest.mark.parametrize(
     ("outputs", "failed", "upper", "word"),
     [
-        (4, 0, 0.527, "tried"),
-        (4, 1, 0.751, "tried"),
-        (4, 3, 0.987, "does not hold"),
-        (9, 0, 0.283, "verified"),
+        (4, 0, 0.527, "only tried: none of 4"),
+        (4, 1, 0.751, "only tried: 1 of 4"),
+        (4, 3, 0.987, "does not hold here: 3 of 4"),
+        (9, 0, 0.283, "is tested: none of 9"),
     ],
 )
 def test_a_split_is_verified_by_its_bound_alone(outputs: int, failed: int, upper: float, word: str) -> None:
     """Four outputs verify nothing, whatever they show; what an earlier version stored is worded anew."""
     remedy = replace(SPLIT, outputs=outputs, failed=failed, upper=upper)
-    assert f": {word}, {failed} of {outputs} outputs" in split_sentence(remedy)
+    assert word in split_sentence(remedy)
     [link] = chain_keys(Diagnosis("r1", (replace(DRIFT, remedy=remedy),)))["chain"]
-    assert f": {word}, " in link["remedy"]["sentence"]
+    assert word in link["remedy"]["sentence"]
 
 
 def test_a_penalty_of_one_is_said_to_be_off() -> None:

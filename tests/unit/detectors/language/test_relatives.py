@@ -108,7 +108,7 @@ RARE = {
     "fasilədən sonra müzakirə işçi məsələlərinə keçdi. Hamı çox yorğun idi, amma davam etməyi qərara aldı.",
     "is": "Nefndin kom saman á þriðjudag til að ræða fjárhagsáætlun næsta árs. Nokkrir nefndarmenn lýstu "
     "áhyggjum af hækkandi kostnaði og formaðurinn lofaði ítarlegri skýrslu fyrir mars. Eftir stutt hlé "
-    "snerist umræðan að starfsmannamálum. Allir voru mjög þreyttir, en þeir ákváðu að halda áfram fram á kvöld.",
+    "snerist umræðan að starfsmannamálum. Allir voru mjög þreyttir, en þeir ákváðu að halda áfram.",
     "ml": "അടുത്ത വർഷത്തെ ബജറ്റ് ചർച്ച ചെയ്യാൻ കമ്മിറ്റി ചൊവ്വാഴ്ച യോഗം ചേർന്നു. വർധിച്ചുവരുന്ന ചെലവുകളെക്കുറിച്ച് നിരവധി "
     "അംഗങ്ങൾ ആശങ്ക പ്രകടിപ്പിച്ചു, മാർച്ചോടെ വിശദമായ റിപ്പോർട്ട് നൽകാമെന്ന് അധ്യക്ഷൻ വാഗ്ദാനം ചെയ്തു.",
 }

@@ -249,8 +249,8 @@ def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path
         assert link.remedy is not None
         assert link.remedy.failed == 0
         assert link.remedy.units == 12
-        assert "verified" not in link.remedy.sentence
-        assert "tried, 0 of 4" in link.remedy.sentence
+        assert "is tested" not in link.remedy.sentence
+        assert "only tried: none of 4" in link.remedy.sentence
         assert store.diagnosis(run_id) == done.diagnosis
 
 
