@@ -28,6 +28,9 @@ _COUNT_DISTANCE = 160
 _MAX_TILES = 4
 """So many shown texts in turn may make one period: "yes" and "no" alternately."""
 
+_MAX_SHOWN = 2_000
+"""Shown texts of a prompt that are read: each costs some 30 µs."""
+
 _LONGEST = 1000
 _GAP = re.compile(r"[\W_]+")
 _GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
@@ -126,7 +129,7 @@ class RequestedRepetition:
             lines = re.finditer(r"[^\n]+", form[0])
             spans += [(form.start() + line.start(), form.start() + line.end()) for line in lines]
         found: dict[str, _RequestedText] = {}
-        for first, last in spans:
+        for first, last in spans[:_MAX_SHOWN]:
             near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
             count = max(_counts(near), default=self._units)
             text = prompt[first:last]

@@ -24,6 +24,8 @@ MIN_LAST_WORDS = 4
 _TERMINAL = re.compile(r"[.!?…؟।۔。！？｡:;][\s\"'»”’)\]}*_`」』）>~]*\Z")
 _LIST_LIKE = re.compile(r"[-*•+|>#~=<{}\[\]$\\]|\d+[.)]\s|[a-zA-Z][.)]\s|—")
 _DANGLING_MARK = re.compile(r"[,(\[«“‘—–-]\s*\Z")
+_RESULT = re.compile(r"\d\S*\Z|:\s+\S+(?:\s\S+){0,2}\Z")
+"""What answers end with, without a full stop: "the answer is 42", "the winner is: Anna"."""
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\W*\Z)")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"\d])")
@@ -80,6 +82,8 @@ class TruncationDetector:
         )
         if not _DENSE.search(last.text) and not last.text[-1].isalnum() and not dangling:
             return  # an emoji, a closing bracket, a rule: an end of some kind
+        if _RESULT.search(last.text) and not dangling:
+            return
         if not self._closes_its_sentences(spans[:-1]):
             return
         follows = len(spans) > 1 and spans[-2].line == last.line

@@ -81,6 +81,8 @@ def test_only_a_chosen_end_is_judged(reason: str | None) -> None:
         "\n\nVedi https://example.com/storia/del/vecchio/pescatore",
         "\n\n```python\nprint('fine')\n```",
         " E poi…",
+        " Quindi alla fine la risposta giusta è 42",
+        " Per finire, il nome del vincitore è: Marta",
         "\n\n---",
     ],
 )
