@@ -32,6 +32,7 @@ MAX_LOOKS = 4
 # Values of GenerationRecord.token_source for which positions are not the model's own tokens.
 _UNCOUNTED = frozenset({"chunks", "tiktoken (estimate)"})
 _POINTS = 120
+_BISECTIONS = 40
 
 
 def upper_bound(d: int, n: int, confidence: float) -> float:
@@ -327,27 +328,58 @@ def clopper_pearson(d: float, n: float, confidence: float = 0.95) -> tuple[float
     return lo, hi
 
 
-def effective_size(clusters: Iterable[tuple[int, int]]) -> tuple[float, int]:
+def effective_size(clusters: Iterable[tuple[int, int]], prompts: float | None = None) -> tuple[float, int]:
     """(effective size, size n) of a sample in clusters, each given as (degenerate, outputs).
 
     Several outputs of one prompt carry less information than the same number of prompts. The effective size
-    is n / design effect, with the between-cluster variance of the ratio estimator (Korn & Graubard 1998), at
-    most n. If nothing or everything degenerates, the data contain no information on the correlation within
-    clusters, and the effective size is the number of clusters.
+    is n / design effect, with the between-cluster variance of the ratio estimator and the factor for its few
+    degrees of freedom (Korn & Graubard 1998), at most n. It is also so small that the interval reaches as far
+    as that of so many prompts of which none, or each, fails: prompts that fail often may be rare, and a few
+    prompts tell nothing of those that were not sent. If nothing or everything degenerates, the effective size
+    is the number of clusters. prompts: how many there are, where a cluster is a group of them.
     """
     found = [pair for pair in clusters if pair[1] > 0]
     n = sum(size for _, size in found)
     d = sum(degenerate for degenerate, _ in found)
     m = len(found)
-    if m == n or m < 2:
+    if m == n or m < 2 or d in (0, n):
         return float(m), n
     rate = d / n
-    if d in (0, n):
-        return float(m), n
     variance = m / (m - 1) * sum((k - rate * size) ** 2 for k, size in found) / (n * n)
-    if variance <= 0.0:
-        return float(n), n
-    return min(rate * (1.0 - rate) / variance, float(n)), n
+    known = min(prompts or m, n)
+    size = float(n)
+    if variance > 0.0:
+        size = min(size, rate * (1.0 - rate) / variance * _freedom_factor(n, m))
+    return _size_that_reaches(rate, known, size), n
+
+
+def _freedom_factor(n: int, m: int) -> float:
+    return float((_t_quantile(n - 1) / _t_quantile(m - 1)) ** 2)
+
+
+def _t_quantile(freedom: int) -> float:
+    """Student's t that is exceeded in either direction with a probability of 5 %."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
+
+
+def _size_that_reaches(rate: float, prompts: float, size: float) -> float:
+    """The largest size, at most `size`, at which the interval of this rate reaches as far up as that of so
+    many prompts without a failure, and as far down as that of so many failures."""
+    reach = clopper_pearson(0, prompts)[1]
+
+    def reaches(size: float) -> bool:
+        lo, hi = clopper_pearson(rate * size, size)
+        return hi >= reach and lo <= 1.0 - reach
+
+    if reaches(size):
+        return size
+    low, high = min(prompts, size), size
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if reaches(middle) else (low, middle)
+    return low
 
 
 def clustered_interval(

@@ -200,10 +200,11 @@ class RecordedSample:
             effective, n = effective_size(self.clusters())
             return effective / n if n else 1.0
         groups = list(zip(self._spread[::2], self._spread[1::2], strict=True))
-        effective, n = effective_size(groups)
+        self._settle()
+        prompts = len(set(self._names[0])) * (_ALL / self._cutoff)
+        effective, n = effective_size(groups, prompts)
         if sum(d for d, _ in groups) in (0, n):
-            self._settle()
-            effective = len(set(self._names[0])) * (_ALL / self._cutoff)
+            effective = prompts
         return min(effective / n, 1.0)
 
     def onsets_by_class(self, *, tokens: bool) -> dict[float, list[int]]:

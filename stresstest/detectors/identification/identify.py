@@ -350,12 +350,18 @@ def _second_vote(text: str, wanted: str, language: str, screened: float) -> Lang
         return NOT_FOREIGN
     votes = langdetect_scores(text)
     if near:
-        known = language in langdetect_languages()
-        vote = votes.get(language, 0.0) if known or not votes else 1.0 - votes.get(wanted, 0.0)
+        # Of the rarer languages in other scripts each identifier knows other relatives.
+        agreed = is_latin(wanted) and language in langdetect_languages()
+        vote = votes.get(language, 0.0) if agreed else _against(votes, wanted)
         return LanguageVerdict(True, language, min(vote, screened)) if vote >= _NEAR_VOTE else NOT_FOREIGN
-    own = {wanted, *(code for pair in indistinguishable() if wanted in pair for code in pair)}
-    against = 1.0 - sum(votes.get(code, 0.0) for code in own) if votes else 0.0
+    against = _against(votes, wanted)
     return LanguageVerdict(True, language, min(against, screened)) if against >= _VOTE else NOT_FOREIGN
+
+
+def _against(votes: dict[str, float], wanted: str) -> float:
+    """How certain votes are that a text is neither in the wanted language nor in one that is like it."""
+    own = {wanted, *(code for pair in indistinguishable() if wanted in pair for code in pair)}
+    return 1.0 - sum(votes.get(code, 0.0) for code in own) if votes else 0.0
 
 
 @lru_cache(maxsize=2)

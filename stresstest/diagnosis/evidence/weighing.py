@@ -271,22 +271,25 @@ def onsets(failing: Sequence[GenerationRecord]) -> list[float]:
 
 def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     known = context_positions(failing)
-    where = " of prompt and answer" if len(known) >= _FEW else ""
+    where = " (prompt + answer)" if len(known) >= _FEW else ""
     found = position_spread(known if len(known) >= _FEW else onsets(failing))
     if found is None or found.n < _FEW:
         return []
     spans = (
-        f"median {found.median:,.0f} tokens{where}, and the middle half of {found.n} answers lies within "
-        f"{found.iqr:,.0f} tokens ({percent(found.relative)} of the median; up to "
-        f"{percent(CONCENTRATED_SPREAD)} counts as the same length)"
+        f"median {found.median:,.0f} tokens{where}, and the middle half of the {found.n} answers spans "
+        f"{found.iqr:,.0f} tokens, {percent(found.relative)} of the median"
     )
+    bound = percent(CONCENTRATED_SPREAD)
     if found.relative <= CONCENTRATED_SPREAD:
-        fact = f"the answers fail at about the same length, as they would at a limit in the context: {spans}"
+        fact = (
+            f"the failures lie close together, as they would at a limit in the context: {spans} (up to "
+            f"{bound} is close)"
+        )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact, found.relative))]
     if found.relative >= SCATTERED_SPREAD:
         fact = (
-            f"the answers fail at different lengths, while a limit in the context would make them fail at "
-            f"about the same one: {spans}"
+            f"the failures are spread out: {spans}. A limit in the context would make the answers fail at "
+            f"nearly the same length (a span of at most {bound})"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact, found.relative))]
     return []  # neither at one place nor scattered

@@ -95,7 +95,7 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     verdict = judge(at_one_place(38, SymptomKind.STRUCTURE_BREAK, 0.3), decoding)
     assert verdict.plane is Plane.CONTEXT
     facts = " | ".join(e.fact for e in verdict.evidence if e.supports)
-    assert "fail at about the same length" in facts
+    assert "the failures lie close together" in facts
     assert "counted from the prompt's start" in facts
     assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
     assert (
@@ -129,7 +129,7 @@ def test_evidence_against_is_kept() -> None:
     """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
     verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))
     against = [e for e in verdict.evidence if not e.supports]
-    assert any("at different lengths" in e.fact and "of 20 answers" in e.fact for e in against)
+    assert any("spread out" in e.fact and "of the 20 answers" in e.fact for e in against)
     penalised = judge(scattered(20, SymptomKind.LOOP), Decoding(repetition_penalty=1.1))
     assert any("although penalties are in force" in e.fact for e in penalised.evidence if not e.supports)
 

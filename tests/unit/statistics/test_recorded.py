@@ -57,7 +57,7 @@ def test_an_effective_sample_is_never_larger(pairs: list[tuple[int, int]]) -> No
 def test_identical_outputs_of_a_prompt_count_as_one() -> None:
     """Ten copies of each of fifty answers are fifty answers; unrelated repeats are nearly all of them."""
     alike = [(10 * (i % 5 == 0), 10) for i in range(50)]
-    assert effective_size(alike)[0] == pytest.approx(50, rel=0.05)
+    assert effective_size(alike)[0] == pytest.approx(50, rel=0.1)
     rng = random.Random(1)
     unlike = [(sum(rng.random() < 0.2 for _ in range(10)), 10) for _ in range(400)]
     assert effective_size(unlike)[0] > 3200
@@ -78,6 +78,33 @@ def test_the_clustered_interval_covers() -> None:
         naive += lo <= 0.2 <= hi
     assert kept >= 370
     assert naive <= 320
+
+
+@settings(deadline=None)
+@given(st.integers(2, 40), st.integers(2, 300))
+def test_a_failure_never_makes_the_others_safer(prompts: int, outputs: int) -> None:
+    """With none the sample is as large as its prompts; one in each prompt, all alike, is no better news."""
+    uppers = []
+    for failures in (0, 1, 2):
+        effective, n = effective_size([(failures, outputs)] * prompts)
+        uppers.append(clustered_interval(failures * prompts, n, effective / n)[1])
+    assert uppers[0] <= uppers[1] + 1e-6
+    assert uppers[1] <= uppers[2] + 1e-6
+
+
+@pytest.mark.parametrize(("prompts", "outputs"), [(5, 200), (10, 60), (30, 50), (150, 10)])
+def test_few_prompts_pass_no_limit_that_rare_ones_break(prompts: int, outputs: int) -> None:
+    """One prompt in ten fails in 40 % of its answers: a sample that holds none of them says nothing of it.
+    The upper bound of 95 % is below the truth in at most 5 % of samples."""
+    rng = random.Random(prompts)
+    risks = [0.4] + [0.005] * 9
+    below = 0
+    for _ in range(400):
+        mine = [rng.choice(risks) for _ in range(prompts)]
+        clusters = [(sum(rng.random() < risk for _ in range(outputs)), outputs) for risk in mine]
+        effective, n = effective_size(clusters)
+        below += clustered_interval(sum(d for d, _ in clusters), n, effective / n, 0.90)[1] < 0.0445
+    assert below <= 30
 
 
 def test_the_threshold_takes_one_output_of_a_prompt() -> None:
