@@ -79,8 +79,8 @@ def main() -> None:
         if each
     )
     lines = [
-        f"{total:,} documents in {len(texts)} languages, each expected in its own: {flagged.total()} are called "
-        f"degenerate ({100 * flagged.total() / total:.1f} %): {named or 'none'}.",
+        f"{total:,} documents in {len(texts)} languages, each expected in its own: {flagged.total()} are "
+        f"called degenerate ({100 * flagged.total() / total:.1f} %): {named or 'none'}.",
         "",
         table(["expected", "written in", "called drift"], _relatives(texts)),
     ]
