@@ -10,6 +10,7 @@ try:
     import typer
 
     from stresstest import __version__
+    from stresstest.cli.command_line import hide_secrets
     from stresstest.cli.crash import report_crash
     from stresstest.errors import ExitCode, StresstestError, UsageError
     from stresstest.features.check import command as check
@@ -109,6 +110,7 @@ def main() -> None:
     Incomplete output on stdout (a full disk) is reported, with exit code 2 if the command itself succeeded.
     """
     sys.excepthook = report_crash
+    hide_secrets()
     guard_streams()
     show_warnings_of_the_store()
     code = _run()
