@@ -26,7 +26,6 @@ settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
 LONGEST = (
-    "unit/campaign/test_faults.py",
     "unit/campaign/test_run.py",
     "unit/campaign/test_resume.py",
     "unit/features/diagnose/test_workflow.py",

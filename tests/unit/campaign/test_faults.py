@@ -11,6 +11,8 @@ from tests.faults.catalogue import FAULTS, SHAPES, Fault, Shape
 from tests.faults.page import ADDRESSES, PAGE, Plays, page, play_all, told
 from tests.faults.playing import LATER, Played, at_first
 
+pytestmark = pytest.mark.simulated
+
 
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> Plays:

@@ -166,6 +166,7 @@ def test_a_model_that_ignores_the_numbering_is_told_what_to_ask_instead(
     assert again["verdict"]["advice"] == []
 
 
+@pytest.mark.simulated
 def test_killed_at_random_moments_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     """kill -9 at any moment: nothing finished is repeated, nothing lost, and the verdict is the same."""
     whole, broken = tmp_path / "whole.sqlite3", tmp_path / "broken.sqlite3"

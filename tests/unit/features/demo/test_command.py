@@ -81,6 +81,7 @@ def nothing_left(home: Path, said: str) -> None:
     assert list((home / "temporary").iterdir()) == []
 
 
+@pytest.mark.simulated
 def test_the_demo_measures_explains_writes_a_report_and_cleans_up(home: Path) -> None:
     """The whole command on a known truth: the verdict, the text around an onset, the words, the report."""
     code, out, err = command("--display", "plain", "demo", "--scenario", "./short.toml", "-o", "seen.html")
@@ -144,6 +145,7 @@ def test_a_file_that_nobody_named_is_not_replaced(home: Path) -> None:
     assert (home / "notes.md").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.simulated
 def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home: Path) -> None:
     """SIGINT once answers have come: exit 130, a report of what there is, and the simulator is gone."""
     (home / "short.toml").write_text(SHORT + STUCK, encoding="utf-8")

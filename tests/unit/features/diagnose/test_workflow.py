@@ -229,6 +229,7 @@ def test_what_was_confirmed_is_the_verdict_everywhere(
     store.save_diagnosis(done.diagnosis)
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("symptom", ["language_drift", "structure_break"])
 def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path, symptom: str) -> None:
     """No decoding clears, a short context does; why and remedy are measured, not asserted. Whether structure
@@ -254,6 +255,7 @@ def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path
         assert store.diagnosis(run_id) == done.diagnosis
 
 
+@pytest.mark.simulated
 def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
     """Alone the same answers stay healthy, at the run's load they fail again."""
     with simulated(tmp_path, SYSTEM, speed=15) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
@@ -370,6 +372,7 @@ def test_measuring_on_is_interrupted_and_goes_on(tmp_path: Path) -> None:
         assert done.added_answers >= 24 - 16
 
 
+@pytest.mark.simulated
 def test_no_stage_of_a_diagnosis_ends_more_answers_than_it_announced(tmp_path: Path) -> None:
     """Replays that only keep up the load count too: a run with more requests in flight than forks once showed
     "21/16"."""
