@@ -266,7 +266,8 @@ def _place(values: Sequence[float], words: str) -> str:
     spread = position_spread(values)
     if spread is None:
         return f"{words.format('onset')} {values[0]:,.0f}"
-    return f"{words.format('median onset')} {spread.median:,.0f} (IQR {spread.iqr:,.0f})"
+    median = f"{words.format('median onset')} {spread.median:,.0f}"
+    return f"{median} (the middle half spans {spread.iqr:,.0f} tokens)"
 
 
 def _advice(plane: Plane, run_id: str) -> tuple[str, ...]:

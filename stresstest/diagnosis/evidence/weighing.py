@@ -305,13 +305,15 @@ def _prompt_shift(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]
     if in_context.iqr <= 0.6 * in_answer.iqr:
         fact = (
             f"prompts differ in length, and onsets agree better counted from the prompt's start "
-            f"(IQR {in_context.iqr:,.0f} tokens) than from the answer's (IQR {in_answer.iqr:,.0f})"
+            f"(the middle half spans {in_context.iqr:,.0f} tokens) than from the answer's "
+            f"({in_answer.iqr:,.0f})"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact))]
     if in_answer.iqr <= 0.6 * in_context.iqr:
         fact = (
             f"prompts differ in length, and onsets agree better counted from the answer's start "
-            f"(IQR {in_answer.iqr:,.0f} tokens) than from the prompt's (IQR {in_context.iqr:,.0f})"
+            f"(the middle half spans {in_answer.iqr:,.0f} tokens) than from the prompt's "
+            f"({in_context.iqr:,.0f})"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact))]
     return []
