@@ -140,6 +140,7 @@ class GroupResult:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
     that the server has probably stopped them. unseen: answers that may have failed in text that the log did
     not keep. stopped: answers that the server stopped as repetitions, and whose text does not prove it.
+    in_doubt: unseen, stopped, or undecided over more than a last passage.
     """
 
     key: Mapping[str, str | None]
@@ -166,6 +167,7 @@ class GroupResult:
     uncounted: int = 0
     undecided: int = 0
     unseen: int = 0
+    in_doubt: int = 0
     stopped: int = 0
     clustered: bool = False
     copies: int = 0

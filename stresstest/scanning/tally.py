@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from stresstest.detectors.registry import ends_answer
+from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.errors import UsageError
 from stresstest.model import AnswerPart, Rigor, SymptomKind
 from stresstest.model.result import MOST_HEALTHY_CUT
@@ -41,6 +42,7 @@ class GroupTally:
     undecided: int = 0
     unseen: int = 0
     stopped: int = 0
+    in_doubt: int = 0
     missing: int = 0
     dharma_known: int = 0
     dharma: int = 0
@@ -70,6 +72,8 @@ class GroupTally:
         self.undecided += judged.unresolved
         self.unseen += judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
+        opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
+        self.in_doubt += (opened or judged.unseen or judged.repetition) and not judged.degenerate
         self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
@@ -164,6 +168,7 @@ class GroupTally:
             undecided=self.undecided,
             unseen=self.unseen,
             stopped=self.stopped,
+            in_doubt=self.in_doubt,
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,

@@ -4,9 +4,9 @@ A rate is judged by exact one-sided bounds, never by itself: a group is within t
 bound is, above it if its lower bound is, and undecided otherwise. Whoever fails because one of several groups
 is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided among the
 groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts in the
-upper bound as if it had: answers whose text the log did not keep, those that the server stopped as
-repetitions, damaged lines (in every group, as nobody knows whose they are). Where a file was not read to its
-end, nothing is within.
+upper bound as if it had: answers with a long possible symptom open at their end, those whose
+text the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody knows
+whose they are). Where a file was not read to its end, nothing is within.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def judge_rates(
     for group in groups:
         counts = group.degenerate, group.requests, group.effective_share
         low = clustered_interval(*counts, 1.0 - 2 * risk / len(groups))[0]
-        worst = min(group.degenerate + group.unseen + group.stopped, group.requests) + damaged
+        worst = group.degenerate + group.in_doubt + damaged
         high = clustered_interval(worst, group.requests + damaged, counts[2], 1.0 - 2 * risk)[1]
         outcome = GateOutcome.INCONCLUSIVE
         if low > limit:

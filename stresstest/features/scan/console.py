@@ -83,12 +83,19 @@ def judgement_sentence(judged: RateJudgement) -> str:
 
 def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     """What keeps the rates from being known, and how to mend it; empty where only numbers are lacking."""
-    unseen, stopped = (sum(getattr(each.group, name) for each in named) for name in ("unseen", "stopped"))
+    names = ("unseen", "stopped", "in_doubt")
+    unseen, stopped, in_doubt = (sum(getattr(each.group, name) for each in named) for name in names)
+    undecided = in_doubt - unseen - stopped
     found = [
         one if number == 1 else f"{format_count(number)} {several}"
         for number, one, several in (
             (unseen, "1 answer is not whole in the log", "answers are not whole in the log"),
             (stopped, "1 answer was stopped as a repetition", "answers were stopped as repetitions"),
+            (
+                undecided,
+                "1 answer may have been failing at its end",
+                "answers may have been failing at their ends",
+            ),
             (judged.damaged, "1 line is damaged", "lines are damaged"),
             (judged.unread, "1 file was not read to its end", "files were not read to their ends"),
         )

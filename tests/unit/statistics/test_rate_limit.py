@@ -68,7 +68,7 @@ def test_a_gate_at_the_limit_fails_rarely_by_chance(groups: int) -> None:
 )
 def test_what_nobody_saw_may_have_failed(degenerate: int, unseen: int, outcome: GateOutcome) -> None:
     """Answers without their text never make a gate pass; they make no failure either."""
-    judged = judge_rates([replace(group(degenerate, 1000), unseen=unseen)], 0.02)
+    judged = judge_rates([replace(group(degenerate, 1000), in_doubt=unseen)], 0.02)
     assert judged.outcome is outcome
     assert judged.groups[0].low == judge((degenerate, 1000)).groups[0].low
 
@@ -80,6 +80,6 @@ def test_what_was_not_read_may_have_failed() -> None:
     assert judge_rates([whole], 0.02, damaged=2).outcome is GateOutcome.PASS
     assert judge_rates([whole], 0.02, damaged=200).outcome is GateOutcome.INCONCLUSIVE
     assert judge_rates([whole], 0.02, unread=1).outcome is GateOutcome.INCONCLUSIVE
-    assert judge_rates([replace(whole, stopped=200)], 0.02).outcome is GateOutcome.INCONCLUSIVE
+    assert judge_rates([replace(whole, in_doubt=200)], 0.02).outcome is GateOutcome.INCONCLUSIVE
     failed = judge_rates([group(100, 1000)], 0.02, damaged=200, unread=1)
     assert failed.outcome is GateOutcome.BREACH
