@@ -1,12 +1,12 @@
 """Whether recorded degeneration rates are above a limit. Pure.
 
 A rate is judged by exact one-sided bounds, never by itself: a group is within the limit if its upper 95 %
-bound is, above it if its lower bound is, and undecided otherwise. Whoever fails because one of several groups
-is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided among the
-groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts in the
-upper bound as if it had: answers with a long possible symptom open at their end, those whose
-text the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody knows
-whose they are). Where a file was not read to its end, nothing is within.
+bound is, above it if its lower bound is, and undecided otherwise. Whoever fails because one of several
+groups is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided
+among the groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts
+in the upper bound as if it had: answers with a long possible symptom open at their end, those whose text
+the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody
+knows whose they are). Where a file was not read to its end, nothing is within.
 """
 
 from __future__ import annotations

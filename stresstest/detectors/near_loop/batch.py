@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from stresstest.detectors.near_loop.online import (
     STRAY_COST,
     THIRD_COPY_WORDS,
     NearLoopDetector,
+    follows_in_list,
 )
 from stresstest.detectors.near_loop.token_history import CopiedStretch, HistoryEntry, Proof
 from stresstest.detectors.text.tokens import WordTotals
@@ -101,6 +103,7 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._third_at = at[recurs.take(at - lag)].tolist()
         places = at.tolist()
         before = dict(zip(places, (at - lag).tolist(), strict=True))
+        listed = _list_numbers(figures, entries)
         n, end = 0, len(entries)
         for known in (*places, end):
             n = max(n, known)
@@ -109,6 +112,7 @@ class BatchNearLoopDetector(NearLoopDetector):
                     n = self._extend_copy(n, end)
                     if n == end:
                         return
+                self._listed = n in listed
                 self._continue_copy(n, entries[n], before.get(n))
                 n += 1
 
@@ -165,6 +169,12 @@ class BatchNearLoopDetector(NearLoopDetector):
 
     def _totals_at(self, n: int) -> WordTotals:
         return super()._totals_at(n) if self._words is None else self._words.totals_at(n)
+
+
+def _list_numbers(figures: Sequence[int], entries: Sequence[HistoryEntry]) -> frozenset[int]:
+    """Indices of the numbers that number the items of a list."""
+    values = [(n, entries[n][3]) for n in figures]
+    return frozenset(n for one, (n, value) in pairwise(values) if follows_in_list(one, n, value))
 
 
 def suspect_near_loops(batch: ScreenBatch) -> list[Suspicion | None]:

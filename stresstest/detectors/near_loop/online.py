@@ -82,6 +82,10 @@ MAX_CIRCLE_DISTANCE = 24
 CIRCLING_WORDS = 32
 """Circling words that are proof: about the 48 tokens of an exact loop, at two words to three tokens."""
 
+LISTED_WORDS, MAX_ITEM_WORDS = 96, 12
+"""Words of a numbered list that says the same items again (dozens of equal rows may be a form), and of an
+item at most."""
+
 MAX_PHRASE_DISTANCE, MIN_ITEM_WORDS = 12, 48
 """Text that recurs from further back, or steadily, is whole items: they need so many words. Four items of a
 list that are worded alike, or three blanks of a letter to be filled in, have fewer."""
@@ -102,6 +106,12 @@ RECHECK_INTERVAL = 48
 
 _BITS = 20
 _MASK = (1 << (_BITS * GRAM_WORDS)) - 1
+
+
+def follows_in_list(before: tuple[int, int | None], n: int, value: int | None) -> bool:
+    """Whether the number at index n is that of a list's next item. before: the last one's index and value."""
+    at, last = before
+    return value is not None and last is not None and value == last + 1 and n - at <= MAX_ITEM_WORDS
 
 
 class NearLoopDetector:
@@ -133,7 +143,9 @@ class NearLoopDetector:
         self._reordered = CopiedStretch(0, 0, 0, WordTotals(), REORDERED_WORDS, MIN_REPEATED)
         self._recurs = bytearray()
         self._sum = self._third = self._circling = self._recurring = self._known = 0
-        self._covered = self._refigured = -1
+        self._covered = self._refigured = self._unlisted = -1
+        self._numbered: tuple[int, int | None] = (0, None)
+        self._listed = False
         self._current: NearLoopRun | None = None
         self._found: list[NearLoopRun] = []
 
@@ -175,6 +187,9 @@ class NearLoopDetector:
         written = self._history
         n = len(written.codes)
         entry = written.add(word, position)
+        if entry[2]:
+            self._listed = follows_in_list(self._numbered, n, entry[3])
+            self._numbered = n, entry[3]
         self._meaningful_words += entry[1]
         self._figures += entry[2]
         self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK
@@ -376,12 +391,15 @@ class NearLoopDetector:
     def _count_number(self, n: int, value: int | None) -> None:
         """Treat a number that neither stays nor counts as a new word."""
         written = self._history
+        if not self._listed:
+            self._unlisted = n
         if not written.continues_counter(n, self._lag, value):
             self._steady = written.copied[n] = 0
             self._charge_stray(FIGURE_COST)
             if written.steps_alike >= COUNTDOWN_STEPS:
                 self._charge_new(1)
-            self._refigured = n
+            if not self._listed:
+                self._refigured = n
             if self._sum:
                 self._charge_cost(FIGURE_COST)
 
@@ -392,7 +410,8 @@ class NearLoopDetector:
         before = stretch.before or self._totals_at(stretch.noticed)
         said = WordTotals(*(now - then for now, then in zip(self._totals_at(n), before, strict=True)))
         if said.tabular:
-            stretch.data = said.data and not steady  # rows that say something in their figures
+            # Rows that say something in their figures, and do not only number the items.
+            stretch.data = said.data and not steady and self._unlisted >= stretch.first
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
         if proof is Proof.REORDERING:
@@ -439,7 +458,9 @@ class NearLoopDetector:
         need = SEPARATOR_REPEATED if said.tabular or code else MIN_ITEM_WORDS if items else 0
         if steady and self._prose_wanted and not code:
             return 0  # no table was asked for, and a counter alone says nothing
-        if steady and said.data:
+        if steady and said.tabular and self._unlisted < first and not code:
+            need = LISTED_WORDS
+        elif steady and said.data:
             need = TEMPLATE_COPIED_WORDS if code else UNCOUNTED_LIMIT
         elif not steady and len(set(written.codes[max(n - WINDOW, 0) : n + 1])) <= MAX_FLOOD_WORDS:
             need = max(
