@@ -27,6 +27,7 @@ from stresstest.detectors.languages.function_words import (
     extract_words,
     quick_language_check,
 )
+from stresstest.detectors.text.code_lines import is_mostly_code
 from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.scripts import (
     count_letters,
@@ -47,9 +48,12 @@ SENTENCE, SENTENCE_WORDS = 30, 5
 """A single sentence of at least this length in characters and words is judged without its neighbours."""
 MAX_PASSAGE_CHARS = 2 * LONG_SENTENCE
 """A longer sentence is a text without full stops."""
+CODE_LINES = 12
+"""Lines up to a passage that tell whether it is code."""
 MIN_TAIL_CHARS = 30
 """At the end of an answer, less than this is not judged."""
 
+_DATA = ('"', '{"', '["', "[{")
 _OPTION = re.compile(r"\W*[a-zA-Z][.)]\s")
 _LEVELS = tuple(re.compile(level) for level in (r"[IVX]+\.\s", r"[A-Z]\.\s", r"\d+\.\s", r"[-*•]\s"))
 _ITEM = re.compile(r"\s*(?:[-*+•–·]|\(?\d{1,3}[.):]|[a-zA-Z][.)])\s")
@@ -168,6 +172,9 @@ class LanguageDetector:
         text = " ".join(filter(None, parts))
         if weighted_length(text) < MIN_TAIL_CHARS or are_labels(list(filter(None, parts))):
             return
+        written = self._feed.text
+        if not written.lstrip().startswith(("{", "[", "`")) and is_mostly_code(written.split("\n")):
+            return
         own, _ = own_letters(text, wanted)
         if not own and sum(word.islower() for word in extract_words(text)) >= SENTENCE_WORDS:
             first, last = sentences[0].first, sentences[-1].last
@@ -196,6 +203,7 @@ class LanguageDetector:
         parts = self._parts
         text = " ".join(parts)
         first, last, chars = self._held[0].first, self._held[-1].last, self._chars
+        begun = self._held[0].line
         items, options = self._items, self._options
         self._clear_held()
         if prefilter_language(text, wanted):
@@ -213,6 +221,7 @@ class LanguageDetector:
             exercise = options > 0 and drift.native_chars > 0
             example = self._prose.block not in (0, self._block) and self._block is not None
             nothing = not self._outline and is_uninformative(parts, opinion.language, items=items)
+            nothing = nothing or self._is_code(begun)
             if exercise or example or nothing or self._is_quoted_from_prompt(parts, wanted):
                 self._title = self._title or (first, opinion.language)
                 return
@@ -244,6 +253,16 @@ class LanguageDetector:
         return len(own) < len(parts) and (
             len(text) < MIN_TAIL_CHARS or not detect_foreign_text(text, wanted).foreign
         )
+
+    def _is_code(self, begun: int) -> bool:
+        """Whether the passage from this line on is code outside fences, alone or with the lines before it."""
+        lines: dict[int, str] = {}
+        for span in self._sentences_to(self._at):
+            lines[span.line] = f"{lines.get(span.line, '')} {span.text}".lstrip()
+        own = [text for line, text in lines.items() if line >= begun]
+        if any(text.startswith(_DATA) for text in own):
+            return False  # what the strings of a record say is judged
+        return is_mostly_code(own) or is_mostly_code(list(lines.values())[-CODE_LINES:])
 
     def _alternating_lines(self, sentence: int) -> int:
         return alternating_lines(self._sentences_to(sentence), self._wanted) if self._wanted else 0

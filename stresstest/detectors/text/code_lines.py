@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 
 from stresstest.detectors.languages.catalog import Catalog, per_catalog
 from stresstest.detectors.text.fences import FenceTracker
@@ -33,6 +34,10 @@ def _code(known: Catalog) -> re.Pattern[str]:
         r"|.*(?:[;{}>]|\)\s*:|=>|\]\)?,)\s*$"
         r"|\s*(?:(?:import|def|class|return|const|let|function|export|public|private|static)\s|assert\b|@\w|#include)"
         r"|\s*(?:if|elif|else|for|while|with|try|except|finally|match|case)\b[^.?!…]*:\s*(?:\#.*)?$"
+        r"|\s*with\s.*\sas\s\w+:\s*$"
+        r"|\s*(?:if|elif|while|until|for)\s.*;\s*(?:do|then)\s*$"  # the shell
+        r"|\s*(?:then|do|done|fi|esac|else|shift|break|continue|pass)\s*$"
+        r"|\s*(?:echo|printf|print|cat|cp|mv|rm|cd|ls|grep|sed|awk|find|export)\s+[-\"'$./{*]|\#!"
         r"|\s*[\w.]+(?:\[[^\]]*\])?(?::\s*[\w.\[\], |]+)?\s*[-+*/|&]?=(?!=)\s*\S"  # an assignment
         r"|\s*\w[\w.]*\([^()]*\)\s*$"  # a call
         r"|\s*\"[^\"\n]{1,80}\"\s*:\s"  # a key of JSON
@@ -40,6 +45,13 @@ def _code(known: Catalog) -> re.Pattern[str]:
         rf"|\s*(?:{blocks}):"
         rf"|\s*(?:{steps})\s(?:.*[^.!?…,])$"
     )
+
+
+def is_mostly_code(lines: Sequence[str]) -> bool:
+    """Whether half of some lines outside fences, or more, look like code, and fewer like prose."""
+    code = sum(_code().match(line) is not None for line in lines)
+    prose = sum(_PROSE.match(line) is not None for line in lines)
+    return code > prose and code >= _MIN_CODE_SHARE * len(lines)
 
 
 class CodeRegionTracker:

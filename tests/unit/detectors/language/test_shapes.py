@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import infer_language
 from stresstest.detectors.language.online import LanguageDetector
+from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
 from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.segments import LONG_SENTENCE, TextSegmenter, split_span
-from stresstest.model import Token
+from stresstest.model import SymptomKind, Token
 from stresstest.simulation.engine.writing.composer import SentenceComposer
 from tests.support.drifting_texts import FIFTEEN, PROSE, confirmed, token_of, watch
 
@@ -300,3 +301,43 @@ def test_one_short_sentence_is_not_the_language_of_its_letters(text: str) -> Non
 def test_one_short_foreign_sentence_is_still_drift(text: str) -> None:
     """The same sentence in the language that the identifiers name."""
     assert detect_text(text, DetectorSpec(language="en"), "stop").symptom == "language_drift"
+
+
+CODE = {
+    "Python": """class BankAccount:
+    def __init__(self, account_number, balance=0):
+        self.account_number = account_number
+        self.balance = balance
+
+    def withdraw(self, amount):
+        # Refuse what the account does not hold.
+        if amount > self.balance:
+            raise ValueError("There is not enough money in the account.")
+        self.balance -= amount
+        return self.balance
+""",
+    "the shell": """#!/bin/bash
+
+for entry in ./*; do
+    if [ -f "${entry}" ]; then
+        file_count=$((file_count + 1))
+    elif [ -d "${entry}" ]; then
+        dir_count=$((dir_count + 1))
+    fi
+done
+
+echo "Files and directories in this folder: ${file_count} and ${dir_count}"
+""",
+}
+
+
+@pytest.mark.parametrize("language", ["it", "ja"])
+@pytest.mark.parametrize("code", CODE.values(), ids=CODE)
+def test_code_without_a_fence_is_in_no_language(code: str, language: str) -> None:
+    """Who asks for code only gets its English words in every country. What goes on in English after it has
+    drifted."""
+    spec = DetectorSpec(language=language)
+    for detect in (detect_text, detect_recorded):
+        assert detect(code, spec, "stop").onset is None
+        after = code + "\n" + "\n\n".join(PROSE["en"])
+        assert detect(after, spec, "stop").symptom is SymptomKind.LANGUAGE_DRIFT
