@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from stresstest.detectors.languages.catalog import Catalog, per_catalog
+from stresstest.detectors.text.code_lines import is_mostly_code
 from stresstest.detectors.text.fences import FenceTracker
 from stresstest.detectors.text.scripts import weighted_length
 
@@ -53,6 +54,11 @@ _OPENING = re.compile(
     r"|(?<![\w'.,;:!?…])'(?=\w[^']{8})"
 )
 _WORD_GOES_ON = re.compile("[0-9A-Za-z\u00c0-\u024f]")
+_SQL = re.compile(
+    r"\s*(?:SELECT\b.*?\bFROM|INSERT\s+INTO|UPDATE\b.*?\bSET|DELETE\s+FROM|WITH\s+\w+\s+AS\s*\(|CREATE\s+TABLE"
+    r"|ALTER\s+TABLE|DROP\s+TABLE)\b",
+    re.DOTALL,
+)
 _ESCAPE = re.compile(r'\\(?:[nrt"]|u[0-9a-fA-F]{4})')
 
 
@@ -111,9 +117,15 @@ def _is_reference(text: str) -> bool:
 def says_something(string: str) -> bool:
     """Whether a string of a record of data, or a cell of a table, says something: codes and names do not."""
     if len(string.split()) >= VALUE_WORDS:
-        return True
+        return not _is_code(string)
     wide = weighted_length(string)
     return wide > 2 * len(string) and wide >= VALUE_SIZE
+
+
+def _is_code(string: str) -> bool:
+    """Whether a string of a record of data holds a statement of SQL, or a program: calls of tools do."""
+    lines = string.replace("\\n", "\n").split("\n")
+    return _SQL.match(string) is not None or is_mostly_code(lines)
 
 
 def _end_of(text: str, marks: str, at: int) -> int:

@@ -40,19 +40,41 @@ _NO_SYSTEM = (
 )
 
 
+_LATE_DEFAULTS = ("presence_penalty", "frequency_penalty")
+"""What vLLM takes as defaults of the server from 0.32 on (`ModelConfig.get_diff_sampling_param`), and before
+drops without a word."""
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def _defaults_hold_penalties(limits: ModelLimits) -> bool:
+    """Whether every limit was measured on a vLLM that takes them."""
+    versions = [_VERSION.match(row.server_version or "") for row in limits.rows]
+    return all(found is not None and (int(found[1]), int(found[2])) >= (0, 32) for found in versions)
+
+
 def vllm_flags(limits: ModelLimits) -> str:
     """Arguments for `vllm serve`: the smallest limit, and the decoding as the server's defaults.
 
     vLLM never exceeds this `max_new_tokens`, whatever a request specifies; a request may change the sampling
     parameters (vLLM 0.15-0.33).
     """
-    config = {"max_new_tokens": safe_limit(limits.smallest), **limits.decoding.sent()}
+    decoding = limits.decoding.sent()
+    ignored = (
+        [] if _defaults_hold_penalties(limits) else [name for name in _LATE_DEFAULTS if name in decoding]
+    )
+    taken = {name: value for name, value in decoding.items() if name not in ignored}
+    config = {"max_new_tokens": safe_limit(limits.smallest), **taken}
     others = "; a request may override the sampling parameters" if len(config) > 1 else ""
     notes = [f"max_new_tokens limits every request{others}."]
     if limits.decoding.system_prompt is not None:
         notes.append(_NO_SYSTEM)
     if limits.decoding.extra_body is not None:
         notes.append(_NO_FIELDS)
+    if ignored:
+        sent = " and ".join(f"{name} {decoding[name]:g}" for name in ignored)
+        notes.append(
+            f"Measured with {sent}, which vLLM before 0.32 takes from requests only: send it with them."
+        )
     budget = thinking_budget(limits.rows)
     if budget is not None:
         notes.append(f"The thinking budget goes with each request: thinking_token_budget {budget}.")

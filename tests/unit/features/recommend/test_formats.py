@@ -181,6 +181,21 @@ def test_the_table_tells_decodings_apart_at_every_width(width: int) -> None:
     assert all(len(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.parametrize(("version", "taken"), [("0.16.0", False), (None, False), ("0.32.0", True)])
+def test_a_penalty_that_the_server_would_drop_is_not_among_its_defaults(
+    version: str | None, taken: bool
+) -> None:
+    """vLLM before 0.32 ignores these two there without a word: the limit would be enforced without the
+    decoding that it was measured with."""
+    decoding = Decoding(temperature=0.7, presence_penalty=1.5, repetition_penalty=1.1)
+    (limits,) = group_limits([row(decoding=decoding, server_version=version)])
+    text = formats.vllm_flags(limits)
+    flags = json.loads(shlex.split(text.splitlines()[-1])[1])
+    assert flags.get("presence_penalty") == (1.5 if taken else None)
+    assert flags["repetition_penalty"] == 1.1
+    assert ("presence_penalty 1.5" in " ".join(text.split()) and "send it with them" in text) is not taken
+
+
 @settings(deadline=None)
 @given(temperature=st.floats(min_value=1e-30, max_value=1e30), top_k=st.integers(-1, 10**6))
 def test_a_number_stays_a_number_in_yaml(temperature: float, top_k: int) -> None:
