@@ -49,13 +49,14 @@ class GuardSettings:
     limits: GuardLimits = field(default_factory=GuardLimits)
 
     def cap_for(self, asked: Asked, rule: GuardRule) -> int | None:
-        """The most tokens that this request may ask for; None where nothing is certified for it."""
+        """The most tokens that this request may ask for; None where nothing is certified for it. A request
+        that names no model, as vLLM takes it, may be for any."""
         if rule.max_tokens is not None:
             return rule.max_tokens
         fitting = (
             row.safe_max_tokens
             for row in self.caps
-            if row.safe_max_tokens and row.subject.model == asked.model
+            if row.safe_max_tokens and asked.model in ("", row.subject.model)
             if rule.language in (None, row.subject.language) and rule.task in (None, row.subject.task)
         )
         return min(fitting, default=None)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stresstest.features.guard.asked import Route, read_request
+from stresstest.features.guard.settings import GuardSettings
+from stresstest.model import Subject
+from stresstest.model.guard import GuardRule
 from tests.support.fake_vllm import DONE, Answer, Asked, Events, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
@@ -192,6 +196,19 @@ async def test_cap_sets_what_is_missing_or_higher(asked: dict[str, int], sent: d
     changed = got != body
     assert ("X-Stresstest-Guard" in reply.headers) is changed
     assert got["messages"] == body["messages"]
+
+
+@pytest.mark.parametrize(("model", "cap"), [("a", 900), ("b", 500), ("", 500), ("c", None)])
+def test_a_request_without_a_model_gets_the_lowest_cap(model: str, cap: int | None) -> None:
+    """vLLM answers it with the model that it serves; the guard does not know which one that is."""
+    rows: Any = [
+        SimpleNamespace(safe_max_tokens=tokens, subject=Subject(name, "narrative", "it"))
+        for name, tokens in (("a", 900), ("b", 500))
+    ]
+    settings = GuardSettings("http://vllm:8000", caps=rows)
+    asked = read_request(Route.CHAT, json.dumps({"model": model} if model else {}).encode())
+    assert asked is not None
+    assert settings.cap_for(asked, GuardRule()) == cap
 
 
 def test_a_plain_completion_without_a_cap_needs_none() -> None:
