@@ -38,6 +38,12 @@ LONGEST = (
 """The longest last would leave one worker with it while the others are done."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait, for a time limit or for a process of their own."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure() -> None:
     """Tests start many processes: where bytecode may not be written, each would compile the package anew, and
     those that are started where Ctrl-C is ignored would ignore it, too."""
