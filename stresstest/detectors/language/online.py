@@ -221,8 +221,13 @@ class LanguageDetector:
             exercise = options > 0 and drift.native_chars > 0
             example = self._prose.block not in (0, self._block) and self._block is not None
             nothing = not self._outline and is_uninformative(parts, opinion.language, items=items)
-            nothing = nothing or self._is_code(begun)
-            if exercise or example or nothing or self._is_quoted_from_prompt(parts, wanted):
+            if (
+                exercise
+                or example
+                or nothing
+                or self._is_code(begun)
+                or self._is_quoted_from_prompt(parts, wanted)
+            ):
                 self._title = self._title or (first, opinion.language)
                 return
             # An answer may open with its first pair: one is then enough.

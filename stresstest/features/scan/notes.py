@@ -17,7 +17,7 @@ MAX_NAMED_LANGUAGES = 6
 
 OTHER_LANGUAGE = "other language than the group's"
 UNKNOWN_NAME = "unknown name"
-"""The name of this language source in scan results."""
+"""The names of these language sources in scan results."""
 
 
 def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:

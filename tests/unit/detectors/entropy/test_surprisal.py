@@ -64,7 +64,7 @@ def test_a_flattened_distribution_is_found_where_it_begins(seed: int, healthy: i
     """From one token on everything is chosen nearly at random: the onset is close to it, the alarm after."""
     [found] = watch(written(healthy, seed) + written(300, seed + 1, temperature=20.0))
     assert found.confirmed
-    assert abs(found.onset - (healthy + 1)) <= 24
+    assert abs(found.onset - (healthy + 1)) <= 16
     assert healthy < found.alarm <= healthy + 120
     mean = found.detail["mean_surprisal"]
     assert isinstance(mean, float)

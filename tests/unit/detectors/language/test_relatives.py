@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.identify import normalize_language, read_language_name
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
-from stresstest.model import SymptomKind
+from stresstest.model import GenerationVerdict, SymptomKind
 
 TEXTS = {
     "ru": "Комитет собрался во вторник, чтобы обсудить бюджет на следующий год. Несколько членов выразили "
@@ -93,10 +94,10 @@ def test_a_relative_in_the_same_script_is_another_language(wanted: str, got: str
     ids=[*TEXTS, "sr in Latin letters"],
 )
 @pytest.mark.parametrize("detect", [detect_text, detect_recorded])
-def test_every_language_is_itself(language: str, text: str, detect: type[object]) -> None:
+def test_every_language_is_itself(language: str, text: str, detect: Callable[..., GenerationVerdict]) -> None:
     """Also Malay, Bosnian, Basque and Serbian in Latin letters, of which langdetect has no profile: their
     words were letters without sense to the words of English."""
-    assert detect(text, DetectorSpec(language), "stop").onset is None  # type: ignore[call-arg, attr-defined]
+    assert detect(text, DetectorSpec(language), "stop").onset is None
 
 
 RARE = {

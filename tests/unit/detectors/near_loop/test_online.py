@@ -33,6 +33,18 @@ def found(text: str, prompt: str = "") -> list[Symptom]:
     return watch(text_tokens(text), prompt).symptoms()
 
 
+def read_both_ways(text: str) -> NearLoopDetector:
+    """The online detector at the end of a text; read at once, the text has the same near-loops and the same
+    open candidate."""
+    tokens = text_tokens(text)
+    online, at_once = watch(tokens), BatchNearLoopDetector(DetectorSpec())
+    at_once.update_all([token.text for token in tokens])
+    at_once.finish(None)
+    assert at_once.symptoms() == online.symptoms()
+    assert at_once.open_from == online.open_from
+    return online
+
+
 def sentences(seed: int, words: int) -> str:
     """A passage of about so many words that stands in no other text of the same seed."""
     body = [w for w in prose(seed, 30).split() if not w.rstrip(".").isdigit() and w != "Paragraph"]
@@ -81,12 +93,7 @@ def test_sentences_of_which_only_the_figures_change_are_a_template(seed: int) ->
     lead = sentences(7, 60)
     begun = length(lead)
     for copies, degenerate in ((30, False), (100, True)):
-        tokens = text_tokens(f"{lead} {figures_anew(seed, copies)}")
-        online, at_once = watch(tokens), BatchNearLoopDetector(DetectorSpec())
-        at_once.update_all([token.text for token in tokens])
-        at_once.finish(None)
-        assert at_once.symptoms() == online.symptoms()
-        assert at_once.open_from == online.open_from
+        online = read_both_ways(f"{lead} {figures_anew(seed, copies)}")
         first = online.symptoms()[0].onset if degenerate else online.open_from
         assert first is not None
         assert begun < first <= begun + 3 * length(figures_anew(0, 1))
@@ -327,12 +334,7 @@ def test_a_list_that_says_the_same_few_items_under_new_numbers_is_found(
     said = [rng.choice(kept) if shuffled else kept[n % names] for n in range(700)]
     item = "{}. **{}**\n" if bold else "{}. {}\n"
     text = "".join(item.format(n, name) for n, name in enumerate([*good, *said], 1))
-    tokens = text_tokens(text)
-    online, at_once = watch(tokens), BatchNearLoopDetector(DetectorSpec())
-    at_once.update_all([token.text for token in tokens])
-    at_once.finish(None)
-    assert at_once.symptoms() == online.symptoms()
-    assert at_once.open_from == online.open_from
+    online = read_both_ways(text)
     assert online.symptoms()
 
 
@@ -465,12 +467,7 @@ def test_an_edited_loop_is_the_same_read_at_once(seed: int, rate: float, words: 
     rng = random.Random(seed)
     unit = sentences(seed, words).split()
     text = prose(seed, 3) + " " + " ".join(" ".join(edited(rng, unit, rate)) for _ in range(300 // words))
-    tokens = text_tokens(text)
-    online, at_once = watch(tokens), BatchNearLoopDetector(DetectorSpec())
-    at_once.update_all([token.text for token in tokens])
-    at_once.finish(None)
-    assert at_once.symptoms() == online.symptoms()
-    assert at_once.open_from == online.open_from
+    read_both_ways(text)
 
 
 def test_a_countdown_says_how_far_it_is() -> None:
