@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from stresstest.model.result import MOST_HEALTHY_CUT, Threshold
 from stresstest.model.words import AnswerPart, SymptomKind
 
+OTHER_LANGUAGE = "other language than the group's"
+"""Source of the language of an answer that plainly begins in another one than its group."""
+UNKNOWN_NAME = "unknown name"
+"""Source of a language that was inferred, since the record names one that is not known here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:

@@ -28,7 +28,7 @@ from stresstest.detectors.text.thinking import thinking_end
 from stresstest.detectors.text.tokens import count_words, text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
-from stresstest.model.scanned import ScanExample, ScanVerdict
+from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, ScanExample, ScanVerdict
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import DamagedLine, FieldMapping, Record, RecordChunk, UnreadableError, parse_line
@@ -43,10 +43,6 @@ from stresstest.scanning.position_scale import PositionScale, length_class, need
 
 SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 """Characters around an onset that are kept of the worst outputs."""
-
-OTHER_LANGUAGE = "other language than the group's"
-UNKNOWN_NAME = "unknown name"
-"""Source of the language of an answer that plainly begins in another one than its group."""
 
 _LONGEST_VALUE = 512
 """Characters of a group's key."""

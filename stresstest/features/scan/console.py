@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_info
-from stresstest.features.scan.notes import OTHER_LANGUAGE, group_name, scan_notes, uncertified_note
+from stresstest.features.scan.notes import group_name, scan_notes, uncertified_note
 from stresstest.model import AnswerPart
 from stresstest.model.comparison import GateOutcome
 from stresstest.model.percent import percent
-from stresstest.model.scanned import GroupResult, LengthEffect, PartRate, ScanExample, ScanResult
+from stresstest.model.scanned import (
+    OTHER_LANGUAGE,
+    GroupResult,
+    LengthEffect,
+    PartRate,
+    ScanExample,
+    ScanResult,
+)
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.text import NOT_MEASURED, format_count, format_threshold, sanitize, single_line
 

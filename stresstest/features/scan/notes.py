@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.model.percent import percent
-from stresstest.model.scanned import GroupResult, ScanResult
+from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, GroupResult, ScanResult
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
 
 MAX_NAMED_GROUPS = 3
@@ -14,10 +14,6 @@ MAX_NAMED_GROUPS = 3
 
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
-
-OTHER_LANGUAGE = "other language than the group's"
-UNKNOWN_NAME = "unknown name"
-"""The names of these language sources in scan results."""
 
 
 def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:

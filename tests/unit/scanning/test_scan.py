@@ -22,13 +22,12 @@ from hypothesis import strategies as st
 from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS, SymptomKind
-from stresstest.model.scanned import Extent, ScanResult, ScanVerdict
+from stresstest.model.scanned import OTHER_LANGUAGE, Extent, ScanResult, ScanVerdict
 from stresstest.records import FieldMapping, Record, RecordChunk, parse_fields, parse_line, source
 from stresstest.records.record import RawRecord
 from stresstest.scanning import detect_chunk as scan_chunk
 from stresstest.scanning import pool as scan_pool
 from stresstest.scanning.detect_chunk import (
-    OTHER_LANGUAGE,
     ChunkVerdicts,
     GroupKey,
     GroupLanguages,
