@@ -198,7 +198,12 @@ def detect_foreign_text(text: str, wanted: str, *, sure: bool = True) -> Languag
 
     sure: ask for the second vote. Without it, for text known to be foreign already, the first suffices.
     """
-    text = text[:_SAMPLE_CHARS]
+    return _detect_foreign_text(text[:_SAMPLE_CHARS], wanted, sure, catalog())
+
+
+# The screen, the suite, and the search for translations ask about the same passages again.
+@lru_cache(maxsize=512)
+def _detect_foreign_text(text: str, wanted: str, sure: bool, _known: Catalog) -> LanguageVerdict:
     counted = count_function_words(text)
     if is_latin(wanted) and counted.clearly_in(wanted) and is_mostly_latin(text):
         return NOT_FOREIGN

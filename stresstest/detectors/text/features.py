@@ -34,6 +34,8 @@ _KIND, _DIGIT, _BEYOND, _CAPITAL, _JOIN, _SYMBOL = 7, 8, 16, 32, 64, 128
 """Bits of a character's class: its kind; a digit; a letter of no Latin script; a capital; an underscore; a
 sign that floods as words do, or half of one that may."""
 _GREEK = (0x370, 0x3FF)
+_LAST_LATIN, _MORE_LATIN = 0x24F, range(0x1E00, 0x1F00)
+"""The last of the Latin letters, and the block of those that Vietnamese is full of."""
 MAX_LONG_WORD_PIECES = 8
 """Pieces beyond the first of words without end, from which on a text has to be read by the detectors."""
 _EMOJI = (0xD83C, 0xD83D, 0xD83E)
@@ -129,7 +131,7 @@ def _tables() -> tuple[NDArray[np.uint8], Hashes, Hashes]:
     # A word is what it is, whatever blank or sign stands before it.
     right[classes != WORD] = 1
     for n, char in enumerate(every):
-        beyond = _BEYOND if n >= 0x250 and char.isalpha() else 0
+        beyond = _BEYOND if n > _LAST_LATIN and n not in _MORE_LATIN and char.isalpha() else 0
         classes[n] |= beyond | (_CAPITAL if char.isupper() else 0) | (_DIGIT if digits[n] else 0)
         classes[n] |= _SYMBOL if classes[n] & _KIND == _LOW or is_symbol(char) else 0
     classes[ord("_")] |= _JOIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import statistics
 from functools import cache
 from itertools import accumulate
 
@@ -61,14 +62,25 @@ def test_coherent_sampling_is_silent(seed: int, temperature: float, alternatives
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 400))
 def test_a_flattened_distribution_is_found_where_it_begins(seed: int, healthy: int) -> None:
-    """From one token on everything is chosen nearly at random: the onset is close to it, the alarm after."""
+    """From one token on everything is chosen nearly at random: it is reported soon after, dated no later."""
     [found] = watch(written(healthy, seed) + written(300, seed + 1, temperature=20.0))
     assert found.confirmed
-    assert abs(found.onset - (healthy + 1)) <= 16
+    assert found.onset <= healthy + 16
     assert healthy < found.alarm <= healthy + 120
     mean = found.detail["mean_surprisal"]
     assert isinstance(mean, float)
     assert mean > REFERENCE_NATS
+
+
+def test_its_onset_is_close() -> None:
+    """Chance surprises before the true onset may date it early, by more than eight tokens in few cases."""
+    errors = []
+    for seed in range(200):
+        healthy = 2 * seed
+        [found] = watch(written(healthy, seed) + written(300, seed + 1, temperature=20.0))
+        errors.append(abs(found.onset - (healthy + 1)))
+    assert sum(error > 8 for error in errors) <= 10
+    assert statistics.median(errors) <= 1
 
 
 def test_single_odd_tokens_are_ignored() -> None:
