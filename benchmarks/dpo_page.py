@@ -25,7 +25,7 @@ from benchmarks.pages import table, write_section
 from benchmarks.real_model import share
 from stresstest.campaign.conclude import conclude
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import infer_language
+from stresstest.detectors.identification.inference import infer_language
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.model.result import certifying_sample
 from stresstest.store import open_store

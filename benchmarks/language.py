@@ -27,11 +27,8 @@ from typing import Any
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.gibberish.online import GibberishDetector
-from stresstest.detectors.identification.identify import (
-    detect_foreign_text,
-    infer_language,
-    prefilter_language,
-)
+from stresstest.detectors.identification.foreign import detect_foreign_text, prefilter_language
+from stresstest.detectors.identification.inference import infer_language
 from stresstest.detectors.language.online import LanguageDetector
 from stresstest.detectors.languages.function_words import extract_words
 from stresstest.detectors.text.scripts import weighted_length

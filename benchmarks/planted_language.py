@@ -43,7 +43,7 @@ from benchmarks.language_texts import (
 )
 from benchmarks.pages import table
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import infer_language
+from stresstest.detectors.identification.inference import infer_language
 from stresstest.detectors.language.online import LanguageDetector
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.detectors.text.tokens import text_tokens

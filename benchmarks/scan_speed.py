@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import warm_up
+from stresstest.detectors.identification.votes import warm_up
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_text
 from stresstest.model import GenerationVerdict

@@ -9,7 +9,7 @@ from stresstest.api.arguments import require_texts
 from stresstest.api.rows import rows_of
 from stresstest.api.streaming import StreamDetector, judge_text
 from stresstest.api.verdict import Verdict, public_verdict
-from stresstest.detectors.identification.identify import require_language
+from stresstest.detectors.identification.names import require_language
 from stresstest.errors import UsageError
 from stresstest.records import parse_fields
 from stresstest.records.source import row_chunks

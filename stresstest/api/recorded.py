@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stresstest.api.arguments import file_name, file_names, require_kinds, require_texts
 from stresstest.config.settings import parse_share
-from stresstest.detectors.identification.identify import require_language
+from stresstest.detectors.identification.names import require_language
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import ScanResult

@@ -9,7 +9,7 @@ from typing import Any
 from stresstest.api.arguments import require_texts
 from stresstest.api.verdict import Verdict, public_verdict
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import require_language
+from stresstest.detectors.identification.names import require_language
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.errors import UsageError

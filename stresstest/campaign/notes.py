@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.campaign.withheld import count_cut
-from stresstest.detectors.identification.identify import can_detect_drift
+from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries

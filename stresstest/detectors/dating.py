@@ -74,8 +74,7 @@ class OnsetDating:
 
     def _look_back(self, onset: int) -> int:
         from stresstest.detectors.gibberish.word_evidence import word_scorer
-        from stresstest.detectors.identification.identify import normalize_language
-        from stresstest.detectors.languages.catalog import scripts_of
+        from stresstest.detectors.languages.catalog import normalize_language, scripts_of
         from stresstest.detectors.text.scripts import DENSE_SCRIPTS
 
         language = normalize_language(self._language) if self._language else None

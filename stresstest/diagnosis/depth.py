@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stresstest.detectors.identification.identify import normalize_language
+from stresstest.detectors.languages.catalog import normalize_language
 from stresstest.detectors.languages.function_words import count_function_words, covered_languages
 from stresstest.diagnosis.evidence.gpu_series import MAX_READING_AGE_S, GpuSeries
 from stresstest.model import Generation, ServerSample, Token

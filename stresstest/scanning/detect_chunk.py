@@ -13,11 +13,8 @@ from itertools import accumulate
 from typing import Any
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import (
-    infer_group_language,
-    infer_language,
-    read_language_name,
-)
+from stresstest.detectors.identification.inference import infer_group_language, infer_language
+from stresstest.detectors.identification.names import read_language_name
 from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages, named_languages
 from stresstest.detectors.registry import symptom_info
 from stresstest.detectors.screening.recorded import RecordedText, detect_many

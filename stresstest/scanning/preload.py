@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import gc
 
-from stresstest.detectors.identification.identify import infer_language, warm_up
+from stresstest.detectors.identification.inference import infer_language
+from stresstest.detectors.identification.votes import warm_up
 from stresstest.detectors.text.features import extract_features
 from stresstest.scanning import pool
 

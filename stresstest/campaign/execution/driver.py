@@ -20,7 +20,7 @@ from stresstest.campaign.execution.events import (
     GenerationStarted,
 )
 from stresstest.campaign.execution.lag import LagSampler, LagWindow
-from stresstest.detectors.identification.identify import warm_up
+from stresstest.detectors.identification.votes import warm_up
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.failures import FATAL_FAILURES, endpoint_error
 from stresstest.errors import EndpointError

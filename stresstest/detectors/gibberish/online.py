@@ -28,12 +28,9 @@ from stresstest.detectors.gibberish.word_evidence import (
     word_parts,
     word_scorer,
 )
-from stresstest.detectors.identification.identify import (
-    detect_foreign_text,
-    normalize_language,
-    screening_identifier,
-)
-from stresstest.detectors.languages.catalog import scripts_of
+from stresstest.detectors.identification.foreign import detect_foreign_text
+from stresstest.detectors.identification.votes import screening_identifier
+from stresstest.detectors.languages.catalog import normalize_language, scripts_of
 from stresstest.detectors.languages.function_words import languages_of
 from stresstest.detectors.text.fences import FenceTracker
 from stresstest.detectors.text.segments import TextSegmenter

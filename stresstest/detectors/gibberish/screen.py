@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from stresstest.detectors.entry import ScreenBatch, Suspicion
 from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
-from stresstest.detectors.identification.identify import can_detect_drift, normalize_language
-from stresstest.detectors.languages.catalog import Catalog, catalog
+from stresstest.detectors.identification.names import can_detect_drift
+from stresstest.detectors.languages.catalog import Catalog, catalog, normalize_language
 from stresstest.detectors.languages.function_words import covered_languages, languages_of
 from stresstest.detectors.text.features import JOINT, TextFeatures
 from stresstest.detectors.text.scripts import is_latin

@@ -12,7 +12,7 @@ from stresstest.detectors.gibberish.word_evidence import (
     trigrams,
     word_parts,
 )
-from stresstest.detectors.identification.identify import (
+from stresstest.detectors.identification.votes import (
     identified_languages,
     langdetect_scores,
     screening_identifier,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from stresstest.detectors.identification.identify import detect_foreign_text, prefilter_language
+from stresstest.detectors.identification.foreign import detect_foreign_text, prefilter_language
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
 from stresstest.detectors.languages.function_words import count_function_words
 from stresstest.detectors.text.scripts import is_latin, own_letters, weighted_length

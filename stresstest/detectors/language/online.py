@@ -1,7 +1,7 @@
 """Language drift: the answer continues in another language than the one requested.
 
 Sentences are stripped of what may be foreign (`text/prose.py`), cut where they are long, joined to passages
-where they are short, and judged one by one (`identification/identify.py`). Titles and names, terms, labels
+where they are short, and judged one by one (`identification/foreign.py`). Titles and names, terms, labels
 (`terms`), parallel texts (`bilingual`) and sentences of the prompt are no evidence. `drift` turns the foreign
 passages into symptoms.
 """
@@ -12,16 +12,13 @@ import re
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.gibberish.second_reading import is_spelled_like
-from stresstest.detectors.identification.identify import (
-    detect_foreign_text,
-    normalize_language,
-    prefilter_language,
-    screening_identifier,
-)
+from stresstest.detectors.identification.foreign import detect_foreign_text, prefilter_language
+from stresstest.detectors.identification.votes import screening_identifier
 from stresstest.detectors.language.bilingual import LOOKBACK_SENTENCES, alternating_lines, is_bilingual
 from stresstest.detectors.language.drift import DriftTracker, ForeignPassage
 from stresstest.detectors.language.tables import TableColumns
 from stresstest.detectors.language.terms import are_labels, is_uninformative
+from stresstest.detectors.languages.catalog import normalize_language
 from stresstest.detectors.languages.function_words import (
     covered_languages,
     extract_words,

@@ -22,12 +22,14 @@ from stresstest.detectors.gibberish.screen import (
     WordsOfBatch,
     weigh_words,
 )
-from stresstest.detectors.identification.identify import can_detect_drift
+from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.detectors.language.drift import LONG_PASSAGE
 from stresstest.detectors.language.online import MIN_PASSAGE_CHARS
 from stresstest.detectors.language.terms import ITEM_GRAMMAR, TITLE_SHARE
+from stresstest.detectors.languages.catalog import normalize_language
 from stresstest.detectors.text.features import TextFeatures
 from stresstest.detectors.text.prose import holds_blocks
+from stresstest.detectors.text.scripts import is_latin
 from stresstest.detectors.text.windows import cusum, prefix_sums, text_index, text_starts, unmarked_gaps
 
 MIN_GAP_WORDS = 6
@@ -51,6 +53,9 @@ MAX_GAP_DISTANCE = 60
 """Words between two gaps of one drift: three passages."""
 WHOLE_SHARE = 0.1
 """Share of the text in gaps from which on an answer may be foreign as a whole."""
+MIN_SCRIPT_SHARE = 0.4
+"""Letters of other scripts than the Latin a token, below which an answer wanted in one of these is probably
+in another language: the whole suite is run at once."""
 _ENDS = ("\n", ". ", "! ", "? ", ": ", "… ")
 _REACH = 300
 
@@ -62,7 +67,9 @@ def suspect_drift(batch: ScreenBatch) -> list[Suspicion | None]:
         return [None] * len(seen.texts)
     words = batch.once(weigh_words)
     if words is None:
-        return [Suspicion(text) for text in seen.texts]
+        beside = not is_latin(normalize_language(batch.language))
+        elsewhere = beside & (seen.non_latin_letters < MIN_SCRIPT_SHARE * seen.counts)
+        return [Suspicion(text, plain) for text, plain in zip(seen.texts, elsewhere.tolist(), strict=True)]
     found: list[Suspicion | None] = [
         Suspicion(text, plain) if plain or whole else None
         for text, plain, whole in zip(seen.texts, words.plain.tolist(), words.whole.tolist(), strict=True)

@@ -6,7 +6,7 @@ answer's language only once its own cells have been in it. Names, dates and shor
 
 from __future__ import annotations
 
-from stresstest.detectors.identification.identify import prefilter_language
+from stresstest.detectors.identification.foreign import prefilter_language
 from stresstest.detectors.text.prose import ProseFilter, says_something
 
 _READ_CHARS = 400

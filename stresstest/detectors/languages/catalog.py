@@ -106,3 +106,9 @@ def alternatives(words: Iterable[str], start: str = r"\b") -> str:
         else:
             found.append(start + re.escape(stem) + (r"\w+" if stem != word else r"\b"))
     return f"(?:{'|'.join(found)})" if found else r"(?!)"
+
+
+def normalize_language(language: str) -> str:
+    """ISO 639-1 code of a language tag: "it-IT" → "it", "zh-cn" → "zh", "nb" → "no"."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    return catalog().aliases.get(code, code)

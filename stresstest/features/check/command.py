@@ -256,7 +256,7 @@ def _errors(names: Sequence[str]) -> frozenset[FindingKind]:
 
 def _job(options: dict[str, Any], fields: Sequence[str], tokenizer: str | None) -> Any:
     """How recorded outputs are read, as `scan` reads them."""
-    from stresstest.detectors.identification.identify import require_language
+    from stresstest.detectors.identification.names import require_language
     from stresstest.features.check.sample import GROUP_KEYS
     from stresstest.records import parse_fields
     from stresstest.scanning.detect_chunk import ScanJob

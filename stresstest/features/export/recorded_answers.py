@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stresstest.detectors.identification.identify import infer_language
+from stresstest.detectors.identification.inference import infer_language
 from stresstest.features.export.answers import (
     IN_DOUBT,
     LOST,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stresstest.campaign.conclude import find_diagnosis
 from stresstest.campaign.prompt_source import PromptSource, load_prompt_source, prompt_text
-from stresstest.detectors.identification.identify import infer_language
+from stresstest.detectors.identification.inference import infer_language
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.forks import cut_fork
 from stresstest.errors import UsageError

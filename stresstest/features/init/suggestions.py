@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stresstest.campaign.prompt_source import prompt_text
-from stresstest.detectors.identification.identify import infer_group_language
+from stresstest.detectors.identification.inference import infer_group_language
 from stresstest.errors import UsageError
 from stresstest.tasks import Prompt, Task, load_prompts
 

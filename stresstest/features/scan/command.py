@@ -109,7 +109,7 @@ def command(
     ] = None,
 ) -> None:
     """Compute degeneration rates and limits from recorded outputs. Sends nothing."""
-    from stresstest.detectors.identification.identify import require_language
+    from stresstest.detectors.identification.names import require_language
     from stresstest.records import check_files, expand_names, parse_fields, total_size
     from stresstest.scanning.detect_chunk import ScanJob
     from stresstest.scanning.scan import ScanSettings

@@ -103,7 +103,7 @@ def _become(wanted: dict[str, Any], standard: list[int]) -> None:
 def main() -> None:
     """`python -m tests.support.forking.server FD`: FD is a connected socket."""
     from stresstest.cli.app import main as command_line
-    from stresstest.detectors.identification.identify import warm_up
+    from stresstest.detectors.identification.votes import warm_up
 
     for name in PRELOADED:
         importlib.import_module(name)

@@ -561,7 +561,7 @@ def test_the_wait_doubles_up_to_its_cap() -> None:
 def test_language_tables_load_before_the_first_request() -> None:
     """Loading them blocks for a second; inside a stream that would be a lag of our own making."""
     program = (
-        "import sys; from stresstest.detectors.identification.identify import warm_up;"
+        "import sys; from stresstest.detectors.identification.votes import warm_up;"
         "loaded = 'langdetect' in sys.modules; warm_up('it');"
         "print(loaded, 'langdetect' in sys.modules, 'py3langid' in sys.modules)"
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from stresstest.detectors.identification.identifiers import IdentifierCache, langdetect_probabilities
-from stresstest.detectors.identification.identify import identified_languages
+from stresstest.detectors.identification.votes import identified_languages
 
 SENTENCES = (
     "The old fisherman came back to the harbour when it was already dark and nobody was waiting.",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import infer_group_language, infer_language
+from stresstest.detectors.identification.inference import infer_group_language, infer_language
 from stresstest.detectors.language.online import LanguageDetector
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import normalize_language, read_language_name
+from stresstest.detectors.identification.names import read_language_name
+from stresstest.detectors.languages.catalog import normalize_language
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
 from stresstest.model import GenerationVerdict, SymptomKind

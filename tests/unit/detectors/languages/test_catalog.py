@@ -8,20 +8,16 @@ from pathlib import Path
 import pytest
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.identification.identify import (
-    can_detect_drift,
-    detect_foreign_text,
-    identified_languages,
-    infer_group_language,
-    infer_language,
-    normalize_language,
-    prefilter_language,
-)
+from stresstest.detectors.identification.foreign import detect_foreign_text, prefilter_language
+from stresstest.detectors.identification.inference import infer_group_language, infer_language
+from stresstest.detectors.identification.names import can_detect_drift
+from stresstest.detectors.identification.votes import identified_languages
 from stresstest.detectors.languages.catalog import (
     SHIPPED,
     alternatives,
     catalog,
     load_catalog,
+    normalize_language,
     scripts_of,
 )
 from stresstest.detectors.languages.function_words import (

@@ -1,24 +1,25 @@
-"""Whether a passage is in the expected language, and which language an answer is in where that is unknown.
+"""Whether a passage is in another language than the expected one.
 
 Checks in order of cost: function words (`function_words`) and the script of the letters (`scripts`), a few
-microseconds; py3langid, about 40 µs a passage; and, only when it names another language, langdetect (seeded),
-about 1 ms. Both must call a passage foreign, or one of them and its function words. Close relatives (Italian
-and Spanish, Danish and Norwegian) are distinguished only when both votes are certain and agree. Both
-libraries are loaded at the first passage judged.
-
-To infer an answer's language only its start is read: an answer that drifts later began in its language. Where
-the start does not settle it, the answer's group does: the other outputs of one model and task.
+microseconds; py3langid; and, only when it names another language, langdetect. Both must call a passage
+foreign, or one of them and its function words. Close relatives (Italian and Spanish, Danish and Norwegian)
+are distinguished only when both votes are certain and agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
+from stresstest.detectors.identification.votes import (
+    indistinguishable,
+    langdetect_languages,
+    langdetect_scores,
+    relatives,
+    screening_identifier,
+)
 from stresstest.detectors.languages.catalog import Catalog, catalog, per_catalog, scripts_of
 from stresstest.detectors.languages.function_words import (
     FunctionWordCount,
@@ -26,11 +27,8 @@ from stresstest.detectors.languages.function_words import (
     covered_languages,
 )
 from stresstest.detectors.languages.language import LATIN
-from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.scripts import (
-    DENSE_SCRIPTS,
     clearly_in_script,
-    count_letters,
     has_non_latin,
     is_latin,
     is_mostly_latin,
@@ -39,9 +37,6 @@ from stresstest.detectors.text.scripts import (
     script_weights,
     weighted_length,
 )
-from stresstest.detectors.text.segments import TextSegmenter
-from stresstest.errors import UsageError
-from stresstest.model import Token
 
 _SAMPLE_CHARS = 300
 """Characters of a passage that are examined: more do not change the result."""
@@ -56,29 +51,6 @@ _WORDS_WITHOUT_GRAMMAR = 8
 _RUN_GRAMMAR = 2
 _KANA_IN_CHINESE = 0.3
 _KANA_IN_JAPANESE = 0.05
-
-READ_CHARS = 1500
-"""Characters of an answer that are read."""
-SUFFICIENT_PROSE = 600
-"""Characters of prose that settle it; an alphabet's worth, see `weighted_length`."""
-MIN_PROSE = 40
-"""Less prose than this settles nothing."""
-MAJORITY = 0.6
-"""Share of the prose, or of a group's settled answers, that one language must have."""
-MIN_GROUP_ANSWERS = 3
-"""Settled answers that speak for a group; a smaller group needs all of its own."""
-_PROBABILITY = 0.8
-
-
-@per_catalog
-def identified_languages(known: Catalog) -> frozenset[str]:
-    """Languages that a model may drift into. Rarer ones win only by chance, on lists of names."""
-    return frozenset(code for code, language in known.languages.items() if not language.rare)
-
-
-indistinguishable = per_catalog(lambda known: known.pairs(lambda language: language.twins))
-"""Pairs of languages between which the identifiers' votes are coin tosses."""
-_relatives = per_catalog(lambda known: known.pairs(lambda language: language.relatives))
 
 
 @per_catalog
@@ -123,51 +95,6 @@ class LanguageVerdict:
 
 
 NOT_FOREIGN = LanguageVerdict(foreign=False)
-
-
-def normalize_language(language: str) -> str:
-    """ISO 639-1 code of a language tag: "it-IT" → "it", "zh-cn" → "zh", "nb" → "no"."""
-    code = language.replace("_", "-").split("-")[0].lower()
-    return catalog().aliases.get(code, code)
-
-
-@per_catalog
-def _codes_by_name(known: Catalog) -> dict[str, str]:
-    """Codes by the names of languages, in English and in themselves, and by their longer codes."""
-    return {
-        name.casefold(): code
-        for code, language in known.languages.items()
-        for name in (language.name, language.native_name, *language.long_codes)
-    }
-
-
-def read_language_name(stated: str) -> str | None:
-    """What a record calls a language, as a code: "de-AT", "German", "Deutsch", "deu_Latn". None for a
-    language that drift cannot be detected from."""
-    if can_detect_drift(stated):
-        return stated
-    names = _codes_by_name()
-    return names.get(stated.strip().casefold()) or names.get(
-        stated.replace("_", "-").split("-")[0].casefold()
-    )
-
-
-def can_detect_drift(language: str) -> bool:
-    """Whether drift away from this language can be detected: by its script, its words or the identifier."""
-    code = normalize_language(language)
-    return code in catalog().languages or code in screening_identifier(code).labels
-
-
-def require_language(language: str | None) -> None:
-    """Raises UsageError for a language that drift cannot be detected from; None is fine."""
-    if language and not can_detect_drift(language):
-        raise UsageError(f"No identifier here knows the language {language!r}; write a code such as it.")
-
-
-def warm_up(wanted: str) -> None:
-    """Load both models now (about a second), so that no first sentence pays for it mid-measurement."""
-    screening_identifier(normalize_language(wanted))
-    langdetect_scores("This sentence is only here to load the profiles of every language once.")
 
 
 def prefilter_language(text: str, wanted: str) -> bool:
@@ -244,7 +171,7 @@ def _second_look(text: str, wanted: str, counted: FunctionWordCount) -> Language
         return NOT_FOREIGN
     votes = langdetect_scores(text)
     language = max(votes, key=lambda code: (votes[code], code), default=wanted)
-    near = frozenset((wanted, language)) in _relatives()
+    near = frozenset((wanted, language)) in relatives()
     return (
         LanguageVerdict(True, language, votes[language])
         if near and votes[language] >= _NEAR_VOTE
@@ -350,7 +277,7 @@ def _detect_kana(found: dict[str, int], wanted: str) -> LanguageVerdict | None:
 
 def _second_vote(text: str, wanted: str, language: str, screened: float) -> LanguageVerdict:
     """The second vote. A relative of the expected language must be named by both, with near certainty."""
-    near = frozenset((wanted, language)) in _relatives()
+    near = frozenset((wanted, language)) in relatives()
     if screened < (_NEAR_SCREENED if near else _SCREENED):
         return NOT_FOREIGN
     votes = langdetect_scores(text)
@@ -367,151 +294,3 @@ def _against(votes: dict[str, float], wanted: str) -> float:
     """How certain votes are that a text is neither in the wanted language nor in one that is like it."""
     own = {wanted, *(code for pair in indistinguishable() if wanted in pair for code in pair)}
     return 1.0 - sum(votes.get(code, 0.0) for code in own) if votes else 0.0
-
-
-@lru_cache(maxsize=2)
-def _identifier_cache(languages: frozenset[str]) -> Any:
-    from stresstest.detectors.identification.identifiers import IdentifierCache
-
-    return IdentifierCache(languages)
-
-
-def screening_identifier(wanted: str) -> Any:
-    """py3langid over `identified_languages` and the expected language."""
-    return _identifier(wanted, identified_languages())
-
-
-@lru_cache(maxsize=1)
-def widest_identifier() -> Any:
-    """py3langid over all languages of its model."""
-    cache = _identifier_cache(identified_languages())
-    return cache.for_languages(cache.all_languages)
-
-
-@lru_cache(maxsize=16)
-def _identifier(wanted: str, languages: frozenset[str]) -> Any:
-    return _identifier_cache(languages).for_languages(languages | {wanted})
-
-
-def langdetect_scores(text: str) -> dict[str, float]:
-    """Language → probability; empty when langdetect finds nothing to go by."""
-    from langdetect import LangDetectException
-
-    from stresstest.detectors.identification import identifiers
-
-    try:
-        found = identifiers.langdetect_probabilities(text)
-    except LangDetectException:
-        return {}
-    votes: dict[str, float] = {}
-    for each in found:
-        code = normalize_language(each.lang)
-        votes[code] = votes.get(code, 0.0) + float(each.prob)
-    return votes
-
-
-def langdetect_languages() -> frozenset[str]:
-    """The languages that langdetect can name."""
-    from stresstest.detectors.identification import identifiers
-
-    return frozenset(map(normalize_language, identifiers.langdetect_profiles().langlist))
-
-
-@per_catalog
-def _only_language(known: Catalog) -> dict[str, str]:
-    """Scripts of one language alone, and that language."""
-    users = Counter(script for language in known.languages.values() for script in language.scripts)
-    return {
-        script: code
-        for code, language in known.languages.items()
-        for script in language.scripts
-        if script != LATIN and users[script] == 1
-    }
-
-
-def infer_language(text: str) -> str | None:
-    """ISO 639-1 code of the language that an answer starts in, None when that is not plain."""
-    text = text[:READ_CHARS]
-    # An answer that is a single quotation is read as its content.
-    passages = _opening_passages(text, quotations=True) or _opening_passages(text, quotations=False)
-    total = sum(map(weighted_length, passages))
-    if total < MIN_PROSE:
-        return None
-    for twice in (False, True):  # the second identifier costs most, and is seldom needed
-        votes: Counter[str] = Counter()
-        for passage in passages:
-            language = _language_of(passage, twice=twice)
-            if language is not None:
-                votes[language] += weighted_length(passage)
-        language, chars = max(votes.items(), key=lambda vote: (vote[1], vote[0]), default=("", 0))
-        if chars >= MAJORITY * total:
-            return language
-    twins = sum(
-        votes[twin] for pair in indistinguishable() if language in pair for twin in pair if twin != language
-    )
-    return language if chars and chars + twins >= MAJORITY * total else None
-
-
-def _opening_passages(text: str, *, quotations: bool) -> list[str]:
-    """The first passages, `SUFFICIENT_PROSE` in all."""
-    found: list[str] = []
-    total = 0
-    for passage in _passages(text, quotations=quotations):
-        found.append(passage)
-        total += weighted_length(passage)
-        if total >= SUFFICIENT_PROSE:
-            break
-    return found
-
-
-def infer_group_language(texts: Iterable[str]) -> str | None:
-    """The language most answers of a group start in, None without a clear majority."""
-    found = Counter(language for text in texts if (language := infer_language(text)) is not None)
-    if not found:
-        return None
-    language, number = max(found.items(), key=lambda vote: (vote[1], vote[0]))
-    settled = found.total()
-    if number < MAJORITY * settled or (settled < MIN_GROUP_ANSWERS and len(found) > 1):
-        return None
-    return language
-
-
-def _passages(text: str, *, quotations: bool) -> Iterator[str]:
-    """Prose in sentences of `MIN_PROSE` characters or more, shorter ones joined."""
-    feed = TextSegmenter(in_lines=False)
-    feed.update(Token(text))
-    feed.close()
-    prose = ProseFilter(quotations=quotations)
-    held = ""
-    for span in feed.sentences:
-        part = " ".join(prose(span.text, span.line).split())
-        if 2 * count_letters(part) < len(part):
-            continue
-        held = f"{held} {part}".strip()
-        if weighted_length(held) >= MIN_PROSE:
-            yield held
-            held = ""
-    if held:
-        yield held
-
-
-def _language_of(passage: str, *, twice: bool) -> str | None:
-    """twice: whether the second identifier is used where the first is not certain."""
-    found = script_weights(passage)
-    script = max(found, key=lambda name: (found[name], name), default="")
-    counted = count_function_words(passage)
-    best = max(counted.uses, key=lambda code: (counted.uses[code], code), default=None)
-    if best is not None and counted.clearly_in(best) and script in scripts_of(best):
-        return best
-    if found.get("KANA", 0) > 0.1 * sum(found.values()) and script in DENSE_SCRIPTS - {"HANGUL"}:
-        return "ja"
-    if script in _only_language():
-        return _only_language()[script]
-    language, probability = screening_identifier("en").classify(passage)
-    if language not in identified_languages() or script not in scripts_of(language):
-        return None
-    if probability >= _PROBABILITY or (
-        twice and langdetect_scores(passage).get(language, 0.0) >= _PROBABILITY
-    ):
-        return str(language)
-    return None
