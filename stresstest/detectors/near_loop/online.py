@@ -412,6 +412,9 @@ class NearLoopDetector:
         if said.tabular:
             # Rows that say something in their figures, and do not only number the items.
             stretch.data = said.data and not steady and self._unlisted >= stretch.first
+        if stretch.data:
+            self._check_later(stretch, RECHECK_INTERVAL)
+            return
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
         if proof is Proof.REORDERING:
@@ -419,10 +422,8 @@ class NearLoopDetector:
         asked = self._requests.requested_copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)
-        if stretch.data or said.words < need:
-            wait = RECHECK_INTERVAL if stretch.data else min(need - said.words, RECHECK_INTERVAL)
-            stretch.third = max(self._evidence(proof), stretch.third) + wait
-            stretch.constant_lag = max(self._steady, stretch.constant_lag) + wait
+        if said.words < need:
+            self._check_later(stretch, min(need - said.words, RECHECK_INTERVAL))
             return
         if self._found and stretch.first <= self._found[-1].last:
             self._current = found = self._found[-1]
@@ -437,6 +438,11 @@ class NearLoopDetector:
         start = max(first - lag, 0)
         self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, proof)
         self._found.append(self._current)
+
+    def _check_later(self, stretch: CopiedStretch, words: int) -> None:
+        """Check a stretch again after so many more copied words."""
+        stretch.third = max(self._evidence(self._proof(stretch)), stretch.third) + words
+        stretch.constant_lag = max(self._steady, stretch.constant_lag) + words
 
     def _proof(self, stretch: CopiedStretch) -> Proof:
         if stretch is self._circle:
@@ -468,7 +474,7 @@ class NearLoopDetector:
             )  # a list of labels; whether they flood is another detector's matter
         if self._module_wanted and not steady:
             return MODULE_COPIED_WORDS
-        if said.words >= TEMPLATE_COPIED_WORDS or need == TEMPLATE_COPIED_WORDS:
+        if said.words < need or said.words >= TEMPLATE_COPIED_WORDS or need == TEMPLATE_COPIED_WORDS:
             return need
         alike = not steady and (code or is_template(written, first, n + 1, lag))
         return TEMPLATE_COPIED_WORDS if alike or is_day_plan(written, self._lags, first, n + 1) else need
