@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from stresstest.model import Message, RunSettings
+from stresstest.model import RIGORS, Message, RunSettings
 from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, load_task
 
 
@@ -13,7 +13,8 @@ from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, loa
 class PromptSource:
     """Where a campaign's prompts come from: a task in one language, or the user's own file.
 
-    common_fields: what all requests of the file have in common, as JSON; it is part of the decoding.
+    custom_prompts: of the file, in an order that a hash of their text draws. common_fields: what all requests
+    of the file have in common, as JSON; it is part of the decoding.
     """
 
     settings: RunSettings
@@ -91,18 +92,26 @@ def load_prompt_source(settings: RunSettings) -> PromptSource:
     """The task or the user's prompts. Raises UsageError for an unknown task, language or bad file."""
     if settings.prompts_file:
         read = load_prompts(settings.prompts_file)
-        own = tuple({p.fingerprint: p for p in reversed(read.prompts)}.values())[::-1]
-        return PromptSource(settings, None, own, _notes(read, len(own)), read.common)
+        # The sample is their beginning: a file in order of time, tenant or length must not choose it.
+        own = {p.fingerprint: p for p in reversed(read.prompts)}
+        drawn = tuple(own[each] for each in sorted(own))
+        return PromptSource(settings, None, drawn, _notes(read, len(own), settings), read.common)
     task = load_task(settings.task_source)
     task.language(settings.subject.language)
     return PromptSource(settings, task)
 
 
-def _notes(read: PromptsFile, distinct: int) -> tuple[str, ...]:
+def _notes(read: PromptsFile, distinct: int, settings: RunSettings) -> tuple[str, ...]:
     dropped = len(read.prompts) - distinct
     notes = (
         [f"{dropped} of {len(read.prompts)} prompts repeat an earlier one and are skipped"] if dropped else []
     )
+    sample = RIGORS[settings.rigor].planned
+    if distinct > sample:
+        notes.append(
+            f"the file has {distinct:,} distinct prompts, of which a sample of {sample:,} is drawn by a hash of "
+            f"their text, whatever their order"
+        )
     if read.not_sent:
         notes.append(f"set by the measurement, not taken from the prompts file: {', '.join(read.not_sent)}")
     if read.differing:

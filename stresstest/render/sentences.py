@@ -106,7 +106,7 @@ def _cap_advice(result: RunResult) -> list[str]:
     if result.safe_max_tokens is None:
         return []
     only = prompt_limit(result.distinct_prompts)
-    if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.certifying):
+    if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.generations):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
         safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"
         return [f"{found}: {safe}. To certify more, raise --horizon."]

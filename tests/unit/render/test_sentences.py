@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.model import Subject
+from stresstest.model import Phase, Subject
 from stresstest.render.sentences import answer_counts, what_to_do
 from stresstest.render.text import certified_sentence, subject_name
 from tests.support.reported_runs import campaign, healthy, looping, result
@@ -65,6 +65,16 @@ def test_the_effect_of_the_cap_is_counted_on_its_sample(
     [cap, *_] = what_to_do(replace(found, threshold=threshold, safe_max_tokens=100))
     assert cap.startswith("Now: set max_tokens to 100. ")
     assert said in cap
+
+
+@pytest.mark.parametrize("failing_climb", [False, True])
+def test_no_failure_was_found_only_where_none_was(failing_climb: bool) -> None:
+    """An answer of the climb that loops is no part of the sample, and yet a failure that was found."""
+    climb = looping(1, 90, 160, phase=Phase.CLIMB) if failing_climb else healthy(1, 160, phase=Phase.CLIMB)
+    found = result((climb, *(healthy(10 + i, 400) for i in range(24))))
+    threshold = replace(found.threshold, tokens=111, certified=True, censored_at=111, lacking=None)
+    [cap, *_] = what_to_do(replace(found, threshold=threshold, safe_max_tokens=100))
+    assert cap.startswith("Now: set max_tokens to 100. None of" if failing_climb else "No failure was found")
 
 
 def test_the_sample_and_its_count_are_named() -> None:

@@ -135,7 +135,7 @@ def test_planted_stand_ins_run_to_the_cap_and_are_called_so(healthy: str, prompt
 def test_the_account_goes_to_a_file_and_a_budget_ends_it_early(looping: str, prompts: Path) -> None:
     """Markdown for people, named as simulated; with the budget spent no further pair is begun."""
     path = prompts.parent / "cost.md"
-    words = ("--requests", "8", "--pairs", "4", "--budget-tokens", "500", "-o", str(path))
+    words = ("--requests", "12", "--pairs", "4", "--budget-tokens", "500", "-o", str(path))
     code, found, err = cost(looping, prompts, *words)
     assert code == 0, err
     assert (found["pairs"], found["complete"]) == (1, False)
