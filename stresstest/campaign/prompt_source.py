@@ -109,8 +109,8 @@ def _notes(read: PromptsFile, distinct: int, settings: RunSettings) -> tuple[str
     sample = RIGORS[settings.rigor].planned
     if distinct > sample:
         notes.append(
-            f"the file has {distinct:,} distinct prompts, of which a sample of {sample:,} is drawn by a hash of "
-            f"their text, whatever their order"
+            f"the file has {distinct:,} distinct prompts, of which a sample of {sample:,} is drawn by a hash "
+            f"of their text, whatever their order"
         )
     if read.not_sent:
         notes.append(f"set by the measurement, not taken from the prompts file: {', '.join(read.not_sent)}")

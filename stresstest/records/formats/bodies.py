@@ -28,7 +28,7 @@ from stresstest.records.record import (
     normalize_finish_reason,
 )
 
-_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details")
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details")
 _EXTRA_FIELDS = ("provider_specific_fields", "model_extra")
 _THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
 _DEPTH = 3
@@ -171,7 +171,7 @@ class RecordedAnswer:
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:
     """What a message, or a record, keeps of the thought before its answer; "" where it keeps none."""
-    found = (_thought(held.get(key)) for held in _with_extra_fields(holder) for key in _REASONING_KEYS)
+    found = (_thought(held.get(key)) for held in _with_extra_fields(holder) for key in REASONING_KEYS)
     return next(filter(None, found), "") or join_reasoning(holder.get("content"))
 
 

@@ -7,10 +7,17 @@ counts alone are enough for `cost`.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, join_content, join_reasoning
+from stresstest.records.formats.bodies import (
+    REASONING_KEYS,
+    RecordedAnswer,
+    find_reasoning,
+    join_content,
+    join_reasoning,
+)
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_tool_call, is_nothing, parts_arguments
 from stresstest.records.formats.fields import PROMPT_KEYS, TIME_KEYS, answered, prompt_text
 from stresstest.records.formats.vllm_outputs import completion_output
@@ -31,8 +38,20 @@ TEXT_KEYS = (
 questions that is the right one, which nobody generated."""
 _PROMPT_END = 100
 """Characters at the end of a prompt by which it is recognised in a text."""
+_WORDS = re.compile(r"[a-z]+")
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers."""
+_ANSWER_WORDS = frozenset(
+    {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted"}
+    | {"decoded", "cot", "thought", "thoughts", "reasoning", "scratchpad", "trace"}
+)
+_OTHER_WORDS = frozenset(
+    {"prompt", "input", "question", "request", "context", "reference", "expected", "gold", "target"}
+    | {"correct", "label", "chosen", "rejected"}
+)
+"""Words in the names of keys under which answers are kept, and of those that hold something else."""
+_MIN_LONGER, _MIN_CHARS = 8, 400
+"""How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
 """Where the answer of a row may be, in any format but a conversation."""
 
@@ -64,7 +83,9 @@ def _answer_key(row: Row) -> str:
     there = [key for key in TEXT_KEYS if row.get(key) is not None]
     texts = {key: text for key in there if (text := _plain_text(row[key]))}
     if len(texts) < 2:
-        return next(iter(texts or there))
+        key = next(iter(texts or there))
+        _refuse_extracted(row, key, texts.get(key, ""))
+        return key
     shortest = min(texts, key=lambda key: len(texts[key]))
     said = texts[shortest]
     if not all(text == said or _is_prompted(row, text.removesuffix(said), text) for text in texts.values()):
@@ -72,7 +93,27 @@ def _answer_key(row: Row) -> str:
             f"{' and '.join(map(repr, texts))} differ, and each could be the answer: name it with --field, "
             f"for example --field response={max(texts, key=lambda key: len(texts[key]))}"
         )
+    _refuse_extracted(row, shortest, said)
     return shortest
+
+
+def _refuse_extracted(row: Row, key: str, said: str) -> None:
+    """Raise UnreadableError where another text of the row looks like the answer that this one was read out
+    of: by its key's name and its length, and neither a body nor the prompt with the answer behind it."""
+    least = max(_MIN_LONGER * len(said), _MIN_CHARS)
+    for other, value in row.items():
+        if not isinstance(value, str) or len(value) < least or other in TEXT_KEYS:
+            continue
+        words = set(_WORDS.findall(other.lower()))
+        if not (words & _ANSWER_WORDS) or words & _OTHER_WORDS or other in REASONING_KEYS:
+            continue
+        text = value.strip()
+        if text[0] in "{[" or _is_prompted(row, text.removesuffix(said), text):
+            continue
+        raise UnreadableError(
+            f"{other!r} is far longer than {key!r}, which may have been read out of it: name the answer with "
+            f"--field, for example --field response={other}"
+        )
 
 
 def _is_prompted(row: Row, before: str, text: str) -> bool:

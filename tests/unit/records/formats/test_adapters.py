@@ -155,6 +155,37 @@ def test_a_null_answer_that_spent_tokens_is_no_damage() -> None:
         registry.parse_line(json.dumps(body).encode(), "t", 1, FieldMapping())
 
 
+LONG = "So we write it down. " * 40 + "#### 42"
+
+
+@pytest.mark.parametrize("key", ["raw_output", "full_response", "cot", "model_response", "predicted_raw"])
+def test_an_extracted_answer_beside_a_far_longer_text_is_not_judged_alone(key: str) -> None:
+    """ "42" never loops; the chain of thought that it was read out of does, under a key of the user's own."""
+    row = {"question": "How far?", key: LONG, "output": "42", "gold": "42"}
+    with pytest.raises(UnreadableError, match=f"'{key}' is far longer than 'output'.*--field response={key}"):
+        registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
+    for named in (key, "output"):
+        mapped = FieldMapping({"response": (named,)})
+        assert registry.parse_line(json.dumps(row).encode(), "t", 1, mapped)[0].text == row[named]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"context": LONG},
+        {"reference_output": LONG},
+        {"raw_output": "42 "},
+        {"raw_response": json.dumps({"choices": [], "filler": LONG})},
+        {"raw_prompt_output": LONG},
+        {"prompt": LONG[:-2], "full_output": LONG},
+    ],
+)
+def test_long_texts_that_are_no_answer_are_left_alone(beside: Row) -> None:
+    """Documents, references, bodies, and the prompt with the answer behind it."""
+    row = {"output": "42", **beside}
+    assert registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())[0].text == "42"
+
+
 @pytest.mark.parametrize(
     ("row", "text"),
     [
