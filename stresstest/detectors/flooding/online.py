@@ -31,7 +31,7 @@ FLOOD_SHARE = 0.9
 
 MIN_WORD_SHARE = 0.08
 
-MAX_FIGURE_SHARE = 0.15
+MAX_FIGURE_SHARE = 0.12
 """Share of digits and cell borders among a window's tokens from which on it is a table or a numbered list."""
 
 MAX_FEW_FIGURE_SHARE = 0.03

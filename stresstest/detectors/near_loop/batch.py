@@ -59,6 +59,8 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._words: WordIndex | None = None
         self._codes: Hashes = np.zeros(0, np.uint64)
         self._odd: list[int] = []
+        self._figure_at: list[int] = []
+        self._figures_read = 0
         self._third_at: list[int] = []
         self._counting: list[bool] = []
 
@@ -97,6 +99,7 @@ class BatchNearLoopDetector(NearLoopDetector):
         figures: indices of numbers.
         """
         self._odd = sorted({*figures, *at[lag <= MAX_CIRCLE_DISTANCE].tolist()})
+        self._figure_at = figures
         recurs = np.zeros(len(entries), np.bool_)
         recurs[at] = True
         self._recurs = bytearray(recurs.tobytes())
@@ -162,6 +165,10 @@ class BatchNearLoopDetector(NearLoopDetector):
     def _check_near_loop(self, n: int, stretch: CopiedStretch, lag: int) -> None:
         if self._words is not None:
             self._position = self._words.known_token(n, self._code)
+            while self._figures_read < len(self._figure_at) and self._figure_at[self._figures_read] <= n:
+                at = self._figure_at[self._figures_read]
+                self._rows.add(at, self._history.number_at(at))
+                self._figures_read += 1
         super()._check_near_loop(n, stretch, lag)
 
     def _is_meaningful(self, n: int) -> bool:

@@ -34,6 +34,7 @@ from stresstest.detectors.loop.online import (
     SEPARATOR_REPEATED,
     min_repeated_tokens,
 )
+from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_VERDICT_WORDS, ListedRows
 from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
 from stresstest.detectors.near_loop.token_history import (
     CopiedStretch,
@@ -127,6 +128,7 @@ class NearLoopDetector:
         self._records_wanted = spec.counts_units and not self._prose_wanted
         self._code_wanted = spec.unit == "function"
         self._requests = RequestedRepetition(spec.requests, spec.copies)
+        self._rows = ListedRows(self._requests.items)
         self._reader = WordAssembler(self._process_word)
         self._code = CodeRegionTracker()
         self._position = 0
@@ -176,7 +178,11 @@ class NearLoopDetector:
             (self._circling, self._circle, OPEN_REPEATED),
             (known, self._reordered, self._reordered_words() // 2),
         )
-        opened = (self._date_stretch(it) for total, it, least in sums if total >= least and not it.data)
+        opened = (
+            self._date_stretch(it)
+            for total, it, least in sums
+            if total >= least and not (it.data or it.asked)
+        )
         first = min(opened, default=None)
         return None if first is None else self._history.at[first]
 
@@ -190,6 +196,7 @@ class NearLoopDetector:
         if entry[2]:
             self._listed = follows_in_list(self._numbered, n, entry[3])
             self._numbered = n, entry[3]
+            self._rows.add(n, entry[3])
         self._meaningful_words += entry[1]
         self._figures += entry[2]
         self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK
@@ -412,13 +419,18 @@ class NearLoopDetector:
         if said.tabular:
             # Rows that say something in their figures, and do not only number the items.
             stretch.data = said.data and not steady and self._unlisted >= stretch.first
-        if stretch.data:
+        stretch.asked = self._rows.answer_items(n)
+        if stretch.data or stretch.asked:
             self._check_later(stretch, RECHECK_INTERVAL)
             return
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
         if proof is Proof.REORDERING:
             need = max(need, self._reordered_words())
+        if self._rows.are_verdicts(self._history.codes, n):
+            need = max(need, TEMPLATE_COPIED_WORDS if self._steady < UNCOUNTED_LIMIT else 0)
+        elif lag <= MAX_VERDICT_WORDS and self._rows.number(n):
+            need = max(need, EQUAL_VERDICTS * lag)
         asked = self._requests.requested_copies(text)
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)

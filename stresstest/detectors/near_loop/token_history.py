@@ -157,7 +157,8 @@ class TokenHistory:
 class CopiedStretch:
     """A contiguous copied stretch. first: its first word; lag: distance from which it was copied then;
     noticed: the word at which it was noticed; before: totals before that word, None where they can be looked
-    up. third, constant_lag: when it is checked. data: rows of data so far."""
+    up. third, constant_lag: when it is checked. data: rows of data so far. asked: answers to the items of the
+    prompt."""
 
     first: int
     lag: int
@@ -166,6 +167,7 @@ class CopiedStretch:
     third: int
     constant_lag: int
     data: bool = False
+    asked: bool = False
 
 
 class Proof(Enum):

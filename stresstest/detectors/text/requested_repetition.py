@@ -52,6 +52,10 @@ _QUOTED = re.compile(
     )
 )
 _FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
+_ITEM_NUMBER = re.compile(r"(?:^|(?<=[\[(#]))(?:[^\w\n]|[^\W\d_]){0,24}?(\d{1,4})(?!\w)", re.MULTILINE)
+"""A number at the beginning of a line, perhaps after a word or two, or in brackets."""
+_BULLET = re.compile(r"^[ \t]*(?:[-*•–]\s|\{\s*\")", re.MULTILINE)
+_LEAST_ITEMS = 5
 _MIN_RECITATIONS = 10
 """How often, at least: a decade of the rosary."""
 
@@ -116,6 +120,11 @@ class RequestedRepetition:
         return COUNT_TOLERANCE * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
 
     @cached_property
+    def items(self) -> int:
+        """The last number of the longest list that the prompt has, 0 without one."""
+        return max(_numbered_items(self._given), len(_BULLET.findall(self._given)))
+
+    @cached_property
     def _prompt(self) -> str:
         return self._given.casefold()
 
@@ -160,6 +169,20 @@ class RequestedRepetition:
             return None
         length = (2 if " " in cycle.strip() else 3) * len(cycle)
         return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None
+
+
+def _numbered_items(prompt: str) -> int:
+    """The last of the numbers 1, 2, … (or 0, 1, …) by which a prompt lists items, 0 where there are few."""
+    begun: dict[int, int] = {}  # last number → first one, of each list that may go on
+    most = 0
+    for match in _ITEM_NUMBER.finditer(prompt):
+        number = int(match[1])
+        first = begun.pop(number - 1, number if number < 2 else None)
+        if first is not None:
+            begun[number] = first
+            if number - first + 1 >= _LEAST_ITEMS:
+                most = max(most, number)
+    return most
 
 
 def _folded(text: str) -> str:

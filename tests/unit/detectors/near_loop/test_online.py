@@ -124,7 +124,7 @@ def test_a_loop_with_a_counter_is_found_at_its_second_copy(
     """ "Paragraph 17 … Paragraph 18 …" with one body, any length of it, after healthy text or none: found
     within a few words of the second copy, standing at the end."""
     unit = sentences(seed, words)
-    copies = 4 + 120 // words
+    copies = max(4 + 120 // words, 14)
     healthy = prose(seed + 1, before) + "\n\n" if before else ""
     units = [label.format(n=first + i) + unit + "\n\n" for i in range(copies)]
     text = healthy + "".join(units)
@@ -236,7 +236,7 @@ def test_the_tokenizer_does_not_matter(data: st.DataObject) -> None:
     """However the text is cut into tokens (digit by digit, in the middle of words), the near-loop is the
     same, and its onset lies in the same word."""
     unit = sentences(data.draw(st.integers(0, 500)), data.draw(st.integers(8, 40)))
-    text = prose(7, 2) + "".join(f"\n\nParagraph {n}. {unit}" for n in range(95, 104))
+    text = prose(7, 2) + "".join(f"\n\nParagraph {n}. {unit}" for n in range(95, 121))
     pieces: list[str] = []
     rng = random.Random(data.draw(st.integers(0, 500)))
     at = 0
@@ -442,7 +442,7 @@ def test_alike_pieces_of_code_are_no_near_loop(text: str) -> None:
 def test_a_fence_excuses_no_prose(closing: str) -> None:
     """Prose after a code block is judged as prose, also when the block was never closed."""
     unit = sentences(3, 24)
-    text = f"```\nx = 1\n{closing}" + "".join(f"Paragraph {n}. {unit}\n\n" for n in range(1, 8))
+    text = f"```\nx = 1\n{closing}" + "".join(f"Paragraph {n}. {unit}\n\n" for n in range(1, 15))
     (loop,) = found(text)
     assert loop.alarm < SEPARATOR_REPEATED
 
