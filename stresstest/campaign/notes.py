@@ -12,7 +12,7 @@ from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_s
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.model.server import UNLISTED_MODEL
-from stresstest.statistics.sample import count_copies
+from stresstest.statistics.sample import count_copies, is_unseen
 
 _SHOWN_MODELS = 4
 
@@ -58,6 +58,7 @@ def _sample_notes(
             f"reasoning, or padding). Whether they were sound is not known: each such answer counts as a "
             f"possible failure."
         )
+    notes += _lost_notes(certifying)
     if copies := count_copies(certifying):
         notes.append(
             f"{copies} of the sample's {len(certifying)} answers are identical to another one and do not "
@@ -71,6 +72,31 @@ def _sample_notes(
             f"{healthy} healthy answers; longer or more prompts raise it."
         )
     return notes
+
+
+def _lost_notes(certifying: Sequence[GenerationRecord]) -> list[str]:
+    """That the server gave no answer at all to some requests, or refused them."""
+    lost = [g for g in certifying if g.failure is not None and not g.verdict.tokens]
+    unseen = [g for g in lost if is_unseen(g)]
+    refused = [g for g in lost if not is_unseen(g)]
+    notes = []
+    if unseen:
+        one = len(unseen) == 1
+        notes.append(
+            f"{len(unseen)} of the sample's {len(certifying)} answers never arrived "
+            f"({_commonest_failure(unseen)}). Whether {'it was' if one else 'they were'} sound is not known: "
+            f"{'it' if one else 'each'} counts as a possible failure."
+        )
+    if refused:
+        notes.append(
+            f"{len(refused)} of the sample's {len(certifying)} requests were refused "
+            f"({_commonest_failure(refused)}): the result is about the others."
+        )
+    return notes
+
+
+def _commonest_failure(lost: Sequence[GenerationRecord]) -> str:
+    return Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)[0][0].rstrip(".")
 
 
 def _other_length_notes(

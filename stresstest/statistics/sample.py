@@ -12,13 +12,23 @@ from dataclasses import dataclass, replace
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS
 from stresstest.detectors.registry import ends_answer
 from stresstest.model import GenerationRecord, Observation
-from stresstest.model.words import REPETITION_REASON
+from stresstest.model.words import REPETITION_REASON, FailureKind
 
 # Finish reasons with which the server, not the model, ended the output.
 _STOPPED = frozenset({"length", REPETITION_REASON})
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
 # sentences) is ignored; a longer one is left undecided by the loss.
 HEALTHY_TAIL_TOKENS = 64
+# Failures of requests that no model answered.
+_NOT_TAKEN = frozenset(
+    {
+        FailureKind.REFUSED,
+        FailureKind.UNAUTHORIZED,
+        FailureKind.NOT_FOUND,
+        FailureKind.RATE_LIMITED,
+        FailureKind.BAD_REQUEST,
+    }
+)
 COPY_TOKENS = 32
 """Tokens from which on two prompts do not get the same answer by chance. A refusal may be shorter."""
 
@@ -40,10 +50,11 @@ def observations(generations: Iterable[GenerationRecord]) -> list[Observation]:
     """One observation per generation, in the given order. Positions are 1-based output tokens <= max_tokens.
 
     A generation lost to a service failure is censored at its loss; a truncation caused by the cut stream is
-    no onset. A generation that stopped with an open candidate, by itself, at its cap or at its loss, is
-    unresolved, because excluding it would remove failures only: an answer that drifts in its last sentences
-    ends before any alarm. At a loss, a candidate counts as open from `HEALTHY_TAIL_TOKENS` tokens on.
-    `invalid_from` is copied; :func:`censor` applies it, whatever the outcome.
+    no onset. One of which nothing arrived may have failed from its first token: behind a proxy that buffers,
+    a loop runs into its time limit. A generation that stopped with an open candidate, by itself, at its cap
+    or at its loss, is unresolved, because excluding it would remove failures only: an answer that drifts in
+    its last sentences ends before any alarm. At a loss, a candidate counts as open from `HEALTHY_TAIL_TOKENS`
+    tokens on. `invalid_from` is copied; :func:`censor` applies it, whatever the outcome.
     """
     return [_observation(g) for g in generations]
 
@@ -61,6 +72,7 @@ def _observation(generation: GenerationRecord) -> Observation:
     if lost is not None and onset is None:
         observed = min(observed, lost.at_token)
         unresolved = max(lost.at_token, verdict.tokens) - observed >= HEALTHY_TAIL_TOKENS and observed < cap
+        unresolved |= is_unseen(generation)
     healthy = onset is None and lost is None
     if healthy and generation.finish_reason is not None:
         unresolved = observed < verdict.tokens or generation.finish_reason == REPETITION_REASON
@@ -74,6 +86,12 @@ def _observation(generation: GenerationRecord) -> Observation:
         ended=healthy and ended_by_itself(generation),
         unresolved=unresolved,
     )
+
+
+def is_unseen(generation: GenerationRecord) -> bool:
+    """Whether the server took the request and nothing of the answer arrived, at any attempt."""
+    lost = generation.failure
+    return lost is not None and not generation.verdict.tokens and lost.kind not in _NOT_TAKEN
 
 
 def ended_by_itself(generation: GenerationRecord) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from stresstest.campaign.notes import _sample_notes, mixed_models_sentence
 from stresstest.campaign.withheld import withhold_cap
-from stresstest.model import RIGORS
+from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure
 from stresstest.statistics import certified_threshold
 from tests.support.samples import sample
 from tests.support.stored_data import make_run
@@ -25,6 +25,20 @@ def test_a_limit_right_before_the_onsets_is_no_thin_sample() -> None:
     calm = sample([None] * 30, [121] * 30)
     (note,) = _sample_notes(calm, certified_threshold(calm, rigor), 80)
     assert note.startswith("No onset was seen: T is limited by the sample (30 of 30 answers got that far)")
+
+
+def test_answers_that_never_arrived_are_counted_in_a_note() -> None:
+    """What the server did not answer counts against the limit; what it refused is outside of it."""
+    rigor, calm = RIGORS["quick"], sample([None] * 30, [121] * 30)
+    gone = [
+        replace(g, failure=ServiceFailure(FailureKind.HTTP_ERROR, "504"), verdict=GenerationVerdict(0, 0))
+        for g in calm[:2]
+    ]
+    refused = [replace(gone[0], failure=ServiceFailure(FailureKind.BAD_REQUEST, "400"))]
+    made = [*gone, *refused, *calm[3:]]
+    said = _sample_notes(made, certified_threshold(made, rigor), None)
+    assert "2 of the sample's 30 answers never arrived (504). Whether they were sound is not known" in said[0]
+    assert said[1] == "1 of the sample's 30 requests were refused (400): the result is about the others."
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.model import RIGORS, Observation, SymptomKind
+from stresstest.model import RIGORS, FailureKind, Observation, SymptomKind
 from stresstest.statistics import certified_threshold, deduplicate, observations, risk_at, upper_bound
 from stresstest.statistics.sample import censor
 from tests.support.generations import make, make_job
@@ -28,6 +28,33 @@ def test_service_failure_censors_at_its_loss() -> None:
     """What was healthy up to the cut stays evidence up to the cut, and no longer."""
     (found,) = observations([make(JOB, 250, lost=True)])
     assert (found.onset, found.observed, found.ended, found.unresolved) == (None, 250, False, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "doubtful"),
+    [
+        (FailureKind.HTTP_ERROR, True),
+        (FailureKind.CUT, True),
+        (FailureKind.TIMEOUT, True),
+        (FailureKind.BAD_REQUEST, False),
+        (FailureKind.RATE_LIMITED, False),
+    ],
+)
+def test_an_answer_of_which_nothing_arrived_is_doubtful(kind: FailureKind, doubtful: bool) -> None:
+    """A proxy that buffers turns loops into time-outs: by chance, nothing is lost three times in a row."""
+    made = make(JOB, 0, lost=True)
+    assert made.failure is not None
+    (found,) = observations([replace(made, failure=replace(made.failure, kind=kind))])
+    assert (found.onset, found.observed, found.unresolved) == (None, 0, doubtful)
+
+
+@pytest.mark.parametrize("lost", [1, 4, 9])
+def test_answers_that_never_arrive_are_no_evidence_of_health(lost: int) -> None:
+    """A fifth of the sample is missing: nothing is certified. One in forty is a failure at worst."""
+    healthy = [make(make_job(index=i), 1000) for i in range(40 - lost)]
+    missing = [make(make_job(index=40 + i), 0, lost=True) for i in range(lost)]
+    threshold = certified_threshold([*healthy, *missing], RIGORS["quick"])
+    assert threshold.certified is (lost == 1)
 
 
 @pytest.mark.parametrize(("tokens", "reason", "ended"), [
