@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.gibberish.second_reading import is_enumeration, is_readable
+from stresstest.detectors.gibberish.second_reading import is_enumeration, is_readable, recurs
 from stresstest.detectors.gibberish.word_evidence import (
     UNIT_PATTERN,
     WordEvidence,
@@ -33,6 +33,7 @@ from stresstest.detectors.identification.votes import screening_identifier
 from stresstest.detectors.languages.catalog import normalize_language, scripts_of
 from stresstest.detectors.languages.function_words import languages_of
 from stresstest.detectors.text.fences import FenceTracker
+from stresstest.detectors.text.scripts import is_latin
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -44,6 +45,9 @@ CUSUM_LIMITS = {"letters": 8.0, "grammar": 8.0, "forms": 10.0, "scripts": 6.0, "
 GRAMMAR_LIMIT_WITH_FORMS = 10.0
 """The bound of `grammar` where the language's word forms are known: invented words are told by these, and
 real ones may be short of function words for a sentence or two."""
+GRAMMAR_LIMIT_OF_ANY = 20.0
+"""The bound of `grammar` where Latin words may be of any language, also of one that nothing here knows: some
+60 words, so that those that come again tell prose from invented words (`recurs`)."""
 RECOVERY_EVIDENCE = 12.0
 """Evidence of health after which a stretch of gibberish has ended."""
 RECHECK_WORDS = 60
@@ -121,8 +125,11 @@ class GibberishDetector:
         self._literal_from = 0
         self._sums = tuple(map(_EvidenceSum, CUSUM_LIMITS.values()))
         self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
+        self._any_language = self._language is None or not is_latin(self._language)
         if self._lexicon.knows_forms:
             self._grammar.bound = GRAMMAR_LIMIT_WITH_FORMS
+        elif self._any_language:
+            self._grammar.bound = GRAMMAR_LIMIT_OF_ANY
         self._read = 0
         self._done = 0
         self._line = 0
@@ -291,6 +298,8 @@ class GibberishDetector:
         if self._unknown_words and name in ("letters", "grammar", "forms"):
             return
         if name in ("letters", "grammar") and is_readable(stretch, self._language):
+            return
+        if name == "grammar" and self._any_language and recurs(stretch):
             return
         if name == "letters" and self._lexicon.knows_forms and not self._strange_words(stretch):
             return  # "circadian rhythm": real words, unusual as their letters are

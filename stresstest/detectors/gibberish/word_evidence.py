@@ -136,7 +136,7 @@ class WordScorer:
     def __init__(self, language: str | None) -> None:
         self._language = language
         writes_latin = language is not None and LATIN in scripts_of(language)
-        judging = sorted(covered_languages()) if language is None else [language] if writes_latin else []
+        judging = [language] if language is not None and writes_latin else sorted(covered_languages())
         latin = [code for code in dict.fromkeys([*judging, "en"]) if LATIN in scripts_of(code)]
         # Without a profile of its own, what is no English would be no word.
         self._latin = () if writes_latin and not trigrams(language or "") else tuple(latin)

@@ -118,6 +118,42 @@ def test_it_needs_no_wanted_language(language: str) -> None:
     assert watch(PROSE[language] + " " + salad(2), None)[0]
 
 
+ROMANISED = {
+    "Hindi": (
+        "Dekho bhai, sabse pehle aapko apna laptop restart karna chahiye. Uske baad settings mein "
+        "jaakar network option select karo aur apna wifi password dobara daalo. Agar phir bhi "
+        "internet nahi chal raha hai toh router ko band karke paanch minute baad chalu karo. Mujhe "
+        "lagta hai ki problem driver ki wajah se ho rahi hai, isliye usko update karna zaroori hai. "
+        "Agar koi aur dikkat aaye toh mujhe zaroor batana, main aapki madad karunga."
+    ),
+    "Tamil": (
+        "Mudhalla unga computer ah restart pannunga. Adhuku apram settings ku poi network ah select "
+        "panni password ah marubadiyum podunga. Innum velai seiyala na router ah anju nimisham off "
+        "panni vechutu apram on pannunga. Enaku theriyuradhu pazhaya program dhaan problem, "
+        "adhanaala adha update panradhu romba mukkiyam."
+    ),
+    "Telugu": (
+        "Mundu mee computer ni malli start cheyandi. Taruvata settings ki velli network ni "
+        "enchukoni password malli ivvandi. Inka pani cheyakapothe router ni aidu nimishalu off "
+        "chesi tarvata on cheyandi. Naaku telisi paata program valla samasya vastundi, anduke danni "
+        "update cheyadam chala mukhyam."
+    ),
+    "Punjabi": (
+        "Sab ton pehlan apna computer dubara chalao. Us ton baad settings vich jaa ke network chuno "
+        "te password dubara pao. Je hale vi nahi chalda tan router nu panj mint layi band karo te "
+        "pher chalao. Mainu lagda hai ki purane program karke eh samasya aa rahi hai, is layi usnu "
+        "update karna bahut zaroori hai."
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROMANISED)
+@pytest.mark.parametrize("language", [None, "hi"])
+def test_a_language_written_in_latin_letters_is_no_gibberish(name: str, language: str | None) -> None:
+    """Most chats in India are written so: no list here has its words, and they recur as in any prose."""
+    assert watch(ROMANISED[name], language)[0] == []
+
+
 def test_a_heap_of_words_of_many_languages_is_gibberish() -> None:
     """Each word is a word, but no language has the sentence."""
     heap = (
