@@ -51,8 +51,8 @@ class DetectorSuite:
         return entry.online(context), entry.cadence
 
     def update(self, token: Token) -> None:
-        """Take the next output token. Reasoning is watched for loops and flooding only, also where the server
-        leaves it in the text, between `<think>` and `</think>`."""
+        """Take the next output token. Reasoning is watched for loops, flooding and gibberish only, also where
+        the server leaves it in the text, between `<think>` and `</think>` or the like."""
         self._tokens += 1
         self._held.append(token)
         if len(self._held) >= MAX_HELD_TOKENS:

@@ -15,7 +15,7 @@ GIBBERISH = DetectorEntry(
         gradual=True,
         endless=True,
     ),
-    online=lazy("gibberish.online.GibberishDetector", "spec", "feed"),
+    online=lazy("gibberish.parts.GibberishInParts", "spec", "feed"),
     screen=lazy("gibberish.screen.suspect_gibberish"),
     reads_lines=False,
 )

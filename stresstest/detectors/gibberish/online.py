@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 from stresstest.detectors.entry import DetectorSpec
@@ -113,9 +114,13 @@ class _EvidenceSum:
 
 
 class GibberishDetector:
-    """Online detector of `gibberish`. The feed takes each token before the detector does."""
+    """Online detector of `gibberish`. The feed takes each token before the detector does.
 
-    def __init__(self, spec: DetectorSpec, feed: TextSegmenter) -> None:
+    reasoning: of a chain of thought, whose language and grammar are its own: letters, scripts and broken
+    characters alone are judged.
+    """
+
+    def __init__(self, spec: DetectorSpec, feed: TextSegmenter, *, reasoning: bool = False) -> None:
         self._feed = feed
         self._language = normalize_language(spec.language) if spec.language else None
         self._own = frozenset({"LATIN", "", *scripts_of(self._language)})
@@ -130,6 +135,8 @@ class GibberishDetector:
             self._grammar.bound = GRAMMAR_LIMIT_WITH_FORMS
         elif self._any_language:
             self._grammar.bound = GRAMMAR_LIMIT_OF_ANY
+        if reasoning:
+            self._grammar.bound = self._forms.bound = inf
         self._read = 0
         self._done = 0
         self._line = 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
@@ -104,6 +105,21 @@ def _script_languages(known: Catalog) -> dict[str, tuple[str, ...]]:
         if language.judges_its_script:
             found[language.scripts[0]] = (*found.get(language.scripts[0], ()), code)
     return found
+
+
+@per_catalog
+def _rarer_latin(known: Catalog) -> tuple[str, ...]:
+    """The languages in Latin script whose function words are not known."""
+    others = known.languages.keys() - covered_languages()
+    return tuple(sorted(code for code in others if LATIN in scripts_of(code)))
+
+
+def _surplus(word: str, languages: Iterable[str]) -> float | None:
+    """How far a word stands above the mean of the language that it fits best; None without a profile."""
+    return max(
+        (mean_log_probability(word, code) - expected_score(code) for code in languages if trigrams(code)),
+        default=None,
+    )
 
 
 def script_slack(script: str) -> float:
@@ -208,15 +224,13 @@ class WordScorer:
             return self._dense_script_evidence(word, script)
         if len(word) < 2 or (self._language and script not in self._scripts):
             return 0.0
-        surplus = [
-            mean_log_probability(word, language) - expected_score(language)
-            for language in self.languages(script)
-            if trigrams(language)
-        ]
-        if not surplus:
+        surplus = _surplus(word, self.languages(script))
+        if surplus is None:
             return 0.0
         slack = self._latin_slack if script == LATIN else self._slack(script)
-        value = max(_LEAST, min(_MOST, _SLOPE * (-max(surplus) - slack)))
+        if surplus < -slack and script == LATIN and self._language is None:
+            surplus = max(surplus, _surplus(word, _rarer_latin()) or surplus)
+        value = max(_LEAST, min(_MOST, _SLOPE * (-surplus - slack)))
         return value * min(1.0, len(word) / _SHORT_WORD_LETTERS)
 
     def _slack(self, script: str) -> float:

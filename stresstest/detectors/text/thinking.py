@@ -2,7 +2,8 @@
 the text.
 
 A server with a parser sends reasoning as such (`Token.reasoning`). Without one it comes as plain content,
-between `<think>` and `</think>` at the beginning; here its tokens are marked as if a parser had sent them.
+between the model family's own marks at the beginning (`<think>` and `</think>`, `[THINK]` and `[/THINK]`,
+gpt-oss's channels …); here its tokens are marked as if a parser had sent them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,34 @@ from dataclasses import replace
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Token
 
-OPENED, CLOSED = "<think>", "</think>"
-_CLOSED_ALONE = re.compile(rf"(?:\A|\n)[^\S\n]*{CLOSED}[^\S\n]*(?=\n|\Z)")
+_CLOSED_BY = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<reasoning>": "</reasoning>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
+    "<|channel>thought": "<channel|>",
+    "<unused94>": "<unused95>",
+}
+"""The marks of the families that vLLM has reasoning parsers for, and those that prompts ask for."""
+_HARMONY = "analysis", "assistantfinal"
+"""What is left of gpt-oss's marks where special tokens are skipped: a capital follows at once."""
+_OPENED = re.compile(rf"\s*({'|'.join(map(re.escape, _CLOSED_BY))}|{_HARMONY[0]}(?=[A-Z]))")
+_CLOSED_ALONE = re.compile(r"(?:\A|\n)[^\S\n]*</think>[^\S\n]*(?=\n|\Z)")
+
+
+def _closing(opened: str) -> str:
+    return _CLOSED_BY.get(opened, _HARMONY[1])
+
+
+def _may_open(begun: str) -> bool:
+    """Whether a text may be the beginning of a mark."""
+    return any(mark.startswith(begun) for mark in (*_CLOSED_BY, _HARMONY[0]))
 
 
 def thinking_end(text: str) -> int:
@@ -24,12 +51,12 @@ def thinking_end(text: str) -> int:
     A chat template may open the reasoning in the prompt, so that only a closing tag is in the text. It counts
     where it has a line of its own.
     """
-    if "think>" not in text:
-        return 0
-    if text.lstrip().startswith(OPENED):
-        closed = text.find(CLOSED)
-        return len(text) if closed < 0 else closed + len(CLOSED)
-    found = None if OPENED in text else _CLOSED_ALONE.search(text)
+    opened = _OPENED.match(text)
+    if opened is not None:
+        mark = _closing(opened[1])
+        closed = text.find(mark, opened.end())
+        return len(text) if closed < 0 else closed + len(mark)
+    found = None if "</think>" not in text or "<think>" in text else _CLOSED_ALONE.search(text)
     return 0 if found is None else found.end()
 
 
@@ -53,7 +80,7 @@ class ThinkingMarker:
         self.end = 0
         self.done = False
         self._at = 0
-        self._inside = False
+        self._closing = ""
         self._text = ""
         self._held: list[Token] = []
 
@@ -78,14 +105,15 @@ class ThinkingMarker:
             return [*self.release(), token]
         if not token.text:
             return [token] if not self._held else self._hold(token)
-        if self._inside:
+        if self._closing:
             return [self._reasoning(token, self._text + token.text)]
         begun = (self._text + token.text).lstrip()
-        if begun.startswith(OPENED):
-            self._inside = True
+        opened = _OPENED.match(begun)
+        if opened is not None:
+            self._closing = _closing(opened[1])
             tags = [replace(held, reasoning=True) for held in self.release()]
-            return [*tags, self._reasoning(token, begun[len(OPENED) :])]
-        if OPENED.startswith(begun):
+            return [*tags, self._reasoning(token, begun[opened.end() :])]
+        if _may_open(begun):
             self._text = begun
             return self._hold(token) if begun else [token]
         self.done = True
@@ -100,8 +128,8 @@ class ThinkingMarker:
 
         text: the token's, after what may be the beginning of a closing tag.
         """
-        _, closed, answer = text.partition(CLOSED)
-        self._text = text[1 - len(CLOSED) :]
+        _, closed, answer = text.partition(self._closing)
+        self._text = text[1 - len(self._closing) :]
         self.done = bool(closed)
         if answer:
             return replace(token, text=answer)

@@ -43,6 +43,40 @@ def test_tags_are_found_however_they_are_cut_into_tokens(data: st.DataObject, te
     assert all(token.reasoning for token in passed[marker.end - 1 : marker.end])
 
 
+@pytest.mark.parametrize(
+    ("opened", "closed"),
+    [
+        ("[THINK]", "[/THINK]"),
+        ("<seed:think>", "</seed:think>"),
+        ("◁think▷", "◁/think▷"),
+        ("<thinking>\n", "\n</thinking>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("analysis", "assistantfinal"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ],
+)
+@given(data=st.data())
+def test_each_familys_marks_are_known(opened: str, closed: str, data: st.DataObject) -> None:
+    """English reasoning before a French answer is no drift, whatever marks the model sets around it."""
+    text = f"{opened}We need 1 < 2 [and] so on.{closed}Bonjour."
+    assert thinking_end(text) == len(text) - len("Bonjour.")
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1))))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    marker, passed = mark(pieces)
+    assert "".join(token.text for token in passed if not token.reasoning) == "Bonjour."
+    assert len(passed) == len(pieces)
+    assert marker.done
+
+
+def test_an_answer_that_begins_with_analysis_is_one() -> None:
+    """gpt-oss's channel has no blank behind it."""
+    for text in ("analysis of the harbour", "Analysis: We need", "analysis"):
+        assert thinking_end(text) == 0
+        _, passed = mark([text])
+        assert not passed[0].reasoning
+
+
 @given(
     st.lists(
         st.sampled_from(["<", "think", ">", " ", "\n", "", "Once", "<thin", "king>", "</think>"]), max_size=8
@@ -51,7 +85,7 @@ def test_tags_are_found_however_they_are_cut_into_tokens(data: st.DataObject, te
 def test_text_that_opens_no_reasoning_passes_as_it_came(pieces: list[str]) -> None:
     """What only begins like a tag is the answer's text, in its order."""
     text = "".join(pieces)
-    if text.lstrip().startswith("<think>"):
+    if text.lstrip().startswith(("<think>", "<thinking>")):
         return
     marker, passed = mark(pieces)
     assert [token.text for token in passed] == pieces
