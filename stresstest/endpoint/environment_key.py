@@ -1,7 +1,8 @@
-"""An API key from the environment, which a file that somebody else wrote must not be able to redirect.
+"""An API key that a file that somebody else wrote must not be able to redirect.
 
 A `stresstest.toml` in the current folder, or a store, may come with somebody else's repository and name any
-address. The key in the environment was not put there for that address.
+address. The key in the environment was not put there for that address, nor is one meant for it that was given
+beside another.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class EnvironmentKey(str):
             return
         if server not in self._chosen:
             raise UsageError(
-                f"The API key in the environment is not sent to {server}: nobody has confirmed this address, "
+                f"The API key is not sent to {server}: nobody has confirmed this address, "
                 "which comes from a project file or a stored run.",
                 hint=f"If you trust it, name it once: stresstest doctor --base-url {server}",
             )

@@ -64,14 +64,15 @@ class GlobalOptions:
 
     @staticmethod
     def _api_key(values: Mapping[str, Any], given: Mapping[str, Any], config_file: Path | None) -> str | None:
-        """The key in use. One from the environment goes only to servers that the user has chosen."""
+        """The key in use. One from the environment goes only to servers that the user has chosen, and one
+        given beside an address to no other that a project file names."""
         from stresstest.endpoint.environment_key import EnvironmentKey
 
         variable = os.environ.get(config.ENV_PREFIX + "API_KEY")
         key: str | None = values["api_key"] or os.environ.get("OPENAI_API_KEY") or None
         remember(key)
         from_environment = not given.get("api_key") and (variable or not values["api_key"])
-        if key is None or not from_environment:
+        if key is None or not (from_environment or given.get("base_url")):
             return key
         foreign = config.address_comes_from_project_file(given, config_file)
         address = given.get("base_url") or values["base_url"]

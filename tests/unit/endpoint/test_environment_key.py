@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,5 +118,26 @@ def test_what_the_user_names_is_the_users_own(tmp_path: Path, how: str) -> None:
             env = {how: values[how]} if how in values else {}
             await asyncio.to_thread(doctor, server, tmp_path, *words, **env)
             assert was_sent(server)
+
+    asyncio.run(steps())
+
+
+def test_a_key_given_beside_an_address_goes_to_no_other(tmp_path: Path) -> None:
+    """A project file may name further servers; the key was given for the one of the command line."""
+
+    async def steps() -> None:
+        async with fake_vllm(Page(status=404)) as named, fake_vllm(Page(status=404)) as other:
+            (tmp_path / "stresstest.toml").write_text(
+                f'[check]\nmodels = [{{ name = "m", base_url = "{other.url}" }}]\n'
+                'tasks = ["narrative"]\nlanguages = ["it"]\n'
+            )
+            words = ("--store", "s.sqlite3", "--api-key", KEY, "check", "--base-url", named.url)
+            done = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "stresstest", *words, cwd=tmp_path,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+            said, _ = await done.communicate()
+            assert b"nobody has confirmed this address" in said, said
+            assert not was_sent(other)
 
     asyncio.run(steps())
