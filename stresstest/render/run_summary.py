@@ -138,7 +138,7 @@ def _print_answer(console: Console, result: RunResult, actions: Sequence[str]) -
     reasoning = [] if thinking is None else [Text(sanitize(thinking_words(thinking, margin)))]
     plane = Text(sanitize(result.verdict.sentence))
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in actions]
-    title = f"certified{prompt_limit(result.distinct_prompts)}" if certified else "inconclusive"
+    title = f"certified{prompt_limit(result)}" if certified else "inconclusive"
     if result.threshold.unfit:
         title = "unfit"
     elif withheld:

@@ -29,9 +29,12 @@ from stresstest.render.text import (
 )
 
 
-def prompt_limit(distinct_prompts: int | None) -> str:
-    """ " for this 1 prompt" where a result stands on one prompt only, else ""; None: not known."""
-    return " for this 1 prompt" if distinct_prompts == 1 else ""
+def prompt_limit(result: RunResult) -> str:
+    """ " for this 1 prompt" or " for these 3 prompts" where a result stands on few, asked again and again."""
+    prompts = result.distinct_prompts
+    if prompts == 1:
+        return " for this 1 prompt"
+    return f" for these {prompts} prompts" if 0 < 2 * prompts < result.threshold.n else ""
 
 
 UNFIT = "Unfit for this task and language"
@@ -55,7 +58,7 @@ def headline(result: RunResult) -> str:
             return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}"
         return f"No cap is recommended for {subject}: {threshold.withheld}. {certified}"
     safe = format_count(result.safe_max_tokens)
-    only = prompt_limit(result.distinct_prompts)
+    only = prompt_limit(result)
     margin = margin_words(result.run.settings.margin)
     return f"Safe max_tokens {safe} for {subject}{only and ','}{only}. {certified} {safe} is {margin}."
 
@@ -105,7 +108,7 @@ def what_to_do(result: RunResult) -> list[str]:
 def _cap_advice(result: RunResult) -> list[str]:
     if result.safe_max_tokens is None:
         return []
-    only = prompt_limit(result.distinct_prompts)
+    only = prompt_limit(result)
     if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.generations):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
         safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"

@@ -59,7 +59,7 @@ def _number(result: RunResult) -> tuple[str, str]:
     if result.threshold.unfit:
         return "Unfit", "for this task and language: no max_tokens is recommended"
     if result.safe_max_tokens is not None:
-        only = prompt_limit(result.distinct_prompts)
+        only = prompt_limit(result)
         return format_count(result.safe_max_tokens), f"safe max_tokens{only}"
     if result.threshold.certified:
         return "No cap", "recommended, although a threshold is certified"

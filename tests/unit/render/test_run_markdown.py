@@ -59,7 +59,7 @@ def result(text: str = "a b c d e f", model: str = "m") -> RunResult:
     verdict = PlaneVerdict(None, None, "Nothing fails.", advice=(text,))
     made = (generation(0, text, 3), generation(1, text))
     return RunResult(
-        run, threshold, 1110, verdict, made, distinct_prompts=2, tokens_spent=12, representative=made[0]
+        run, threshold, 1110, verdict, made, distinct_prompts=130, tokens_spent=12, representative=made[0]
     )
 
 
@@ -133,6 +133,7 @@ def test_headline_carries_number_confidence_and_n() -> None:
     sentence = headline(result())
     assert "this 1 prompt" not in sentence
     assert ", for this 1 prompt. Certified" in headline(replace(result(), distinct_prompts=1))
+    assert ", for these 10 prompts. Certified" in headline(replace(result(), distinct_prompts=10))
     for part in ("1,234", "1,110", "95 %", "5 %", "2 of 130 in the sample"):
         assert part in sentence
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
