@@ -51,7 +51,7 @@ def command(
     is varied from the first value of each.
     """
     from stresstest.endpoint.environment_key import EnvironmentKey
-    from stresstest.features.sweep.console import print_sweep
+    from stresstest.features.sweep.console import print_sweep, stored_words
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
     from stresstest.model.sweep import Sweep
@@ -77,6 +77,9 @@ def command(
         typer.echo(dumps(sweep_document(done.sweep)))
     else:
         print_sweep(stdout_console(), done.sweep)
+    if done.stored:
+        note = stored_words(done.stored, len(done.sweep.cells))
+        typer.echo(f"note: {note}", err=True)
     exit_if_cut_short(done.error, interrupted=done.interrupted)
     if not any(cell.threshold.certified for cell in done.sweep.cells):
         raise typer.Exit(ExitCode.INCONCLUSIVE)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_counts
+from stresstest.model import Run
 from stresstest.model.percent import percent
 from stresstest.model.sweep import Sweep, SweepCell, ThresholdRatio
 from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, sanitize
@@ -46,6 +49,17 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if not found.complete:
         console.print(Text("The sweep is not complete: cells are missing.", style="yellow"))
+
+
+def stored_words(runs: Sequence[Run], cells: int) -> str:
+    """That so many of the cells were not measured now, and what to do where the model may have changed."""
+    oldest = datetime.fromtimestamp(min(run.created for run in runs), UTC).date()
+    one = len(runs) == 1
+    return (
+        f"{len(runs)} of {cells} cells {'is a stored run' if one else 'are stored runs'} of {oldest}"
+        f"{'' if one else ' or later'}, with the same settings, address and model name. If the model behind "
+        f"them may have changed, measure again with --fresh."
+    )
 
 
 def ratio_words(ratio: ThresholdRatio) -> str:

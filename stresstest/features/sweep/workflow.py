@@ -17,7 +17,7 @@ from stresstest.campaign.served_model import describe_server_changes
 from stresstest.diagnosis.cells import sweep_answers, sweep_cell, threshold_ratios
 from stresstest.errors import EndpointError, UsageError
 from stresstest.features.sweep.document import sweep_document
-from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings
+from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings, RunStatus
 from stresstest.model.address import clean_url
 from stresstest.model.sweep import Sweep, SweepCell
 from stresstest.store.documents import clean_settings
@@ -29,9 +29,10 @@ MAX_SWEEP_CELLS = 64
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The sweep so far, and why it ended early, if it did."""
+    """The sweep so far, and why it ended early, if it did. stored: runs that were complete before it."""
 
     sweep: Sweep
+    stored: tuple[Run, ...] = ()
     interrupted: bool = False
     error: EndpointError | None = None
 
@@ -114,6 +115,7 @@ async def run_sweep(
     """
     every = parameter_combinations(params, grid=grid)
     document = _SweepDocument(store, params, len(every))
+    stored: list[Run] = []
     for number, values in enumerate(every, 1):
         shown = {name: clean_url(value) if name == "base_url" else value for name, value in values.items()}
         words = ", ".join(f"{name} {value}" for name, value in shown.items())
@@ -125,15 +127,19 @@ async def run_sweep(
                 ending = await run_campaign(cell_settings, store, progress, api_key=api_key, stop=stop)
             else:
                 progress.note(f"run {known.id} has these settings and is taken")
+                if known.status is RunStatus.DONE:
+                    stored.append(known)
                 ending = await resume_campaign(known.id, store, progress, api_key=api_key, stop=stop)
         except EndpointError as error:
-            return SweepResult(document.current(), error=error)
+            return SweepResult(document.current(), tuple(stored), error=error)
         if ending.interrupted or ending.error is not None:
-            return SweepResult(document.current(), interrupted=ending.interrupted, error=ending.error)
+            return SweepResult(
+                document.current(), tuple(stored), interrupted=ending.interrupted, error=ending.error
+            )
         pattern = load_prompt_source(cell_settings).unit_pattern
         found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
-    return SweepResult(document.current())
+    return SweepResult(document.current(), tuple(stored))
 
 
 class _SweepDocument:

@@ -17,7 +17,7 @@ from stresstest.campaign.execution.events import GenerationEvent, GenerationFini
 from stresstest.campaign.progress import Progress
 from stresstest.diagnosis.cells import onset_interval, sweep_answers, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.sweep.console import print_sweep, ratio_words
+from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
 from stresstest.features.sweep.document import sweep_document
 from stresstest.features.sweep.workflow import apply_values, parameter_combinations, run_sweep
 from stresstest.model import (
@@ -225,8 +225,11 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         assert newest.simulated
         assert newest.body == sweep_document(done)
         assert list(newest.runs) == [c.run_id for c in done.cells]
-        again = asyncio.run(run_sweep(settings, params, store, Progress())).sweep
+        second = asyncio.run(run_sweep(settings, params, store, Progress()))
+        again = second.sweep
         assert again.cells == done.cells
+        assert [run.id for run in second.stored] == [cell.run_id for cell in done.cells]
+        assert stored_words(second.stored, 2).startswith("2 of 2 cells are stored runs of 20")
         hot = replace(settings, decoding=Decoding(temperature=0.9))
         asyncio.run(run_sweep(hot, {"repetition_penalty": ["1.1"]}, store, Progress()))
         assert len(store.runs()) == 3
