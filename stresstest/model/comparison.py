@@ -269,13 +269,15 @@ class CellOutcome:
 
     @property
     def outcome(self) -> GateOutcome:
-        """The worst outcome of its budgets; a cell without budgets passes if its threshold is certified, and
-        has room for one unit."""
+        """The worst outcome of its budgets; a cell without budgets passes if its threshold is certified, has
+        room for one unit, and the comparison with its baseline shows no regression."""
         if self.trouble is not None:
             return GateOutcome.TROUBLE
         if self.threshold is None:
             return GateOutcome.MISSING
         if not self.budgets:
+            if self.comparison is not None and self.comparison.verdict is CheckVerdict.REGRESSION:
+                return GateOutcome.BREACH
             usable = self.threshold.certified and not self.threshold.unfit
             return GateOutcome.PASS if usable else GateOutcome.INCONCLUSIVE
         return worst_outcome([each.outcome for each in self.budgets])

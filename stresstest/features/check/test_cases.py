@@ -43,6 +43,8 @@ def _cell_cases(cell: CellOutcome) -> tuple[CaseResult, ...]:
         lacking = "" if cell.threshold is None else cell.threshold.lacking or ""
         if cell.outcome is GateOutcome.PASS:
             return (CaseResult("certified", CaseState.PASSED),)
+        if cell.outcome is GateOutcome.BREACH and cell.comparison is not None:
+            return (CaseResult("certified", CaseState.FAILURE, check_headline(cell.comparison), "breach"),)
         return (CaseResult("certified", CaseState.FAILURE, lacking, "inconclusive"),)
     states = {
         GateOutcome.BREACH: CaseState.FAILURE,

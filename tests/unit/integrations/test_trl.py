@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.errors import UsageError
 from stresstest.integrations.trl import coherence_reward
 
 HEALTHY = (
@@ -54,6 +55,27 @@ def test_messages_are_read_as_their_text() -> None:
     """Conversational data sets hand over messages."""
     prompts = [[{"role": "user", "content": "Write a story."}]] * 2
     assert called([assistant(LOOPING), assistant(HEALTHY)], prompts) == called([LOOPING, HEALTHY])
+
+
+def test_of_several_turns_the_models_own_are_judged() -> None:
+    """What a tool returns is not the model's doing; its reasoning and its calls are."""
+    called_tool = {"role": "assistant", "content": "Let me look that up."}
+    result = {"role": "tool", "content": SENTENCE * 40}
+    assert called([[called_tool, result, *assistant(HEALTHY)]]) == [0.0]
+    thought = {"role": "assistant", "content": "Done.", "reasoning_content": SENTENCE * 40}
+    call = {"function": {"name": "write", "arguments": '{"text": "' + SENTENCE * 40 + '"}'}}
+    written = {"role": "assistant", "content": "", "tool_calls": [call]}
+    first, second, third = called([[thought], [written], [called_tool, *assistant(LOOPING)]])
+    assert max(first, second) < -0.8
+    assert called([LOOPING])[0] < third < -0.5
+
+
+def test_languages_have_names_and_unknown_ones_are_refused() -> None:
+    """A column may hold names; a typing error would switch the reward off without a word."""
+    assert called([ITALIAN], language=["Italian"]) == [0.0]
+    assert called([ITALIAN], language=["German"])[0] < -0.5
+    with pytest.raises(UsageError):
+        called([ITALIAN], language=["zz"])
 
 
 def test_the_prompt_decides_what_may_be_repeated() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stresstest.features.check.wording import changed_words
+from stresstest.features.check.wording import changed_words, check_headline
 from stresstest.model.address import clean_url
 from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
 from stresstest.render.limits import decoding_words
@@ -51,6 +51,8 @@ def budget_reasons(cell: CellOutcome) -> list[tuple[GateOutcome, str]]:
     found = [(outcome, f"{', '.join(own)}: {sentence}") for (outcome, sentence), own in names.items()]
     if not cell.budgets and cell.outcome is GateOutcome.INCONCLUSIVE and cell.threshold is not None:
         found.append((GateOutcome.INCONCLUSIVE, cell.threshold.lacking or "nothing is certified"))
+    if not cell.budgets and cell.outcome is GateOutcome.BREACH and cell.comparison is not None:
+        found.append((GateOutcome.BREACH, check_headline(cell.comparison)))
     if cell.comparison is not None:
         warned = (f for f in cell.comparison.findings if f.kind != "max_drop")
         found += [(GateOutcome.WARNING, finding.sentence) for finding in warned]

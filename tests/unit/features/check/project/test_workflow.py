@@ -23,6 +23,7 @@ from stresstest.features.check.project.cells import cell_key
 from stresstest.features.check.project.console import print_gate
 from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.project.markdown import gate_markdown
+from stresstest.features.check.project.wording import budget_reasons
 from stresstest.features.check.project.workflow import check_project
 from stresstest.features.check.sample import sample_of_run
 from stresstest.features.check.sides import merge_looks
@@ -270,6 +271,20 @@ def test_the_margin_in_force_decides_and_not_the_stored_runs(path: str) -> None:
     _, document, _ = check(path, "--baseline", "base", "--candidate", "short")
     assert document["baseline"]["safe_max_tokens"] == 400
     assert document["candidate"]["safe_max_tokens"] == 350, "less the same margin, or a fall is hidden"
+
+
+def test_without_budgets_a_regression_is_a_breach(path: str) -> None:
+    """Something is certified for a model that half loops, too: the swap is found, and is no next baseline."""
+    assert gate(path).outcome is GateOutcome.PASS
+    stored(path, "worse", sample(12), created=clock.now() + 1)
+    found = gate(path)
+    (cell,) = found.cells
+    assert (cell.run_id, cell.baseline, found.outcome) == ("worse", "good", GateOutcome.BREACH)
+    [(outcome, reason), *_] = budget_reasons(cell)
+    assert outcome is GateOutcome.BREACH
+    assert reason.startswith("Regression: ")
+    stored(path, "worst", sample(12), created=clock.now() + 2)
+    assert gate(path).cells[0].baseline == "good"
 
 
 def test_a_named_baseline_that_is_not_there_is_an_error(path: str) -> None:
