@@ -19,17 +19,18 @@ LEAST_ROWS, MOST_ROWS = 4, 512
 MOST_VERDICTS = 6
 """Different rows of a list of verdicts."""
 
-EQUAL_VERDICTS, MAX_VERDICT_WORDS = 12, 10
-"""Verdicts in a row that are alike by chance, where 17 of 20 are, and words of one."""
+MAX_VERDICT_WORDS = 12
+"""Words of a verdict, its number included."""
+EQUAL_VERDICTS, MAX_EQUAL_WORDS = 12, 10
+"""Verdicts in a row that are alike by chance, where 17 of 20 are, and the distance at which they repeat."""
 
 
 class ListedRows:
-    """Follows the numbers of a list's rows. items: the last number of the prompt's own list, 0 without
-    one."""
+    """Follows the numbers of a list's rows. items: those of the prompt's own list."""
 
-    def __init__(self, items: int) -> None:
+    def __init__(self, items: range) -> None:
         self._items = items
-        self._item, self._item_at = -1, 0
+        self._item, self._item_at = items.start - 1, -1
         self._starts: list[int] = []
         self._number = 0
 
@@ -37,7 +38,7 @@ class ListedRows:
         """The number at index n. value: None where it cannot be read."""
         if value is None:
             return
-        if self._item < value <= min(self._item + 1 + MAX_SKIPPED_ITEMS, self._items):
+        if value in self._items and self._item < value <= self._item + 1 + MAX_SKIPPED_ITEMS:
             self._item, self._item_at = value, n
         starts = self._starts
         if not starts or n - starts[-1] > MAX_ROW_WORDS:
@@ -49,16 +50,20 @@ class ListedRows:
 
     def answer_items(self, n: int) -> bool:
         """Whether the word at index n belongs to the answer to one of the prompt's items."""
-        return self._item > 0 and n - self._item_at <= MAX_ROW_WORDS
+        return self._item_at >= 0 and n - self._item_at <= MAX_ROW_WORDS
 
-    def number(self, n: int) -> bool:
-        """Whether the word at index n stands in a row of a list."""
-        return len(self._starts) > 2 and n - self._starts[-1] <= MAX_ROW_WORDS
+    def are_short(self, n: int) -> bool:
+        """Whether the word at index n stands in a list whose rows have the length of verdicts."""
+        starts = self._starts
+        rows = len(starts) - 1
+        if rows < 2 or n - starts[-1] > MAX_ROW_WORDS:
+            return False
+        return starts[-1] - starts[0] <= rows * MAX_VERDICT_WORDS
 
     def are_verdicts(self, codes: Sequence[int], n: int) -> bool:
         """Whether the rows up to the word at index n are few sentences without a rule in their order."""
         starts = self._starts
-        if len(starts) <= LEAST_ROWS or n - starts[-1] > MAX_ROW_WORDS or 0 < self._items < self._number:
+        if len(starts) <= LEAST_ROWS or n - starts[-1] > MAX_ROW_WORDS:
             return False
         rows = [tuple(codes[first + 1 : end]) for first, end in pairwise(starts)]
         return len(set(rows)) <= MOST_VERDICTS and _returns(rows) and not _goes_round(rows[len(rows) // 2 :])

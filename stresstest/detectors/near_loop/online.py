@@ -26,7 +26,7 @@ last left zero, its maximum-likelihood estimate: the second copy.
 
 from __future__ import annotations
 
-from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec
 from stresstest.detectors.flooding.online import MAX_FLOOD_WORDS, WINDOW
 from stresstest.detectors.loop.online import (
     MIN_REPEATED,
@@ -34,7 +34,7 @@ from stresstest.detectors.loop.online import (
     SEPARATOR_REPEATED,
     min_repeated_tokens,
 )
-from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_VERDICT_WORDS, ListedRows
+from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_EQUAL_WORDS, ListedRows
 from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
 from stresstest.detectors.near_loop.token_history import (
     CopiedStretch,
@@ -76,6 +76,9 @@ filled-in templates, days of a plan. A steady one in code needs `SEPARATOR_REPEA
 
 MODULE_COPIED_WORDS = 2 * TEMPLATE_COPIED_WORDS
 """Of a whole module: overloads and their docstrings take so many. `UnitComparison` finds equal functions."""
+
+ASKED_COPIED_WORDS = 2 * TEMPLATE_COPIED_WORDS
+"""Of verdicts on the items of the prompt: some two hundred and fifty."""
 
 MAX_CIRCLE_DISTANCE = 24
 """Distance in words within which text circles. Below `GRAM_WORDS`, a word or two repeat exactly or flood."""
@@ -148,6 +151,7 @@ class NearLoopDetector:
         self._covered = self._refigured = self._unlisted = -1
         self._numbered: tuple[int, int | None] = (0, None)
         self._listed = False
+        self._complete = False
         self._current: NearLoopRun | None = None
         self._found: list[NearLoopRun] = []
 
@@ -161,7 +165,7 @@ class NearLoopDetector:
     def finish(self, finish_reason: str | None) -> None:
         """Close a near-loop that the output left some words ago. The last word may be incomplete and is not
         compared."""
-        del finish_reason
+        self._complete = finish_reason in NATURAL_FINISH_REASONS
         found = self._current
         if found is not None and len(self._history.codes) - 1 - found.last >= MAX_FAILED_PREDICTIONS:
             found.active = False
@@ -419,17 +423,22 @@ class NearLoopDetector:
         if said.tabular:
             # Rows that say something in their figures, and do not only number the items.
             stretch.data = said.data and not steady and self._unlisted >= stretch.first
-        stretch.asked = self._rows.answer_items(n)
-        if stretch.data or stretch.asked:
+        rows, short = self._rows, self._rows.are_short(n)
+        verdicts = rows.are_verdicts(self._history.codes, n)
+        answers = short and rows.answer_items(n)
+        stretch.asked = verdicts or answers
+        if stretch.data:
             self._check_later(stretch, RECHECK_INTERVAL)
             return
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
         if proof is Proof.REORDERING:
             need = max(need, self._reordered_words())
-        if self._rows.are_verdicts(self._history.codes, n):
-            need = max(need, TEMPLATE_COPIED_WORDS if self._steady < UNCOUNTED_LIMIT else 0)
-        elif lag <= MAX_VERDICT_WORDS and self._rows.number(n):
+        if verdicts and self._steady < UNCOUNTED_LIMIT:
+            need = max(need, ASKED_COPIED_WORDS if answers else TEMPLATE_COPIED_WORDS)
+        elif answers:
+            need = max(need, UNCOUNTED_LIMIT)
+        elif short and lag <= MAX_EQUAL_WORDS:
             need = max(need, EQUAL_VERDICTS * lag)
         asked = self._requests.requested_copies(text)
         if asked is not None:

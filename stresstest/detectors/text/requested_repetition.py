@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
@@ -52,9 +53,11 @@ _QUOTED = re.compile(
     )
 )
 _FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
-_ITEM_NUMBER = re.compile(r"(?:^|(?<=[\[(#]))(?:[^\w\n]|[^\W\d_]){0,24}?(\d{1,4})(?!\w)", re.MULTILINE)
-"""A number at the beginning of a line, perhaps after a word or two, or in brackets."""
-_BULLET = re.compile(r"^[ \t]*(?:[-*•–]\s|\{\s*\")", re.MULTILINE)
+_ITEM_NUMBER = re.compile(
+    r"(?:(?:^|(?<=[\[(#]))(?:[^\w\n]|[^\W\d_]){0,24}?|\"\w{1,20}\"\s?:\s?\"?)(\d{1,6})(?!\w)", re.MULTILINE
+)
+"""A number at the beginning of a line, perhaps after a word or two, in brackets, or as a value of JSON."""
+_BULLET = re.compile(r"[ \t]*(?:[-*•–]\s|\{\s*\")")
 _LEAST_ITEMS = 5
 _MIN_RECITATIONS = 10
 """How often, at least: a decade of the rosary."""
@@ -120,9 +123,9 @@ class RequestedRepetition:
         return COUNT_TOLERANCE * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
 
     @cached_property
-    def items(self) -> int:
-        """The last number of the longest list that the prompt has, 0 without one."""
-        return max(_numbered_items(self._given), len(_BULLET.findall(self._given)))
+    def items(self) -> range:
+        """The numbers of the longest list that the prompt has; from 1 on, where it has bullets."""
+        return max(_numbered_items(self._given), _bulleted_items(self._given), key=len)
 
     @cached_property
     def _prompt(self) -> str:
@@ -171,18 +174,27 @@ class RequestedRepetition:
         return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None
 
 
-def _numbered_items(prompt: str) -> int:
-    """The last of the numbers 1, 2, … (or 0, 1, …) by which a prompt lists items, 0 where there are few."""
-    begun: dict[int, int] = {}  # last number → first one, of each list that may go on
-    most = 0
+def _numbered_items(prompt: str) -> range:
+    """The longest run of numbers that go up by one, of those by which a prompt may number items."""
+    begun: dict[int, int] = {}  # last number → first one, of each run that may go on
+    most = range(0)
     for match in _ITEM_NUMBER.finditer(prompt):
         number = int(match[1])
-        first = begun.pop(number - 1, number if number < 2 else None)
-        if first is not None:
-            begun[number] = first
-            if number - first + 1 >= _LEAST_ITEMS:
-                most = max(most, number)
+        first = begun[number] = begun.pop(number - 1, number)
+        if number - first + 1 >= max(len(most) + 1, _LEAST_ITEMS):
+            most = range(first, number + 1)
     return most
+
+
+def _bulleted_items(prompt: str) -> range:
+    """As many numbers as the longest run of lines with bullets has lines."""
+    runs = (len(list(lines)) for bullet, lines in groupby(prompt.splitlines(), _is_bullet) if bullet)
+    most = max(runs, default=0)
+    return range(1, most + 1) if most >= _LEAST_ITEMS else range(0)
+
+
+def _is_bullet(line: str) -> bool:
+    return _BULLET.match(line) is not None
 
 
 def _folded(text: str) -> str:
