@@ -31,8 +31,9 @@ FLOOD_SHARE = 0.9
 
 MIN_WORD_SHARE = 0.08
 
-MAX_FIGURE_SHARE = 0.12
-"""Share of digits and cell borders among a window's tokens from which on it is a table or a numbered list."""
+MAX_FIGURE_SHARE, LISTED_FIGURE_SHARE = 0.15, 0.12
+"""Share of digits and cell borders among a window's tokens from which on it is a table or a numbered list;
+from the second on it may be a list of verdicts, which floods from `UNCOUNTED_LIMIT` words on."""
 
 MAX_FEW_FIGURE_SHARE = 0.03
 """The same for a flood of a few words in any order: songs and drills that count have few by nature."""
@@ -165,7 +166,8 @@ class FloodingDetector:
         asked = self._requests.requested_words(few)
         if asked is not None:
             return asked or UNCOUNTED_LIMIT
-        return UNCOUNTED_LIMIT if len(few) > 1 and (self._lists or self._is_list(words)) else 0
+        listed = len(few) > 1 and (self._lists or self._is_list(words) or _is_numbered(words))
+        return UNCOUNTED_LIMIT if listed else 0
 
     def symptoms(self) -> list[Symptom]:
         signs = [
@@ -213,6 +215,12 @@ class FloodingDetector:
         elif sum(self._counts.get(w, 0) for w in flood.words) < WINDOW * END_SHARE:
             flood.active = False
             self._current = None
+
+
+def _is_numbered(words: Sequence[WindowWord]) -> bool:
+    """Whether the words may be those of a numbered list."""
+    first, last = words[0], words[-1]
+    return last.figures - first.figures >= LISTED_FIGURE_SHARE * (last.tokens - first.tokens + 1)
 
 
 def _is_typographic(words: int, tokens: int, figures: int, most: float) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from stresstest.detectors.entry import DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.loop.online import MIN_REPEATED, OPEN_REPEATED, min_repeated_tokens
+from stresstest.detectors.near_loop.listed_rows import row_number
 from stresstest.detectors.near_loop.online import (
     CIRCLING_WORDS,
     GRAM_WORDS,
@@ -59,8 +60,7 @@ class BatchNearLoopDetector(NearLoopDetector):
         self._words: WordIndex | None = None
         self._codes: Hashes = np.zeros(0, np.uint64)
         self._odd: list[int] = []
-        self._figure_at: list[int] = []
-        self._figures_read = 0
+        self._numbers: list[tuple[int, int | None]] = []
         self._third_at: list[int] = []
         self._counting: list[bool] = []
 
@@ -82,6 +82,9 @@ class BatchNearLoopDetector(NearLoopDetector):
         order = self._codes.astype(np.int64)
         figures = np.flatnonzero(figure.take(order)).tolist()
         values = {n: marks[written[n]].value for n in figures}
+        labels = {word: number for word in marks if (number := row_number(word)) is not None}
+        labelled = [(n, labels[word]) for n, word in enumerate(written) if word in labels] if labels else []
+        self._numbers = sorted([*values.items(), *labelled], reverse=True)
         self._history.fill(seq, (each.text for each in of_code.values()), words.at, values)
         self._counting = says.take(order).tolist()
         plain: list[HistoryEntry] = [(code, word, False, None) for code, word in enumerate(says.tolist())]
@@ -99,7 +102,6 @@ class BatchNearLoopDetector(NearLoopDetector):
         figures: indices of numbers.
         """
         self._odd = sorted({*figures, *at[lag <= MAX_CIRCLE_DISTANCE].tolist()})
-        self._figure_at = figures
         recurs = np.zeros(len(entries), np.bool_)
         recurs[at] = True
         self._recurs = bytearray(recurs.tobytes())
@@ -165,10 +167,8 @@ class BatchNearLoopDetector(NearLoopDetector):
     def _check_near_loop(self, n: int, stretch: CopiedStretch, lag: int) -> None:
         if self._words is not None:
             self._position = self._words.known_token(n, self._code)
-            while self._figures_read < len(self._figure_at) and self._figure_at[self._figures_read] <= n:
-                at = self._figure_at[self._figures_read]
-                self._rows.add(at, self._history.number_at(at))
-                self._figures_read += 1
+            while self._numbers and self._numbers[-1][0] <= n:
+                self._rows.add(*self._numbers.pop())
         super()._check_near_loop(n, stretch, lag)
 
     def _is_meaningful(self, n: int) -> bool:

@@ -7,6 +7,7 @@ order: a loop says the same in every row, or goes round, and each verdict says s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -23,6 +24,14 @@ MAX_VERDICT_WORDS = 12
 """Words of a verdict, its number included."""
 EQUAL_VERDICTS, MAX_EQUAL_WORDS = 12, 10
 """Verdicts in a row that are alike by chance, where 17 of 20 are, and the distance at which they repeat."""
+
+_LABELLED = re.compile(r"[^\W\d_]{1,12}(\d{1,6})")
+
+
+def row_number(word: str) -> int | None:
+    """The number in a row's label: 3 of "Q3"; None for other words, and for plain numbers."""
+    labelled = _LABELLED.fullmatch(word) if word[-1:].isdecimal() else None
+    return None if labelled is None else int(labelled[1])
 
 
 class ListedRows:

@@ -34,7 +34,7 @@ from stresstest.detectors.loop.online import (
     SEPARATOR_REPEATED,
     min_repeated_tokens,
 )
-from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_EQUAL_WORDS, ListedRows
+from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_EQUAL_WORDS, ListedRows, row_number
 from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
 from stresstest.detectors.near_loop.token_history import (
     CopiedStretch,
@@ -201,6 +201,8 @@ class NearLoopDetector:
             self._listed = follows_in_list(self._numbered, n, entry[3])
             self._numbered = n, entry[3]
             self._rows.add(n, entry[3])
+        else:
+            self._rows.add(n, row_number(word))
         self._meaningful_words += entry[1]
         self._figures += entry[2]
         self._gram = gram = ((self._gram << _BITS) | entry[0]) & _MASK

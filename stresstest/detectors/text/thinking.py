@@ -15,34 +15,39 @@ from dataclasses import replace
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Token
 
-_CLOSED_BY = {
-    "<think>": "</think>",
-    "<thinking>": "</thinking>",
-    "<thought>": "</thought>",
-    "<reasoning>": "</reasoning>",
-    "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]",
-    "◁think▷": "◁/think▷",
-    "<|begin_of_thought|>": "<|end_of_thought|>",
-    "<|START_THINKING|>": "<|END_THINKING|>",
-    "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
-    "<|channel>thought": "<channel|>",
-    "<unused94>": "<unused95>",
-}
-"""The marks of the families that vLLM has reasoning parsers for, and those that prompts ask for."""
+_OPENING = (
+    *("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>", "[THINK]", "◁think▷"),
+    *("<|begin_of_thought|>", "<|START_THINKING|>", "<|channel|>analysis<|message|>"),
+    *("<|channel>thought", "<unused94>"),
+)
+_CLOSING = (
+    *("</think>", "</thinking>", "</thought>", "</reasoning>", "</seed:think>", "[/THINK]", "◁/think▷"),
+    *("<|end_of_thought|>", "<|END_THINKING|>", "<channel|>", "<unused95>"),
+)
+"""The marks of the families that vLLM has reasoning parsers for, and those that prompts ask for. Models mix
+them up, so any of the second ends what any of the first began."""
 _HARMONY = "analysis", "assistantfinal"
 """What is left of gpt-oss's marks where special tokens are skipped: a capital follows at once."""
-_OPENED = re.compile(rf"\s*({'|'.join(map(re.escape, _CLOSED_BY))}|{_HARMONY[0]}(?=[A-Z]))")
+_ANSWERS = ("<answer>", "<|begin_of_solution|>", "<|START_RESPONSE|>")
+"""Marks at which an answer begins, whether its reasoning was closed or not."""
+_OPENED = re.compile(rf"\s*({'|'.join(map(re.escape, _OPENING))}|{_HARMONY[0]}(?=[A-Z]))")
+_CLOSED = re.compile(
+    "|".join(map(re.escape, (*_CLOSING, *_ANSWERS)))
+    + r"|<\|channel\|>final[^<\n]{0,40}(?:<\|constrain\|>\w+)?<\|message\|>"
+)
+_CLOSED_HARMONY = re.compile(_HARMONY[1])
+_LONGEST = 96
+"""Characters of a mark, at most."""
 _CLOSED_ALONE = re.compile(r"(?:\A|\n)[^\S\n]*</think>[^\S\n]*(?=\n|\Z)")
 
 
-def _closing(opened: str) -> str:
-    return _CLOSED_BY.get(opened, _HARMONY[1])
+def _closing(opened: str) -> re.Pattern[str]:
+    return _CLOSED_HARMONY if opened == _HARMONY[0] else _CLOSED
 
 
 def _may_open(begun: str) -> bool:
     """Whether a text may be the beginning of a mark."""
-    return any(mark.startswith(begun) for mark in (*_CLOSED_BY, _HARMONY[0]))
+    return any(mark.startswith(begun) for mark in (*_OPENING, _HARMONY[0]))
 
 
 def thinking_end(text: str) -> int:
@@ -53,9 +58,8 @@ def thinking_end(text: str) -> int:
     """
     opened = _OPENED.match(text)
     if opened is not None:
-        mark = _closing(opened[1])
-        closed = text.find(mark, opened.end())
-        return len(text) if closed < 0 else closed + len(mark)
+        closed = _closing(opened[1]).search(text, opened.end())
+        return len(text) if closed is None else closed.end()
     found = None if "</think>" not in text or "<think>" in text else _CLOSED_ALONE.search(text)
     return 0 if found is None else found.end()
 
@@ -80,7 +84,7 @@ class ThinkingMarker:
         self.end = 0
         self.done = False
         self._at = 0
-        self._closing = ""
+        self._closing: re.Pattern[str] | None = None
         self._text = ""
         self._held: list[Token] = []
 
@@ -105,14 +109,14 @@ class ThinkingMarker:
             return [*self.release(), token]
         if not token.text:
             return [token] if not self._held else self._hold(token)
-        if self._closing:
-            return [self._reasoning(token, self._text + token.text)]
+        if self._closing is not None:
+            return [self._reasoning(token, self._text + token.text, self._closing)]
         begun = (self._text + token.text).lstrip()
         opened = _OPENED.match(begun)
         if opened is not None:
             self._closing = _closing(opened[1])
             tags = [replace(held, reasoning=True) for held in self.release()]
-            return [*tags, self._reasoning(token, begun[opened.end() :])]
+            return [*tags, self._reasoning(token, begun[opened.end() :], self._closing)]
         if _may_open(begun):
             self._text = begun
             return self._hold(token) if begun else [token]
@@ -123,14 +127,15 @@ class ThinkingMarker:
         self._held.append(token)
         return []
 
-    def _reasoning(self, token: Token, text: str) -> Token:
+    def _reasoning(self, token: Token, text: str, closing: re.Pattern[str]) -> Token:
         """A token of the reasoning; of the one that closes it, what belongs to the answer.
 
         text: the token's, after what may be the beginning of a closing tag.
         """
-        _, closed, answer = text.partition(self._closing)
-        self._text = text[1 - len(self._closing) :]
-        self.done = bool(closed)
+        closed = closing.search(text)
+        self._text = text[-_LONGEST:]
+        self.done = closed is not None
+        answer = text[closed.end() :] if closed is not None else ""
         if answer:
             return replace(token, text=answer)
         self.end = self._at

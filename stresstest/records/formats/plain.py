@@ -42,12 +42,15 @@ _WORDS = re.compile(r"[a-z]+")
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers."""
 _ANSWER_WORDS = frozenset(
-    {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted"}
-    | {"decoded", "cot", "thought", "thoughts", "reasoning", "scratchpad", "trace"}
+    {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted", "gen"}
+    | {"answer", "assistant", "llm", "decoded", "cot", "thought", "thoughts", "thinking", "reasoning"}
+    | {"scratchpad", "trace"}
 )
 _OTHER_WORDS = frozenset(
-    {"prompt", "input", "question", "request", "context", "reference", "expected", "gold", "target"}
-    | {"correct", "label", "chosen", "rejected"}
+    {"prompt", "input", "question", "request", "context", "reference", "expected", "gold", "target", "human"}
+    | {"correct", "label", "chosen", "rejected", "student", "user", "previous", "tool", "search", "document"}
+    | {"html", "transcript", "messages", "instructions", "guidelines", "format", "metadata", "docs", "stack"}
+    | {"teacher", "a", "b"}
 )
 """Words in the names of keys under which answers are kept, and of those that hold something else."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
@@ -99,7 +102,7 @@ def _answer_key(row: Row) -> str:
 
 def _refuse_extracted(row: Row, key: str, said: str) -> None:
     """Raise UnreadableError where another text of the row looks like the answer that this one was read out
-    of: by its key's name and its length, and neither a body nor the prompt with the answer behind it."""
+    of: by its key's name, its length and its words, and neither a body nor the prompt with the answer."""
     least = max(_MIN_LONGER * len(said), _MIN_CHARS)
     for other, value in row.items():
         if not isinstance(value, str) or len(value) < least or other in TEXT_KEYS:
@@ -108,7 +111,11 @@ def _refuse_extracted(row: Row, key: str, said: str) -> None:
         if not (words & _ANSWER_WORDS) or words & _OTHER_WORDS or other in REASONING_KEYS:
             continue
         text = value.strip()
-        if text[0] in "{[" or _is_prompted(row, text.removesuffix(said), text):
+        if (
+            said.casefold() not in text.casefold()
+            or text[0] in "{["
+            or _is_prompted(row, text.removesuffix(said), text)
+        ):
             continue
         raise UnreadableError(
             f"{other!r} is far longer than {key!r}, which may have been read out of it: name the answer with "

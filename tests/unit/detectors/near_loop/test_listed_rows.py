@@ -22,6 +22,7 @@ SENTENCES = (
     "Test case {n} passed without errors.",
     '{{"id": {n}, "label": "positive"}},',
     "Row {n}: No personal data found.",
+    "Q{n}: Yes, the answer is grounded in the context.",
 )
 OTHERS = (
     "Passage [{n}] is relevant to the query.",
@@ -30,6 +31,7 @@ OTHERS = (
     "Test case {n} failed with an assertion error.",
     '{{"id": {n}, "label": "neutral"}},',
     "Row {n}: Contains a phone number.",
+    "Q{n}: No, the answer is not grounded in the context.",
 )
 TOPICS = ("harbour", "bridge", "garden", "library", "market", "station", "tower", "school")
 

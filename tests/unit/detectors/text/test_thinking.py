@@ -53,6 +53,9 @@ def test_tags_are_found_however_they_are_cut_into_tokens(data: st.DataObject, te
         ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
         ("analysis", "assistantfinal"),
         ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<thinking>", "</think>"),
+        ("<reasoning>", "<answer>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|channel|>final <|constrain|>json<|message|>"),
         ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ],
 )

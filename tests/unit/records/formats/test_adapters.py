@@ -177,6 +177,8 @@ def test_an_extracted_answer_beside_a_far_longer_text_is_not_judged_alone(key: s
         {"raw_output": "42 "},
         {"raw_response": json.dumps({"choices": [], "filler": LONG})},
         {"raw_prompt_output": LONG},
+        {"raw_text": LONG.replace("42", "43")},
+        {"student_response": LONG},
         {"prompt": LONG[:-2], "full_output": LONG},
     ],
 )
