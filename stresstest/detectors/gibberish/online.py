@@ -306,7 +306,7 @@ class GibberishDetector:
             return
         if name in ("letters", "grammar") and is_readable(stretch, self._language):
             return
-        if name == "grammar" and self._any_language and recurs(stretch):
+        if name == "grammar" and self._any_language and recurs(words[-2 * RECHECK_WORDS :]):
             return
         if name == "letters" and self._lexicon.knows_forms and not self._strange_words(stretch):
             return  # "circadian rhythm": real words, unusual as their letters are
