@@ -26,6 +26,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from stresstest.detectors.entry import DetectorSpec
@@ -241,14 +242,13 @@ def by_language(files: Sequence[Path], rounds: int) -> None:
         warm_up(language)
         answers = texts[language]
         sound = [a for a, v in zip(answers, detect_many(answers), strict=True) if not v.degenerate]
-        size = sum(len(answer.text.encode()) for answer in sound) / MB
-        least = 1e9
-        for _ in range(rounds):
-            began = time.process_time()
-            detect_many(sound)
-            least = min(least, time.process_time() - began)
-        found[language] = size / least
-        print(f"{language}: {found[language]:.2f} MB/s, {found[language] / found['en']:.2f} × English")
+        judge = partial(_judge_all, sound)
+        found[language] = speed(language, judge, [answer.text for answer in sound], rounds)
+        print(f"  {found[language] / found['en']:.2f} × English")
+
+
+def _judge_all(answers: Sequence[RecordedText], _: Sequence[str]) -> object:
+    return detect_many(answers)
 
 
 def main() -> None:
