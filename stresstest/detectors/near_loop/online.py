@@ -185,7 +185,7 @@ class NearLoopDetector:
         opened = (
             self._date_stretch(it)
             for total, it, least in sums
-            if total >= least and not (it.data or it.asked)
+            if total >= least and not (it.data or (it.asked and self._complete))
         )
         first = min(opened, default=None)
         return None if first is None else self._history.at[first]
@@ -425,13 +425,13 @@ class NearLoopDetector:
         if said.tabular:
             # Rows that say something in their figures, and do not only number the items.
             stretch.data = said.data and not steady and self._unlisted >= stretch.first
+        if stretch.data:
+            self._check_later(stretch, RECHECK_INTERVAL)
+            return
         rows, short = self._rows, self._rows.are_short(n)
         verdicts = rows.are_verdicts(self._history.codes, n)
         answers = short and rows.answer_items(n)
         stretch.asked = verdicts or answers
-        if stretch.data:
-            self._check_later(stretch, RECHECK_INTERVAL)
-            return
         text = self._history.text(n - lag + 1, n + 1)
         need = self._required_words(n, stretch.first, lag, said, steady=steady)
         if proof is Proof.REORDERING:

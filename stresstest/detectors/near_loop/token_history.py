@@ -157,8 +157,8 @@ class TokenHistory:
 class CopiedStretch:
     """A contiguous copied stretch. first: its first word; lag: distance from which it was copied then;
     noticed: the word at which it was noticed; before: totals before that word, None where they can be looked
-    up. third, constant_lag: when it is checked. data: rows of data so far. asked: answers to the items of the
-    prompt."""
+    up. third, constant_lag: when it is checked. data: rows of data so far. asked: rows that may be
+    verdicts, which were asked for."""
 
     first: int
     lag: int

@@ -72,6 +72,20 @@ def test_answers_to_the_items_of_the_prompt_are_no_loop(kind: int, items: int) -
         assert found(verdicts(kind, items, items, share), asked(items)) == []
 
 
+@pytest.mark.parametrize(("reason", "in_doubt"), [("stop", False), ("length", True), (None, True)])
+def test_verdicts_are_in_doubt_where_they_were_cut(reason: str | None, in_doubt: bool) -> None:
+    """A model that ended its list has answered; one that was cut in its rows may have been looping."""
+    spec, pieces = DetectorSpec("en", prompt_text=asked(30)), split_pieces(verdicts(0, 30, 3))
+    online, batch = NearLoopDetector(spec), BatchNearLoopDetector(spec)
+    for piece in pieces:
+        online.update(Token(piece))
+    batch.update_all(pieces)
+    for detector in (online, batch):
+        detector.finish(reason)
+        assert detector.symptoms() == []
+        assert (detector.open_from is not None) is in_doubt
+
+
 @pytest.mark.parametrize("kind", range(len(SENTENCES)))
 def test_a_list_that_goes_on_beyond_the_items_is_a_loop(kind: int) -> None:
     """Ten items, two hundred rows, all alike: the rows after the tenth answer nothing."""
