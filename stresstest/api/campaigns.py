@@ -45,6 +45,7 @@ class MeasureOptions(TypedDict, total=False):
     no_abort: bool
     seed: int
     no_seed: bool
+    no_logprobs: bool
     stall_timeout: str | float
     gpus: str
     gpu_exporter: str

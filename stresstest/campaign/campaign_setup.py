@@ -83,6 +83,7 @@ async def prepare_campaign(
         model=settings.subject.model or None,
         stall_timeout=settings.stall_timeout,
         send_seed=settings.send_seed,
+        logprobs=settings.logprobs,
     ) as endpoint:
         profile = await run_unless_stopped(stop, _fetch_profile(endpoint, settings.subject.model or None))
         if continued is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from stresstest.campaign.delivery import slow_delivery_sentence
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
@@ -33,6 +34,7 @@ def run_notes(
         *_sample_notes(certifying, threshold, safe),
         *_other_length_notes(generations, certifying),
         *_measurement_notes(run, generations, certifying, samples),
+        *_timing_notes(run, generations, samples),
         *_origin_notes(run, found),
         *_gpu_notes(gpus),
     )
@@ -155,13 +157,26 @@ def _measurement_notes(
     sources = {g.token_source for g in generations if g.token_summary.count} - {"server"}
     if sources:
         notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
+    return notes
+
+
+def _timing_notes(
+    run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]
+) -> list[str]:
+    """What makes latencies unreliable, and whether entropy was measured."""
+    notes = []
     lags = [g.loop_lag for g in generations if g.loop_lag is not None]
     if lags and max(lags) > 0.25:
         notes.append(
             f"stresstest itself lagged by up to {max(lags):.2f} s: latencies are unreliable; texts and "
             f"limits are not affected."
         )
-    if any(g.token_summary.count and not g.token_summary.entropy for g in generations):
+    slow = slow_delivery_sentence(generations, samples, logprobs=run.settings.logprobs)
+    if slow is not None:
+        notes.append(slow)
+    if not run.settings.logprobs:
+        notes.append("Entropy was not measured: no logprobs were requested (--no-logprobs).")
+    elif any(g.token_summary.count and not g.token_summary.entropy for g in generations):
         notes.append("Entropy was not measured: the server gave no logprobs.")
     return notes
 

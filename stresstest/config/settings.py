@@ -113,6 +113,7 @@ def _settings_class() -> type[BaseSettings]:
         no_abort: bool = False
         seed: int = Field(default=1, ge=0)
         no_seed: bool = False
+        no_logprobs: bool = False
         stall_timeout: Annotated[float, BeforeValidator(parse_duration)] | None = None
         gpus: str = "auto"
         gpu_exporter: str | None = None

@@ -32,6 +32,7 @@ from stresstest.model.result import certifying_sample
 
 NOT_TESTED = "(not tested yet)"
 """What a sentence says of a cause that no intervention has tested."""
+METRICS_SOURCE = "vllm /metrics"
 TO_TEST = "To test the cause"
 """How the advice on testing the cause begins."""
 
@@ -165,17 +166,17 @@ def _system_facts(
     facts = []
     total = len(shaken) + len(calm)
     measured = [g for g in calm if any(_against(e) for e in g.evidence)]
-    blind = len(calm) - len(measured)
+    blind = sum(not _shows_metrics(g) for g in calm)
     if measured:
         sources = sorted({e.source for g in measured for e in g.evidence if _against(e)})
         fact = _none_before(measured, total)
         facts.append(Evidence(Plane.SYSTEM, False, ", ".join(sources), fact, value=float(len(measured))))
     if blind:
         fact = (
-            f"for {blind} of {total} onsets the server's state was not measured, so the system is "
-            f"not excluded"
+            f"for {blind} of {total} onsets the server's queue and KV cache were not measured, so the system "
+            f"is not excluded"
         )
-        facts.append(Evidence(Plane.SYSTEM, False, "vllm /metrics", fact, value=float(blind)))
+        facts.append(Evidence(Plane.SYSTEM, False, METRICS_SOURCE, fact, value=float(blind)))
     if calm and (lost or shaken):
         fact = (
             f"{len(lost)} service failures and {len(shaken)} onsets with system evidence, "
@@ -189,13 +190,19 @@ def _against(evidence: Evidence) -> bool:
     return evidence.plane is Plane.SYSTEM and not evidence.supports and evidence.value is not None
 
 
+def _shows_metrics(generation: GenerationRecord) -> bool:
+    """Whether the server's own metrics were read before its onset, and were calm."""
+    return any(_against(e) and e.source == METRICS_SOURCE for e in generation.evidence)
+
+
 def _none_before(measured: Sequence[GenerationRecord], total: int) -> str:
     """What was looked for before the onsets and not found, as one sentence. total: of all onsets."""
     highest = list(_highest(e for g in measured for e in g.evidence if _against(e)).values())
     absent = [words for words in map(_absent, highest) if words is not None]
     other = [e.fact for e in highest if _absent(e) is None]
-    of = f" (of {total})" if len(measured) < total else ""
-    which = f"any of the {len(measured)} onsets{of}" if total > 1 else "the onset"
+    seen = sum(map(_shows_metrics, measured))
+    of = f" (of {total})" if seen < total else ""
+    which = f"any of the {seen} onsets{of}" if total > 1 else "the onset"
     found = [f"{', '.join(sorted(absent, reverse=True))} before {which}"] if absent else []
     return "; ".join([*found, *sorted(other)])
 

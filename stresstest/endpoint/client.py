@@ -57,9 +57,9 @@ class Endpoint:
     base_url: as given by the user; credentials in it are used but never shown. api_key: sent as a bearer
     token; None sends a placeholder; an EnvironmentKey only to a confirmed address. model: the default for
     requests that name none. stall_timeout: the user's own limit of a stream's silence in seconds, in place of
-    one that follows the server. send_seed: False leaves out the seeds of requests. features, can_tokenize,
-    can_estimate, on_cpu: set by `profile_endpoint`. Raises UsageError for an invalid URL or key, and for an
-    address that the key may not be sent to.
+    one that follows the server. send_seed: False leaves out the seeds of requests. logprobs: False requests
+    none. features, can_tokenize, can_estimate, on_cpu: set by `profile_endpoint`. Raises UsageError for an
+    invalid URL or key, and for an address that the key may not be sent to.
     """
 
     def __init__(
@@ -71,18 +71,20 @@ class Endpoint:
         timeouts: Timeouts = _DEFAULT_TIMEOUTS,
         stall_timeout: float | None = None,
         send_seed: bool = True,
+        logprobs: bool = True,
     ) -> None:
         key = api_key.strip() if api_key and api_key.strip() else None
         self.address = EndpointAddress.parse(base_url, key)
         if isinstance(api_key, EnvironmentKey):
             api_key.require_confirmed(base_url)
         self.model = model
-        self.features = RequestFeatures()
+        self.features = RequestFeatures() if logprobs else RequestFeatures(top_logprobs=0)
         self.can_tokenize: bool | None = None
         self.can_estimate: bool | None = None
         self.on_cpu = False
         self.timeouts = timeouts if stall_timeout is None else timeouts.with_stall(stall_timeout)
         self.send_seed = send_seed
+        self.logprobs = logprobs
         self._stall = StallLimit(self.timeouts)
         self._client: openai.AsyncOpenAI | None = None
         self._make = _ClientMaker(self.address, key, timeouts)

@@ -41,11 +41,12 @@ async def probe_features(endpoint: Endpoint) -> ProbeResult:
 
     Raises EndpointError if no generation succeeds.
     """
-    probed = await _try_features(endpoint, RequestFeatures(), chat=True)
+    wanted = endpoint.features
+    probed = await _try_features(endpoint, wanted, chat=True)
     if _refused(probed):
         probed = await _try_features(endpoint, _BARE, chat=True)
         if _refused(probed):
-            probed = await _try_features(endpoint, RequestFeatures(), chat=False)
+            probed = await _try_features(endpoint, wanted, chat=False)
         if _refused(probed):
             probed = await _try_features(endpoint, _BARE, chat=False)
         if probed.asked == _BARE and probed.trial.outcome.failure is None:
@@ -63,11 +64,13 @@ async def _add_back(endpoint: Endpoint, probed: ProbeResult) -> ProbeResult:
         lambda f: replace(f, usage=True),
         lambda f: replace(f, usage=True, running_usage=True),
         lambda f: replace(f, token_ids=True),
+    )
+    logprobs: tuple[Callable[[RequestFeatures], RequestFeatures], ...] = (
         lambda f: replace(f, top_logprobs=20),
         lambda f: replace(f, top_logprobs=f.top_logprobs or 5),
         lambda f: replace(f, top_logprobs=f.top_logprobs or 1),
     )
-    for candidate in steps:
+    for candidate in (*steps, *logprobs) if endpoint.logprobs else steps:
         if candidate(asked) == asked:
             continue
         tried = await _try_features(endpoint, candidate(asked), chat=probed.chat)
@@ -103,7 +106,9 @@ async def missing_capabilities(endpoint: Endpoint, probed: ProbeResult) -> list[
         found.append(
             MissingCapability("chat messages", "only plain prompts work; the model may have no chat template")
         )
-    if not features.top_logprobs:
+    if not endpoint.logprobs:
+        pass  # not wanted, so not missing
+    elif not features.top_logprobs:
         found.append(MissingCapability("logprobs", "no entropy: drifting before an onset cannot be seen"))
     elif features.top_logprobs < 20:
         found.append(

@@ -120,8 +120,9 @@ class Job:
 class RunSettings:
     """The options of a run: everything needed to resume it, without secrets.
 
-    send_seed: whether each request brings its own seed; without one nothing is reproducible. stall_timeout:
-    seconds that a stream may pause; None: as long as the server's own pauses suggest.
+    send_seed: whether each request brings its own seed; without one nothing is reproducible. logprobs:
+    whether log probabilities are requested. stall_timeout: seconds that a stream may pause; None: as long as
+    the server's own pauses suggest.
     parent: the run whose diagnosis or sweep started this one. earlier_urls: the addresses that parts of the
     run were measured at before it was continued at `base_url`.
     """
@@ -143,6 +144,7 @@ class RunSettings:
     gpus: str = "auto"
     gpu_exporter: str | None = None
     send_seed: bool = True
+    logprobs: bool = True
     stall_timeout: float | None = None
     parent: str | None = None
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)

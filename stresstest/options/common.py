@@ -148,6 +148,12 @@ _RUN_OPTIONS = (
     _option("seed", int, help="Seed of the campaign; each request has its own. [default: 1]"),
     _option("no_seed", bool, "--no-seed", help="Send no seeds. Answers then cannot be reproduced exactly."),
     _option(
+        "no_logprobs",
+        bool,
+        "--no-logprobs",
+        help="Request no logprobs: less work for the server's API process, but no entropy.",
+    ),
+    _option(
         "stall_timeout",
         str,
         metavar="SECONDS",
@@ -249,6 +255,7 @@ def run_settings(values: Mapping[str, Any]) -> RunSettings:
         abort=not values["no_abort"],
         seed=values["seed"],
         send_seed=not values["no_seed"],
+        logprobs=not values["no_logprobs"],
         stall_timeout=values["stall_timeout"],
         gpus=values["gpus"],
         gpu_exporter=values["gpu_exporter"],

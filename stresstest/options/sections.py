@@ -15,7 +15,7 @@ SECTIONS = {
     "Budget": (
         "concurrency", "horizon", "budget_tokens", "budget_time", "stall_timeout", "no_abort", "resume",
     ),
-    "Statistics": ("rigor", "margin", "tighten", "seed", "no_seed"),
+    "Statistics": ("rigor", "margin", "tighten", "seed", "no_seed", "no_logprobs"),
     "Output": (
         "show", "picture", "openmetrics", "markdown", "junit", "github", "out", "output", "output_dir",
         "json_output", "help",

@@ -298,6 +298,7 @@ def reproduce_command(result: RunResult) -> str:
         flag
         for flag, on in (
             ("--no-seed", not settings.send_seed),
+            ("--no-logprobs", not settings.logprobs),
             ("--tighten", settings.tighten),
             ("--no-abort", not settings.abort),
         )

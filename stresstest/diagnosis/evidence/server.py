@@ -15,7 +15,7 @@ from stresstest.diagnosis.evidence.gpu import first_invalid_moment as gpu_troubl
 from stresstest.diagnosis.evidence.gpu import gpu_evidence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.metrics_series import counter_increase, cut_window, gauge_peak
-from stresstest.diagnosis.planes import assign_suspected_plane
+from stresstest.diagnosis.planes import METRICS_SOURCE, assign_suspected_plane
 from stresstest.model import (
     Decoding,
     EndpointProfile,
@@ -29,7 +29,6 @@ from stresstest.model import (
 )
 from stresstest.model.percent import percent
 
-METRICS_SOURCE = "vllm /metrics"
 KV_FULL = 0.95
 # The queue must grow by this many requests: a burst of the client's own starts briefly queues one or two.
 QUEUE_GROWTH = 2.0
@@ -82,7 +81,7 @@ def _annotate(
     invalid_from = min((token for token in spoilt if token is not None), default=None)
 
     def system(when: str) -> list[Evidence]:
-        found = _system_evidence(generation, cut, profile, when)
+        found = _system_evidence(generation, cut, end, profile, when)
         return found if gpus is None else [*found, *gpu_evidence(gpus, generation.started, end, when)]
 
     evidence: list[Evidence] = []
@@ -137,20 +136,29 @@ def _failure_evidence(generation: GenerationRecord, failure: ServiceFailure) -> 
 
 
 def _system_evidence(
-    generation: GenerationRecord, cut: Sequence[ServerSample], profile: EndpointProfile, when: str
+    generation: GenerationRecord,
+    cut: Sequence[ServerSample],
+    end: float,
+    profile: EndpointProfile,
+    when: str,
 ) -> list[Evidence]:
-    """Evidence from preemptions, KV cache and queue in the window: for, against, or not measured."""
+    """Evidence from preemptions, KV cache and queue in the window: for, against, or not measured.
+
+    Where readings are missing, as when a busy server does not answer /metrics, calm ones prove nothing.
+    """
     found: list[Evidence] = []
     missing: list[str] = []
+    unread = _longest_gap([generation.started, *(s.at for s in cut), end])
+    blind = unread > MAX_SAMPLE_AGE_S
     preempted = counter_increase(cut, "preemptions")
-    if preempted is None:
+    if preempted is None or (blind and not preempted):
         missing.append("preemptions")
     else:
         fact = f"{preempted:.0f} preemptions {when}"
         at = next((s.at for s in cut if (s.preemptions or 0.0) > (cut[0].preemptions or 0.0)), None)
         found.append(_measured(generation, preempted > 0, fact, preempted, at if preempted > 0 else None))
     usage = gauge_peak(cut, "kv_usage")
-    if usage is None:
+    if usage is None or (blind and usage < KV_FULL):
         missing.append("KV cache usage")
     else:
         full = usage >= KV_FULL
@@ -158,15 +166,24 @@ def _system_evidence(
         fact = f"KV cache {'reached' if full else '≤'} {percent(usage)} {when}"
         found.append(_measured(generation, full, fact, usage, at))
     queue = [s for s in cut if s.waiting is not None]
-    if not queue:
+    waiting = _queue_evidence(generation, queue, when) if queue else None
+    if waiting is None or (blind and not waiting.supports):
         missing.append("the waiting queue")
     else:
-        found.append(_queue_evidence(generation, queue, when))
+        found.append(waiting)
     if missing:
-        where = "" if profile.metrics else " (the endpoint shows no metrics)"
+        where = f" (no reading of /metrics for {unread:.1f} s)" if blind and cut else ""
+        if not profile.metrics:
+            where = " (the endpoint shows no metrics)"
         fact = f"not measured {when}: {', '.join(missing)}{where}; the system plane is not excluded by them"
         found.append(Evidence(Plane.SYSTEM, False, METRICS_SOURCE, fact))
     return found
+
+
+def _longest_gap(moments: Sequence[float]) -> float:
+    """The longest time between two moments. The first reading may be from before the window."""
+    ordered = sorted(moments)
+    return max(after - before for before, after in pairwise(ordered))
 
 
 def _queue_evidence(generation: GenerationRecord, queue: Sequence[ServerSample], when: str) -> Evidence:

@@ -45,7 +45,7 @@ def entropy_shape(failing: Sequence[GenerationRecord], every: Iterable[Generatio
     """
     known = [g for g in failing if g.token_summary.entropy]
     if not known:
-        return _unmeasurable("the server gave no logprobs", 0, 0)
+        return _unmeasurable("there are no logprobs", 0, 0)
     windows = _Windows(known)
     for generation in every:
         windows.read(generation)

@@ -25,6 +25,7 @@ MEASUREMENT = frozenset(
         "rigor",
         "seed",
         "send_seed",
+        "logprobs",
         "concurrency",
         "parent",
         "tighten",

@@ -141,15 +141,20 @@ def _other_differences(baseline: CheckSample, candidate: CheckSample) -> list[Ch
         ("requested length", _rung(baseline), _rung(candidate)),
         ("rigor", before.settings.rigor, after.settings.rigor),
         ("concurrency", str(before.settings.concurrency), str(after.settings.concurrency)),
-        ("seeds", _seeds(before.settings), _seeds(after.settings)),
+        ("seeds", _yes(before.settings.send_seed, "sent"), _yes(after.settings.send_seed, "sent")),
+        (
+            "logprobs",
+            _yes(before.settings.logprobs, "requested"),
+            _yes(after.settings.logprobs, "requested"),
+        ),
         ("logprobs mode", before.profile.logprobs_mode, after.profile.logprobs_mode),
         ("stresstest version", before.tool_version, after.tool_version),
     )
     return [*found, *(ChangedSetting(name, old, new) for name, old, new in pairs if old != new)]
 
 
-def _seeds(settings: RunSettings) -> str:
-    return "sent" if settings.send_seed else "not sent"
+def _yes(done: bool, what: str) -> str:
+    return what if done else f"not {what}"
 
 
 def quantization(run: Run) -> str | None:

@@ -43,7 +43,7 @@ Examples:
 """
 
 
-@with_run_options_but("rigor", "margin", "tighten", "no_abort")
+@with_run_options_but("rigor", "margin", "tighten", "no_abort", "no_logprobs")
 def command(
     options: dict[str, Any],
     files: Annotated[

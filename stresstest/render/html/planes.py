@@ -121,7 +121,7 @@ def _decoding(result: RunResult, measured: PlaneMeasurements) -> list[PlaneRow]:
             _pair(repetition, "{} of tokens repeat", share=True),
             TROUBLE if worse else CLEAN,
         ),
-        _row("token entropy", _pair(entropy, "{} nats"), why="the server gave no logprobs"),
+        _row("token entropy", _pair(entropy, "{} nats"), why="no logprobs"),
         _row(
             "narrative divergence",
             None if turned is None else turned + foreign,

@@ -65,7 +65,8 @@ def test_a_calm_gpu_speaks_against_the_system(library: Path, tmp_path: Path) -> 
     found, store = _run(library, tmp_path, WORKING)
     assert found["planes"]["system"] == 0
     facts = [e for e in found["verdict"]["evidence"] if e["plane"] == "system"]
-    assert [e["supports"] for e in facts] == [False]
+    assert [e["supports"] for e in facts] == [False, False]
+    assert "queue and KV cache were not measured" in facts[1]["fact"]
     assert "GPU 0: no throttling, no XID, 65 °C, utilisation 97 %" in facts[0]["fact"]
     with open_store(str(store)) as opened:
         assert {s.gpu for s in opened.gpu_samples(found["run_id"])} == {"0", "1"}

@@ -88,6 +88,20 @@ def test_a_campaign_without_seeds_says_so(tmp_path: Path) -> None:
     assert " --no-seed" in (tmp_path / "r.md").read_text(encoding="utf-8")
 
 
+def test_a_campaign_without_logprobs_says_so(tmp_path: Path) -> None:
+    """No entropy is measured, a note gives the reason, and the repeated command has the option."""
+    store = tmp_path / "s.sqlite3"
+    with campaign_server(Behaviour(onset=100)) as (fake, _):
+        result = document(run(store, fake.url, "--horizon", "320", "--no-logprobs"))
+        asked = [g.body for g in fake.generations]
+    assert asked
+    assert not any("logprobs" in body for body in asked)
+    assert any("no logprobs were requested" in note for note in result["notes"])
+    shown = here(store, "report", result["run_id"], "-o", str(tmp_path / "r.md"))
+    assert shown.returncode == 0
+    assert " --no-logprobs" in (tmp_path / "r.md").read_text(encoding="utf-8")
+
+
 def test_a_model_that_writes_less_when_asked_for_more_is_certified_where_it_fails(tmp_path: Path) -> None:
     """Loops at 450 ± 10 % tokens in short requests, healthy ends at half of that in long ones: T is that of
     the short ones, and the note says which answers do not count."""

@@ -91,6 +91,18 @@ async def test_a_plain_server_is_used_with_what_it_has() -> None:
     assert all(gap.cost for gap in found.missing)
 
 
+async def test_logprobs_that_nobody_wants_are_neither_requested_nor_missing() -> None:
+    """--no-logprobs spares the server their work: no request asks for them, and no gap is reported."""
+    for answering in (healthy, plain):
+        async with fake_vllm(answering) as server, Endpoint(server.url, logprobs=False) as endpoint:
+            found = await profile_endpoint(endpoint, "lab")
+            assert server.generations
+            asked = [g.body for g in server.generations]
+            assert not any("logprobs" in body or "top_logprobs" in body for body in asked)
+        assert (found.top_logprobs, found.logprobs_mode) == (0, None)
+        assert "logprobs" not in {gap.what for gap in found.missing}
+
+
 async def test_fields_that_are_ignored_are_not_believed() -> None:
     """A server that answers 200 and leaves the measuring fields out does not have them."""
     silent = Events([*sse(chunk("a"), chunk("b", finish="stop")), DONE])

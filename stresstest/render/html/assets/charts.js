@@ -94,7 +94,7 @@
 
   // One generation in depth: panels with a common token axis and synchronised cursors.
   const PANELS = [
-    ["The text", "entropy", "entropy", "nats, mean", (v) => v.toFixed(2), "the server gave no logprobs", null],
+    ["The text", "entropy", "entropy", "nats, mean", (v) => v.toFixed(2), "no logprobs", null],
     ["The text", "repetition", "repetition", "of the last 64 tokens", percent, "no tokens", 1],
     ["The text", "language", "expected language", "of function words", percent, "no function words are listed for this language", 1],
     ["The server meanwhile", "kv", "KV cache", "in use", percent, "the server has no /metrics, or the answer ended between two readings", 1],

@@ -49,6 +49,22 @@ def test_quiet_server_is_listed_against_the_system() -> None:
     assert "at most 0 requests waiting" in facts
 
 
+def test_calm_readings_prove_nothing_where_others_are_missing() -> None:
+    """A busy API process does not answer /metrics: what happened in those seconds is not known. A full cache
+    that was seen remains evidence."""
+    long = make(make_job(), 1400, 1200, timed=True)
+    gap = [s for s in samples() if s.at < 1.0 or s.at > 11.0]
+    found = one(long, gap)
+    assert found.plane is None
+    (fact,) = found.evidence
+    assert fact.value is None
+    assert "not measured before the onset: preemptions, KV cache usage, the waiting queue" in fact.fact
+    assert "no reading of /metrics for 10.5 s" in fact.fact
+    early = [replace(s, kv_usage=0.97) if s.at < 1.0 else s for s in gap]
+    assert one(long, early).plane is Plane.SYSTEM
+    assert len(one(long, samples()).evidence) == 3
+
+
 def test_preemption_before_the_onset_is_suspected_and_invalidates() -> None:
     """Seen at second 2, it can have happened since second 1.75: token 176 is the first in doubt."""
     found = one(failing(), samples(preempted_at=2.0))

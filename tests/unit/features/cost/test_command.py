@@ -17,7 +17,7 @@ from stresstest.economics.account import Prices
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 from stresstest.features.cost.batches import Workload
 from stresstest.features.cost.workflow import measure_cost
-from stresstest.model import DocumentKind, Plane, RunSettings, Subject
+from stresstest.model import DocumentKind, EndpointProfile, Plane, RunSettings, Subject
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
@@ -92,6 +92,20 @@ def test_natural_loops_are_found_capped_and_priced(looping: str, prompts: Path) 
     assert kept.complete
     assert kept.simulated
     assert kept.body["healthy_slowdown"] == found["healthy_slowdown"]
+
+
+async def test_no_logprobs_are_requested(healthy: str, prompts: Path) -> None:
+    """Production requests none, and formatting them would be most of what is measured."""
+    asked: list[int] = []
+
+    class Watching(Progress):
+        def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
+            asked.append(profile.top_logprobs)
+
+    settings = RunSettings(Subject("", "prompts:p", "it"), healthy, "narrative", prompts_file=str(prompts))
+    with open_store(str(prompts.parent / "s.sqlite3")) as store:
+        await measure_cost(settings, Workload(requests=4, pairs=1), Prices(), store, Watching())
+    assert asked == [0]
 
 
 async def test_exactly_the_looping_requests_are_capped_in_the_other_arm(looping: str, prompts: Path) -> None:
