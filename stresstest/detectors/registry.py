@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from stresstest.detectors.entropy import ENTROPY_SHIFT
 from stresstest.detectors.entry import DetectorEntry, Family, SymptomInfo
+from stresstest.detectors.extra_turns import EXTRA_TURNS
 from stresstest.detectors.flooding import FLOODING
 from stresstest.detectors.gibberish import GIBBERISH
 from stresstest.detectors.language import LANGUAGE_DRIFT
@@ -30,6 +31,7 @@ _SHIPPED = (
     ENTROPY_SHIFT,
     STRUCTURE_BREAK,
     PROMPT_ECHO,
+    EXTRA_TURNS,
     TRUNCATION,
 )
 _entries: dict[str, DetectorEntry] = {entry.kind: entry for entry in _SHIPPED}

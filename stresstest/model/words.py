@@ -27,6 +27,7 @@ class SymptomKind(StrEnum):
     ENTROPY_SHIFT = "entropy_shift"
     STRUCTURE_BREAK = "structure_break"
     PROMPT_ECHO = "prompt_echo"
+    EXTRA_TURNS = "extra_turns"
     TRUNCATION = "truncation"
 
     @classmethod

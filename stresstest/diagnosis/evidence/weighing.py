@@ -247,12 +247,21 @@ def _cut_short(case: FailurePattern) -> list[WeightedEvidence]:
     return [(1, _fact(Plane.CONTEXT, True, case.source, fact))]
 
 
+def _not_stopped(case: FailurePattern) -> list[WeightedEvidence]:
+    fact = (
+        f"{case.description}: the server does not stop where the model ends its turn. Its chat template, or "
+        f"the stop tokens in generation_config.json, are not the model's"
+    )
+    return [(2, _fact(Plane.DECODING, True, case.source, fact))]
+
+
 _RULES: dict[SymptomKind, tuple[WeighingRule, ...]] = {
     SymptomKind.LANGUAGE_DRIFT: (_drift_evidence, _temperature_evidence),
     SymptomKind.GIBBERISH: (_drift_evidence, _temperature_evidence, _surprisal),
     SymptomKind.STRUCTURE_BREAK: (_structure, _temperature_evidence, _entropy),
     SymptomKind.ENTROPY_SHIFT: (_entropy, _temperature_evidence, _surprisal),
     SymptomKind.TRUNCATION: (_cut_short, _temperature_evidence),
+    SymptomKind.EXTRA_TURNS: (_not_stopped,),
 }
 
 

@@ -1,0 +1,137 @@
+"""Extra turns: the model goes on past the end of its turn, as the user and itself in turn.
+
+Special tokens of a chat template prove it at once, unless the prompt has some, and is not itself a template's
+text: then they are written about. Names of roles on lines of their own prove it twice; labels, which a
+dialogue has as well, twice and only where the prompt is known and asks for nothing of the kind.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from stresstest.detectors.entry import DetectorSpec, ScreenBatch, Suspicion
+from stresstest.detectors.extra_turns.marks import (
+    MARKS,
+    PROBES,
+    ends_in_open_turn,
+    may_ask_for_dialogue,
+    names_marks,
+)
+from stresstest.model import Symptom, SymptomKind, Token
+
+NEEDED = {"template": 1, "role": 2, "label": 2, "again": 3}
+"""Turns, of the user and then of the model, that prove it; for "again", turns that the model begins alone."""
+_BLOCK = 64
+"""Tokens that are read at once, up to the last line that is complete."""
+_LONG_LINE, _LONGEST_MARK = 1024, 96
+"""Characters of a line that is read before it is complete, and of its end that is then left."""
+
+
+@dataclass(slots=True)
+class _Turns:
+    """What was seen of one kind of marks. first: character of the first. waiting: the user's turn is open."""
+
+    first: int | None = None
+    waiting: bool = False
+    complete: int = 0
+
+
+class ExtraTurnsDetector:
+    """Online detector of `extra_turns`; its alarms come at the ends of blocks."""
+
+    def __init__(self, spec: DetectorSpec) -> None:
+        prompt = spec.prompt_text
+        template = ends_in_open_turn(prompt)
+        self._templates_count = template or not names_marks(prompt)
+        self._labels_count = template or (prompt != "" and not may_ask_for_dialogue(prompt))
+        self._ends = array("q")
+        self._pending: list[str] = []
+        self._read = 0
+        self._blank = True
+        self._in_code = self._has_tools = False
+        self._turns = {kind: _Turns() for kind in NEEDED}
+        self._symptoms: list[Symptom] = []
+
+    @property
+    def open_from(self) -> int | None:
+        """First token of a turn that may yet prove to be extra."""
+        opened = [turns.first for turns in self._turns.values() if turns.first is not None]
+        return self._token_at(min(opened)) if opened and not self._symptoms else None
+
+    def update(self, token: Token) -> None:
+        text = "" if token.reasoning else token.text
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(text))
+        self._pending.append(text)
+        if not len(self._ends) % _BLOCK and not self._symptoms:
+            self._take_lines("".join(self._pending), complete=False)
+
+    def finish(self, finish_reason: str | None) -> None:
+        """Read the last line as well."""
+        del finish_reason
+        if not self._symptoms:
+            self._take_lines("".join(self._pending), complete=True)
+
+    def symptoms(self) -> list[Symptom]:
+        return list(self._symptoms)
+
+    def _take_lines(self, text: str, *, complete: bool) -> None:
+        end = len(text) if complete else text.rfind("\n", 0, -2) + 1  # a glued role needs two line breaks
+        if not end and len(text) > _LONG_LINE:
+            end = text.rfind(" ", 0, -_LONGEST_MARK) + 1
+        self._pending = [text[end:]]
+        for match in MARKS.finditer(text[:end]):
+            kind, _, whose = (match.lastgroup or "").partition("_")
+            if kind == "fence":
+                self._in_code = not self._in_code
+            elif not self._in_code and not self._symptoms:
+                alone = self._blank and not text[: match.start()].strip()
+                self._take_mark(kind, whose, match.group(), self._read + match.start(), alone=alone)
+        self._blank = self._blank and not text[:end].strip()
+        self._read += end
+
+    def _take_mark(self, kind: str, whose: str, mark: str, at: int, *, alone: bool) -> None:
+        """alone: nothing but blanks stands before it."""
+        if kind == "label" and alone:
+            self._labels_count = False  # the answer itself is a dialogue
+        counts = {"template": self._templates_count, "label": self._labels_count}
+        if not counts.get(kind, True):
+            return
+        turns = self._turns[kind]
+        if whose == "tool":
+            self._has_tools = True
+        elif whose == "user":
+            if turns.first is None:
+                turns.first = at
+            turns.waiting = True
+        elif turns.waiting:
+            turns.complete += 1
+            turns.waiting = False
+        elif kind == "role" and not alone and not self._has_tools:
+            kind, turns = "again", self._turns["again"]
+            turns.first = at if turns.first is None else turns.first
+            turns.complete += 1
+        if turns.complete >= NEEDED[kind]:
+            self._report(turns, mark)
+
+    def _report(self, turns: _Turns, mark: str) -> None:
+        assert turns.first is not None
+        self._symptoms.append(
+            Symptom(
+                kind=SymptomKind.EXTRA_TURNS,
+                onset=self._token_at(turns.first),
+                alarm=len(self._ends),
+                score=1.0,
+                detail={"turns": turns.complete},
+                summary=f"past its turn the answer goes on; the model's next begins with {mark.strip()!r}",
+            )
+        )
+
+    def _token_at(self, character: int) -> int:
+        return min(bisect_right(self._ends, character) + 1, len(self._ends))
+
+
+def suspect_extra_turns(batch: ScreenBatch) -> list[Suspicion | None]:
+    """The texts that hold a word of which a mark of the model's turn is made."""
+    return [Suspicion(text) if any(probe in text for probe in PROBES) else None for text in batch.texts]

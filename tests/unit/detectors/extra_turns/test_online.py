@@ -1,0 +1,116 @@
+"""Answers that run past their turn, in the templates of eight model families; and texts that only look so."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.screening.recorded import RecordedText, detect_many
+from stresstest.detectors.suite import detect_text, detect_tokens
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.model import GenerationVerdict, SymptomKind
+
+ANSWER = (
+    "The harbour was rebuilt after the great storm of that winter. People still talk about the old bridge. "
+    "A new school opened in the autumn and drew many children from the villages nearby."
+)
+ASKED = ("Who paid for it?", "When did the school close?", "What became of the bridge?")
+ANSWERS = (
+    "Most of the money came from the merchants, who feared for their ships.",
+    "It never did. Another building was added twelve years later, behind the church.",
+    "Nothing is left of it but two stones on the western bank of the river.",
+)
+PROMPT = "Write a report about the history of a harbour town."
+
+TEMPLATES = {
+    "chatml": "<|im_end|>\n<|im_start|>user\n{0}<|im_end|>\n<|im_start|>assistant\n{1}",
+    "chatml, tokens skipped": "\nuser\n{0}\nassistant\n{1}",
+    "llama 3": "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n{0}<|eot_id|>"
+    "<|start_header_id|>assistant<|end_header_id|>\n\n{1}",
+    "llama 3, tokens skipped": "assistant\n\n{1}",
+    "gemma": "<end_of_turn>\n<start_of_turn>user\n{0}<end_of_turn>\n<start_of_turn>model\n{1}",
+    "mistral": "</s>[INST] {0} [/INST] {1}",
+    "deepseek": "<｜end▁of▁sentence｜><｜User｜>{0}<｜Assistant｜>{1}",
+    "vicuna": "\nUSER: {0}\nASSISTANT: {1}",
+    "alpaca": "\n\n### Instruction:\n{0}\n\n### Response:\n{1}",
+    "anthropic": "\n\nHuman: {0}\n\nAssistant: {1}",
+}
+
+
+def run_on(template: str) -> str:
+    turns = (template.format(asked, answer) for asked, answer in zip(ASKED, ANSWERS, strict=True))
+    return ANSWER + "".join(turns)
+
+
+def judge(text: str, prompt: str = PROMPT, finish: str = "length") -> GenerationVerdict:
+    return detect_text(text, DetectorSpec("en", prompt_text=prompt), finish)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_onset_is_where_the_answers_turn_ends(name: str) -> None:
+    """Whatever the template, shown or skipped; online and from a log the verdict is the same."""
+    text = run_on(TEMPLATES[name])
+    found = judge(text)
+    assert found.symptom is SymptomKind.EXTRA_TURNS
+    ended = len(text_tokens(ANSWER))
+    assert found.onset is not None
+    assert ended <= found.onset <= ended + 3
+    spec = DetectorSpec("en", prompt_text=PROMPT)
+    (recorded,) = detect_many([RecordedText(text, spec, "length")])
+    assert recorded.degenerate
+    assert detect_tokens(text_tokens(text), spec, "length") == found
+
+
+def test_one_long_line_is_read_before_it_ends() -> None:
+    """A template without line breaks writes one line up to the cap: its alarm does not wait for that."""
+    text = run_on(TEMPLATES["mistral"]) + " and so on, and on, for as long as the cap allows" * 60
+    found = judge(text).symptoms[0]
+    assert found.kind is SymptomKind.EXTRA_TURNS
+    assert found.alarm < 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ChatML marks turns:\n\n```\n" + TEMPLATES["chatml"].format("Hi", "Hello") + "\n```\n\nThat is it.",
+        "A turn begins with `<|im_start|>user`, and the answer with `<|im_start|>assistant`, as a pair.",
+        "User: Hi\nAssistant: Hello\nUser: Is it open?\nAssistant: Until six.\nUser: Bye\nAssistant: Bye.",
+        "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant<|channel|>final<|message|>Until six.",
+        ANSWER + "\n\nRoles in the cast:\nassistant\nconductor\nmodel\npainter",
+    ],
+    ids=["code", "inline", "dialogue", "harmony", "list"],
+)
+def test_marks_that_end_no_turn(text: str) -> None:
+    """Explained, quoted, asked for, or another channel of the same turn."""
+    assert judge(text, finish="stop").symptom is not SymptomKind.EXTRA_TURNS
+
+
+def test_a_frameworks_turns_are_no_model_talking_to_itself() -> None:
+    """Rollouts of agents log tools' responses as the user's turns within one text."""
+    response = "<tool_response>\n{0}\n</tool_response>"
+    tool = f"<|im_end|>\n<|im_start|>user\n{response}<|im_end|>\n<|im_start|>assistant\n{{1}}"
+    skipped = f"\nuser\n{response}\nassistant\n{{1}}"
+    for template in (tool, skipped):
+        assert judge(run_on(template)).symptom is None
+
+
+def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
+    """ "Human:" and "Assistant:" are what a dialogue is written with; only a known prompt tells them apart.
+    A prompt that is a template's own text asks for one turn."""
+    text = run_on(TEMPLATES["anthropic"])
+    assert judge(text, "").symptom is None
+    assert judge(text, "Write a dialogue about a harbour town, after a short introduction.").symptom is None
+    assert judge(text, f"Human: {PROMPT}\n\nAssistant:").symptom is SymptomKind.EXTRA_TURNS
+
+
+def test_special_tokens_in_the_prompt_are_written_about_unless_it_is_a_template() -> None:
+    """A question on chat templates is answered with their marks; a completion's prompt ends in one."""
+    text = run_on(TEMPLATES["chatml"])
+    assert judge(text, "What does <|im_start|>user mean in a model's output?").symptom is None
+    raw = f"<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n"
+    assert judge(text, raw).symptom is SymptomKind.EXTRA_TURNS
+
+
+def test_reasoning_is_not_read() -> None:
+    """A model that thinks about a chat in its reasoning still answers in one turn."""
+    assert judge(f"<think>{run_on(TEMPLATES['chatml'])}</think>{ANSWER}", finish="stop").symptom is None
