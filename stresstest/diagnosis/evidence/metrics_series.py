@@ -18,8 +18,9 @@ GaugeName = Literal["running", "waiting", "kv_usage"]
 CounterName = Literal["preemptions", "prompt_tokens", "generation_tokens"]
 
 
-PAUSE = 30.0
-"""A gap of more seconds between two readings is a pause between two sessions."""
+PAUSE = 120.0
+"""A gap of more seconds between two readings is a pause between two sessions. A busy server has left /metrics
+unanswered for 39."""
 Reading = TypeVar("Reading", ServerSample, GpuSample)
 Number = TypeVar("Number", int, float)
 
