@@ -14,7 +14,8 @@ from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.errors import UsageError
 from stresstest.model import Token
-from stresstest.records import FieldMapping, Record, parse_line
+from stresstest.model.scanned import ScanVerdict
+from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
 from stresstest.scanning.detect_chunk import (
     ParsedChunk,
     ScanJob,
@@ -64,7 +65,7 @@ class StreamDetector:
         """
         if not isinstance(text, str):
             raise UsageError(f"A chunk of an answer is a text, not {type(text).__name__}.")
-        if reasoning and self._answer:
+        if not text or (reasoning and self._answer):  # a client's empty chunk begins no answer
             return self.alarmed
         if self._thought and not reasoning and not self._answer:
             self._pass_on([self._rest], reasoning=True)
@@ -115,9 +116,32 @@ def judge_text(
     return _judge(_record(text, prompt, finish_reason), _job(language))
 
 
+def judge_body(
+    body: Mapping[str, Any],
+    *,
+    language: str | None,
+    prompt: str | Sequence[Mapping[str, Any]] | None,
+) -> list[Verdict]:
+    """What `scan` says of each answer in a response body: of its reasoning, text and arguments of calls.
+
+    Left out is what nobody has seen: a call without arguments, tokens that were counted and not sent. Raises
+    UsageError for an unknown language.
+    """
+    job = _job(language)
+    try:
+        records = parse_line({**body, "prompt": prompt}, "body", 1, FieldMapping())
+    except UnreadableError:
+        return []
+    return [public_verdict(each) for each in _scan(records, job) if not each.unseen]
+
+
 def _judge(record: Record, job: ScanJob) -> Verdict:
-    languages = {} if job.language else infer_languages([record], job, ())
-    return public_verdict(detect_chunk(ParsedChunk((record,), (), 0, "text", 0), job, languages).judged[0])
+    return public_verdict(_scan([record], job)[0])
+
+
+def _scan(records: Sequence[Record], job: ScanJob) -> Sequence[ScanVerdict]:
+    languages = {} if job.language else infer_languages(records, job, ())
+    return detect_chunk(ParsedChunk(tuple(records), (), 0, "text", 0), job, languages).judged
 
 
 def _record(text: str, prompt: str | Sequence[Mapping[str, Any]] | None, finish_reason: str | None) -> Record:

@@ -196,7 +196,9 @@ def _thought(value: Any, depth: int = _DEPTH) -> str:
     if isinstance(value, list | tuple):
         return "".join(_thought(each, depth - 1) for each in value)
     if isinstance(value, dict):
-        return next(filter(None, (_thought(value.get(key), depth - 1) for key in _THOUGHT_KEYS)), "")
+        # What Inspect keeps of redacted reasoning is encrypted; only its summary is text.
+        keys = ("summary",) if value.get("redacted") is True else _THOUGHT_KEYS
+        return next(filter(None, (_thought(value.get(key), depth - 1) for key in keys)), "")
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import stresstest
+from stresstest.api.streaming import judge_body
 from tests.support.foreign_texts import GERMAN, ITALIAN
 from tests.support.scanned_files import LOOPING
 from tests.support.stories import LOOP, story
@@ -85,3 +86,42 @@ def test_reasoning_and_answer_are_not_mixed_up() -> None:
 
 def test_an_empty_stream_is_healthy() -> None:
     assert not stresstest.detect(iter(())).degenerate
+
+
+def test_an_empty_chunk_begins_no_answer() -> None:
+    """Clients send empty content beside each chunk of reasoning; what follows is reasoning all the same."""
+    detector = stresstest.StreamDetector(language="en")
+    for piece in pieces(LOOPING, 20):
+        alarmed = detector.feed(piece, reasoning=True)
+        if detector.feed("") or alarmed:
+            break
+    assert detector.alarmed
+    assert detector.finish().onset_char is None
+
+
+def body(finish_reason: str = "stop", **message: object) -> dict[str, object]:
+    return {"choices": [{"message": message, "finish_reason": finish_reason}]}
+
+
+def test_all_answers_of_a_body_are_judged_and_what_nobody_saw_is_left_out() -> None:
+    """What integrations are handed: reasoning and calls count, and hidden tokens are not healthy."""
+
+    def degenerate(response: dict[str, object]) -> list[bool]:
+        return [each.degenerate for each in judge_body(response, language="en", prompt="Tell a story.")]
+
+    call = {"function": {"name": "write", "arguments": LOOPING}}
+    assert degenerate(body(content="42", reasoning_content=LOOPING)) == [True]
+    assert degenerate(body(content=None, tool_calls=[call])) == [True]
+    assert degenerate(body(content=story(2))) == [False]
+    assert degenerate(body("length", content="")) == []
+    assert degenerate(body(content=None, tool_calls=[{"function": {"name": "stop"}}])) == []
+    assert degenerate({"data": [], "object": "list"}) == []
+
+
+def test_redacted_reasoning_is_not_judged() -> None:
+    """It is ciphertext; its summary is text."""
+    part = {"type": "reasoning", "reasoning": LOOPING, "redacted": True}
+    said = {"type": "text", "text": "It is 42."}
+    [hidden] = judge_body(body(content=[part, said]), language="en", prompt=None)
+    [summed] = judge_body(body(content=[{**part, "summary": LOOPING}, said]), language="en", prompt=None)
+    assert (hidden.degenerate, summed.degenerate) == (False, True)
