@@ -12,9 +12,12 @@ from typing import Any
 from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 
-from stresstest.api.detection import detect
-from stresstest.api.streaming import StreamDetector
+from stresstest.api.streaming import StreamDetector, judge_body
 from stresstest.api.verdict import Verdict
+from stresstest.detectors.identification.names import require_language
+from stresstest.records.formats.bodies import find_reasoning
+from stresstest.records.formats.calls import message_arguments
+from stresstest.records.formats.fields import PROMPT_KEYS
 
 FINISH_REASON = "length"
 """Of a choice that is ended here, as the guard writes it: LiteLLM makes a clean ``stop`` of vLLM's
@@ -24,23 +27,30 @@ _log = logging.getLogger("stresstest.litellm")
 
 
 class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm is no dependency of ours
-    """Judges every answer; what it finds is one line in the log ``stresstest.litellm``, without text.
+    """Judges every answer, its reasoning and the arguments of its calls; what it finds is one line in the log
+    ``stresstest.litellm``, without text.
 
     stop: end a stream at the alarm, and refuse a whole answer that degenerates; False: only count. language:
     that answers are wanted in, as a code ("it"). Other arguments are those of `CustomGuardrail`.
     """
 
     def __init__(self, *, stop: bool = False, language: str | None = None, **options: Any) -> None:
+        require_language(language)
         super().__init__(**{"guardrail_name": "stresstest", **options})
         self.stop = stop
         self.language = language
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # LiteLLM looks for this hook in the class that its configuration names, and not in that one's bases.
+        cls.async_post_call_streaming_iterator_hook = cls.async_post_call_streaming_iterator_hook  # type: ignore[method-assign]
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: AsyncIterator[Any], request_data: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         """The chunks of a stream as they come; with `stop`, up to the alarm of each choice."""
         del user_api_key_dict
-        prompt, wanted = request_data.get("messages"), int(request_data.get("n") or 1)
+        prompt, wanted = _prompt(request_data), int(request_data.get("n") or 1)
         watched: dict[int, StreamDetector] = {}
         told: set[int] = set()
         async for chunk in response:
@@ -50,8 +60,8 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
                     detector = watched[choice.index] = StreamDetector(language=self.language, prompt=prompt)
                 if choice.index in told:
                     if self.stop:
-                        choice.delta.content = None
-                elif _feed(detector, choice.delta):
+                        _silence(choice)
+                elif _feed(detector, choice):
                     told.add(choice.index)
                     verdict = detector.finish()
                     self._tell(verdict, request_data)
@@ -65,21 +75,26 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
                     await close()
                 return
 
-    async def apply_guardrail(
-        self, inputs: Any, request_data: dict[str, Any], input_type: str, logging_obj: Any = None
-    ) -> Any:
-        """The inputs, unchanged. With `stop`, raises GuardrailRaisedException for a degenerate answer."""
-        del logging_obj
-        for text in inputs.get("texts") or () if input_type == "response" else ():
-            verdict = detect(text, language=self.language, prompt=request_data.get("messages"))
+    async def async_post_call_success_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, response: Any
+    ) -> None:
+        """Judge an answer that is not streamed, of any route whose body `scan` reads.
+
+        With `stop`, raises GuardrailRaisedException for one that degenerates.
+        """
+        del user_api_key_dict
+        body = response if isinstance(response, dict) else response.model_dump()
+        for verdict in judge_body(body, language=self.language, prompt=_prompt(data)):
             if verdict.degenerate:
-                self._tell(verdict, request_data)
+                self._tell(verdict, data)
                 if self.stop:
+                    where = "in its reasoning"
+                    if verdict.onset_char is not None:
+                        where = f"from character {verdict.onset_char} on"
                     raise GuardrailRaisedException(
                         guardrail_name=self.guardrail_name,
-                        message=f"the answer degenerates ({verdict.symptom}, character {verdict.onset_char})",
+                        message=f"the answer degenerates ({verdict.symptom}, {where})",
                     )
-        return inputs
 
     @staticmethod
     def _tell(verdict: Verdict, request_data: dict[str, Any]) -> None:
@@ -92,8 +107,27 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
         )
 
 
-def _feed(detector: StreamDetector, delta: Any) -> bool:
-    thought = getattr(delta, "reasoning_content", None)
-    if thought:
-        detector.feed(thought, reasoning=True)
-    return detector.feed(getattr(delta, "content", None) or "")
+def _prompt(request: dict[str, Any]) -> Any:
+    """What was asked: the messages of a chat or of Anthropic's route, a prompt, the input of a response."""
+    return next((request[name] for name in PROMPT_KEYS if request.get(name)), None)
+
+
+def _feed(detector: StreamDetector, choice: Any) -> bool:
+    """Pass on what a chunk says: reasoning, text, the arguments of calls. A plain completion has no delta."""
+    delta = getattr(choice, "delta", None)
+    if delta is None:
+        return detector.feed(choice.text or "")
+    said = delta.model_dump()
+    alarmed = detector.feed(find_reasoning(said), reasoning=True)
+    return detector.feed((said.get("content") or "") + message_arguments(said)) or alarmed
+
+
+def _silence(choice: Any) -> None:
+    """Take out of a chunk what it says of an answer that was ended."""
+    delta = getattr(choice, "delta", None)
+    if delta is None:
+        choice.text = ""
+        return
+    for name in ("content", "reasoning_content", "thinking_blocks", "tool_calls", "function_call"):
+        if getattr(delta, name, None) is not None:
+            setattr(delta, name, None)

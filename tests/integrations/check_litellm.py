@@ -13,6 +13,17 @@ from typing import Any
 import litellm
 import pytest
 from litellm.exceptions import GuardrailRaisedException
+from litellm.types.utils import (
+    Choices,
+    Delta,
+    EmbeddingResponse,
+    Message,
+    ModelResponse,
+    ModelResponseStream,
+    StreamingChoices,
+    TextChoices,
+    TextCompletionResponse,
+)
 
 from stresstest.integrations.litellm import FINISH_REASON, DegenerationGuardrail
 from tests.integrations.answers import HEALTHY, LOOPING
@@ -66,15 +77,73 @@ def test_a_healthy_stream_is_not_touched() -> None:
     assert reason(chunks) == "stop"
 
 
-def test_whole_answers_are_refused_only_when_told_to() -> None:
-    """By the interface that LiteLLM's proxy calls for answers that are not streamed."""
-    inputs = {"texts": [HEALTHY, LOOPING]}
+def test_a_class_derived_from_ours_is_called_for_streams() -> None:
+    """LiteLLM looks for the hook in the class that the configuration names, and not in that one's bases."""
 
-    def apply(stop: bool, kind: str) -> Any:
-        guardrail = DegenerationGuardrail(stop=stop, language="en")
-        return asyncio.run(guardrail.apply_guardrail(inputs, ASKED, kind))
+    class Guardrail(DegenerationGuardrail):
+        pass
 
-    assert apply(False, "response") is inputs
-    assert apply(True, "request") is inputs
+    assert "async_post_call_streaming_iterator_hook" in vars(Guardrail)
+
+
+def chunk_of(word: str, field: str) -> Any:
+    """A chunk as LiteLLM makes it of a server's; beside reasoning and calls the content is empty."""
+    if field == "text":
+        return TextCompletionResponse(choices=[TextChoices(text=word, index=0)])
+    calls = [{"index": 0, "function": {"arguments": word}}]
+    delta = Delta(content="", **{field: calls if field == "tool_calls" else word})
+    return ModelResponseStream(choices=[StreamingChoices(index=0, delta=delta)])
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "tool_calls", "text"])
+def test_all_that_the_model_writes_is_watched_in_a_stream(field: str) -> None:
+    """The stream ends at the alarm: in reasoning, in a call, and in a plain completion."""
+    chunks = [chunk_of(f"{word} ", field) for word in LOOPING.split(" ")]
+
+    async def run() -> list[Any]:
+        async def response() -> AsyncIterator[Any]:
+            for chunk in chunks:
+                yield chunk
+
+        guardrail = DegenerationGuardrail(stop=True, language="en")
+        hook = guardrail.async_post_call_streaming_iterator_hook(None, response(), ASKED)
+        return [chunk async for chunk in hook]
+
+    passed = asyncio.run(run())
+    assert len(HEALTHY.split()) < len(passed) < len(chunks) / 2
+    assert passed[-1].choices[0].finish_reason == FINISH_REASON
+
+
+def whole(guardrail: DegenerationGuardrail, response: Any) -> None:
+    asyncio.run(guardrail.async_post_call_success_hook(ASKED, None, response))
+
+
+def chat(**message: Any) -> ModelResponse:
+    return ModelResponse(choices=[Choices(message=Message(**message), finish_reason="stop")])
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "write", "arguments": f'{{"text": "{LOOPING}"}}'}}
+DEGENERATE = {
+    "text": chat(content=LOOPING),
+    "reasoning": chat(content="It is 42.", reasoning_content=LOOPING),
+    "only reasoning": chat(content=None, reasoning_content=LOOPING),
+    "call": chat(content=None, tool_calls=[CALL]),
+    "completion": TextCompletionResponse(choices=[TextChoices(text=LOOPING, index=0, finish_reason="stop")]),
+    "messages": {"type": "message", "role": "assistant", "content": [{"type": "text", "text": LOOPING}]},
+}
+
+
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_whole_answers_are_refused_only_when_told_to(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """By the hook that LiteLLM's proxy calls for answers that are not streamed, on all its routes."""
+    with caplog.at_level(logging.WARNING, "stresstest.litellm"):
+        whole(DegenerationGuardrail(language="en"), DEGENERATE[kind])
+    assert [record.name for record in caplog.records].count("stresstest.litellm") == 1
     with pytest.raises(GuardrailRaisedException, match="degenerates"):
-        apply(True, "response")
+        whole(DegenerationGuardrail(stop=True, language="en"), DEGENERATE[kind])
+
+
+def test_healthy_answers_and_what_is_no_answer_pass() -> None:
+    guardrail = DegenerationGuardrail(stop=True, language="en")
+    whole(guardrail, chat(content=HEALTHY, reasoning_content="Let me see."))
+    whole(guardrail, EmbeddingResponse(data=[{"embedding": [0.1], "index": 0, "object": "embedding"}]))
