@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stresstest.features.guard.metrics import OTHER
 from stresstest.records.formats.fields import prompt_text, requested_text
 
 MAX_PROMPT_CHARS = 64 * 1024
@@ -20,6 +22,18 @@ MAX_ITEMS = 100_000
 _TRUE = ("true", "1", "1.0", "t", "y", "yes", "on")
 _MAX_OTHER = 1024 * 1024
 """Bytes of such a body beside its prompt."""
+_INVOCATIONS = "/invocations"
+"""vLLM's path for SageMaker, which serves a body by what it holds."""
+_MESSAGES = "/v1/messages"
+"""Anthropic's API, which vLLM serves too; its answers are not judged."""
+_NO_ANSWER = frozenset(
+    {"tokenize", "count_tokens", "render", "embeddings", "embed", "pooling", "classify", "score", "rerank"}
+    | {"moderations", "generations"}
+)
+"""Last parts of paths that take a prompt and answer with something else than text, such as images."""
+_PROMPT = re.compile(rb'"(?:messages|prompt|inputs|token_ids)"\s*:\s*["\[{]')
+_OVERLAP = 32
+"""Bytes in which a prompt's field is recognised."""
 MANY = 2**31
 """Prompts of a list that was not decoded: more than ever have begun, so that no answer is ended."""
 
@@ -44,10 +58,47 @@ class Route(StrEnum):
 
 
 def judged_route(method: str, path: str) -> Route | None:
-    """The route of a request whose answer is judged; None where it passes through unread."""
+    """The route of a request whose answer is judged, as far as its path tells; None for any other."""
     if method != "POST":
         return None
-    return next((route for route in Route if path.endswith(route)), None)
+    return next((route for route in Route if path.rstrip("/").endswith(route)), None)
+
+
+def is_invocation(method: str, path: str) -> bool:
+    """Whether the body tells the route."""
+    return method == "POST" and path.rstrip("/").endswith(_INVOCATIONS)
+
+
+def unread_route(method: str, path: str, *, prompted: bool) -> str | None:
+    """The label of a request for an answer that is not judged; None where none is asked for.
+
+    prompted: its body holds a prompt.
+    """
+    path = path.rstrip("/")
+    if method != "POST":
+        return None
+    if path.endswith(_MESSAGES):
+        return _MESSAGES
+    return OTHER if prompted and path.rpartition("/")[2] not in _NO_ANSWER else None
+
+
+class PromptSearch:
+    """Whether a body holds a prompt, found while it passes: nothing of it is kept or decoded."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._is_object: bool | None = None
+        self._end = b""
+
+    def add(self, piece: bytes) -> None:
+        """Look at the next bytes of the body."""
+        if self.found or self._is_object is False:
+            return
+        seen = self._end + piece
+        self._end = seen[-_OVERLAP:]
+        if self._is_object is None and (beginning := seen.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]):
+            self._is_object = beginning == b"{"
+        self.found = bool(self._is_object and _PROMPT.search(seen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +147,11 @@ class Asked:
         return found | {last: limit} if None in caps.values() else found
 
 
-def read_request(route: Route, body: bytes) -> Asked | None:
+def read_request(route: Route | None, body: bytes) -> Asked | None:
     """The request in a body; None where it is not a JSON object, which the upstream will refuse.
 
-    What servers in Python read is read as they do. Raises TooManyItemsError for an object that would hold the
+    route: None where the body tells it; one that asks for no answer, as for an embedding, is None too. What
+    servers in Python read is read as they do. Raises TooManyItemsError for an object that would hold the
     guard up.
     """
     lax = False
@@ -111,6 +163,9 @@ def read_request(route: Route, body: bytes) -> Asked | None:
         except (ValueError, RecursionError):
             return None
     if not isinstance(found, dict):
+        return None
+    route = route or _invoked(found)
+    if route is None:
         return None
     model = found.get("model")
     prompt = found.get(
@@ -128,6 +183,13 @@ def read_request(route: Route, body: bytes) -> Asked | None:
         lax=lax,
         requested=requested,
     )
+
+
+def _invoked(body: Mapping[str, Any]) -> Route | None:
+    """What vLLM takes an invocation for."""
+    if "messages" in body:
+        return Route.CHAT
+    return Route.COMPLETIONS if "prompt" in body else None
 
 
 def _as_python(body: bytes) -> Any:

@@ -76,7 +76,8 @@ def command(
     """Run in front of a server, watch every answer that passes, and stop only what its policy says.
 
     By default it counts and changes nothing. Its own pages are /guard/metrics and /guard/health; everything
-    else is passed to the upstream.
+    else is passed to the upstream. Answers of other APIs than OpenAI's, such as /v1/messages, are only
+    counted.
     """
     from stresstest.campaign.execution.eventloop import run
     from stresstest.config.settings import parse_count, parse_duration

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
-from stresstest.features.guard.asked import Asked, Route
+from stresstest.features.guard.asked import Asked
 from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
 from stresstest.features.guard.metrics import GuardMetrics
 from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
@@ -53,17 +53,18 @@ class BodyRoom:
 class Exchange:
     """One request while it is served.
 
-    began: performance counter at its arrival. room: shared with all others. route: None where its answer is
-    not judged; asked: nor where its body is no request. body: to send. may_end: its policy ends degenerate
-    answers, not in a dry run. action: what the policy did, or in a dry run would have done. why: the same for
-    the client, None where nothing was touched. ended: the finish reason that the guard gave the answer.
-    response: once its headers were sent. held: bytes of the body and of an answer that is put together.
+    began: performance counter at its arrival. room: shared with all others. route: label of a request for an
+    answer, None of any other; asked: None too where that is not read. body: to send. may_end: its policy ends
+    degenerate answers, not in a dry run. action: what the policy did, or in a dry run would have done. why:
+    the same for the client, None where nothing was touched. ended: the finish reason that the guard gave the
+    answer. response: once its headers were sent. held: bytes of the body and of an answer that is put
+    together.
     """
 
     request: web.BaseRequest
     began: float
     room: BodyRoom
-    route: Route | None = None
+    route: str | None = None
     asked: Asked | None = None
     rule: GuardRule = field(default_factory=GuardRule)
     body: Any = None
@@ -112,19 +113,24 @@ class Ledger:
 
     def settle(self, exchange: Exchange) -> None:
         """Have the rest of the answer judged, then count it."""
-        asked, watch = exchange.asked, exchange.watch
-        if asked is None:
-            if exchange.route is not None:
-                unread = exchange.outcome == "answered"
-                self._count("", exchange.route, "unread" if unread else exchange.outcome)
+        asked, watch, now = exchange.asked, exchange.watch, time.time()
+        if asked is None or watch is None:
+            self._pass_by(exchange, now)
             return
         exchange.watch = None
-        if watch is None:
-            self._count(asked.model, asked.route, exchange.outcome)
-            return
-        now = time.time()
         watch.close(lambda settled: self._judged(exchange, asked, settled, now))
         self._queue.put(watch)
+
+    def _pass_by(self, exchange: Exchange, now: float) -> None:
+        """Count a request for an answer that was not judged."""
+        asked, route, outcome = exchange.asked, exchange.route, exchange.outcome
+        if route is None:
+            return
+        if asked is None and outcome == "answered":
+            outcome = "unread"
+        self._count("" if asked is None else asked.model, route, outcome)
+        if outcome == "unread":
+            self.journal.write_unread(route, exchange.started, now)
 
     def _judged(self, exchange: Exchange, asked: Asked, watch: AnswerWatch, now: float) -> None:
         metrics, reader, headers = self.metrics, watch.reader, exchange.request.headers
@@ -170,5 +176,5 @@ class Ledger:
             for sink in self._sinks:
                 sink.write(entry, choice)
 
-    def _count(self, model: str, route: Route, outcome: str) -> None:
-        self.metrics.requests.labels(self.metrics.model(model), route.value, outcome).inc()
+    def _count(self, model: str, route: str, outcome: str) -> None:
+        self.metrics.requests.labels(self.metrics.model(model), route, outcome).inc()

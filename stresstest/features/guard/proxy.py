@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator, Mapping
 import aiohttp
 from aiohttp import web
 
-from stresstest.features.guard.asked import Asked, TooManyItemsError, judged_route, read_request
+from stresstest.features.guard.asked import (
+    Asked,
+    PromptSearch,
+    TooManyItemsError,
+    is_invocation,
+    judged_route,
+    read_request,
+    unread_route,
+)
 from stresstest.features.guard.ending import HEADER
 from stresstest.features.guard.exchange import ENDING, BodyRoom, Exchange, Ledger, NoRoomError
 from stresstest.features.guard.intervene import Intervention
@@ -84,7 +92,7 @@ class Proxy:
         if expected and request.version >= aiohttp.HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         route = judged_route(request.method, request.path)
-        if route is None:
+        if route is None and not is_invocation(request.method, request.path):
             return await self._pass_unread(exchange)
         exchange.route = route
         try:
@@ -99,6 +107,7 @@ class Proxy:
         asked = exchange.asked
         if asked is None:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+        exchange.route = asked.route
         self._apply_rule(exchange, asked)
         if not exchange.may_end:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
@@ -107,15 +116,22 @@ class Proxy:
 
     async def _pass_unread(self, exchange: Exchange) -> web.StreamResponse:
         """Pass on a request that is not judged, its body as it arrives."""
-        upload = Upload(exchange.request.content, self._settings.limits)
-        if exchange.request.body_exists:
+        request = exchange.request
+        upload = Upload(request.content, self._settings.limits)
+        if request.body_exists:
             exchange.body = aiter(upload)
         try:
-            return await self._relay.pass_on(exchange, await self._relay.send(exchange))
+            response = await self._relay.pass_on(exchange, await self._relay.send(exchange))
         except (UpstreamFailure, CutError):
             if not upload.late or exchange.response is not None:
                 raise
+            exchange.outcome = "refused"
             return refused(408, _LATE)
+        finally:
+            exchange.route = unread_route(request.method, request.path, prompted=upload.prompt.found)
+        if response.status != 200:
+            exchange.outcome = "upstream_error"
+        return response
 
     async def _held_body(self, exchange: Exchange) -> bytes:
         """All of a request's body. Raises HTTPRequestEntityTooLarge, NoRoomError."""
@@ -158,6 +174,7 @@ class Proxy:
 
 class Upload:
     """The body of a request that is not judged, piece by piece. late: it was given up, as it stood still.
+    prompt: whether there is one in what has passed.
 
     A large one may take any time: it stands still when less than `PROGRESS` bytes of it come in the time that
     a body has. The time in which the upstream takes what has come does not count.
@@ -165,6 +182,7 @@ class Upload:
 
     def __init__(self, body: aiohttp.StreamReader, limits: GuardLimits) -> None:
         self.late = False
+        self.prompt = PromptSearch()
         self._pieces = _limited(body, limits.body)
         self._seconds = limits.arrival
 
@@ -184,6 +202,7 @@ class Upload:
             left, fresh = left - (clock() - began), fresh + len(piece)
             if fresh >= PROGRESS:
                 left, fresh = self._seconds, 0
+            self.prompt.add(piece)
             yield piece
 
 

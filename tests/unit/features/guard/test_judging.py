@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.features.guard.asked import PromptSearch
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
 from tests.support.commands import called
 from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse, usage_only
@@ -138,6 +139,103 @@ async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: st
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+
+
+PROMPT = {"model": "lab", "prompt": "Tell a story.", "max_tokens": 900, "stream": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "answer", "route"),
+    [
+        (f"{CHAT}/", ASK, chat_events(FAILING), CHAT),
+        ("/invocations", ASK, chat_events(FAILING), CHAT),
+        ("/invocations/", PROMPT, text_events(FAILING), "/v1/completions"),
+    ],
+    ids=["a trailing slash", "an invocation of a chat", "an invocation of a completion"],
+)
+async def test_other_paths_of_the_same_routes_are_judged(
+    path: str, body: dict[str, Any], answer: list[bytes], route: str
+) -> None:
+    """As vLLM serves them: policies hold there too."""
+    script = Events([*answer, DONE], pause=0.001)
+    async with guarded(script, {"policy": "abort"}) as here:
+        here.upstream.everything = script
+        reply = await here.ask(path, body)
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,degenerate,{route}}}"] == 1
+    assert reply.events[-1]["choices"][0]["stop_reason"] == "stresstest_guard:loop"
+
+
+def unread(found: dict[str, float]) -> dict[str, float]:
+    """Requests that passed unread, by route."""
+    name = "stresstest_guard_requests_total{,unread,"
+    return {key.removeprefix(name).rstrip("}"): n for key, n in found.items() if key.startswith(name)}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "route"),
+    [
+        ("/v1/messages", ASK, "/v1/messages"),
+        ("/v1/messages/", ASK, "/v1/messages"),
+        ("/v2/chat", {"system": "x" * 70_000, **ASK}, "other"),
+        ("/generate", {"inputs": "Tell a story."}, "other"),
+        ("/inference/v1/generate", {"token_ids": [1, 2], "sampling_params": {}}, "other"),
+    ],
+    ids=["Anthropic", "Anthropic with a slash", "an unknown chat", "TGI", "token ids"],
+)
+async def test_answers_on_other_paths_are_counted_as_unread(
+    path: str, body: dict[str, Any], route: str
+) -> None:
+    """They pass as they are; series, and the log of every answer, say that nobody looked at them."""
+    async with guarded(page({"text": FAILING}), {"policy": "abort"}, every=True) as here:
+        here.upstream.everything = page({"text": FAILING})
+        assert (await here.ask(path, body)).json == {"text": FAILING}
+        assert unread(await here.judged(1)) == {route: 1}
+    (line,) = here.log
+    assert (line["route"], line["outcome"]) == (route, "unread")
+
+
+async def test_requests_for_other_things_than_answers_are_not_counted() -> None:
+    """A prompt that is tokenised or embedded, a count of tokens, an upload of lines: `unread` is an alert."""
+    async with guarded(page({}), every=True) as here:
+        here.upstream.everything = page({"data": []})
+        others: dict[str, dict[str, Any]] = {
+            "/tokenize": ASK,
+            "/v1/messages/count_tokens": ASK,
+            "/v1/embeddings": {"input": "a text", "messages": []},
+            "/invocations": {"input": "a text"},
+            "/v1/load_lora_adapter": {"lora_name": "prompt"},
+        }
+        for path, body in others.items():
+            await here.ask(path, body)
+        async with here.session.post(here.url + "/v1/files", data=b'--b\n{"messages": []}\n--b--') as reply:
+            await reply.read()
+        await here.ask()
+        found = await here.judged(1)
+    assert sum(n for name, n in found.items() if "requests_total" in name) == 1
+
+
+async def test_an_error_on_an_unread_path_is_no_unread_answer() -> None:
+    """A server without the route says 404."""
+    async with guarded(page({})) as here:
+        assert (await here.ask("/v1/messages")).status == 404
+        found = await here.judged(1)
+    assert found["stresstest_guard_requests_total{,upstream_error,/v1/messages}"] == 1
+
+
+def test_a_prompt_is_found_in_a_body_that_comes_in_pieces() -> None:
+    """The field may be cut anywhere, and a text that quotes it is none."""
+
+    def found(body: bytes, size: int) -> bool:
+        search = PromptSearch()
+        for at in range(0, len(body), size):
+            search.add(body[at : at + size])
+        return search.found
+
+    body = b'\xef\xbb\xbf {"model": "m", "x": "' + b"y" * 100 + b'", "messages": [{"role": "user"}]}'
+    assert all(found(body, size) for size in (1, 7, 64, 1000))
+    assert not found(json.dumps({"log": '{"messages": []}'}).encode(), 7)
+    assert not found(b'[{"messages": []}]', 3)
 
 
 async def test_neither_keys_nor_texts_are_in_log_or_series() -> None:
