@@ -113,15 +113,16 @@ class Ledger:
 
     def settle(self, exchange: Exchange) -> None:
         """Have the rest of the answer judged, then count it."""
-        asked, watch, now = exchange.asked, exchange.watch, time.time()
+        asked, watch = exchange.asked, exchange.watch
         if asked is None or watch is None:
-            self._pass_by(exchange, now)
+            self._pass_by(exchange)
             return
         exchange.watch = None
+        now = time.time()
         watch.close(lambda settled: self._judged(exchange, asked, settled, now))
         self._queue.put(watch)
 
-    def _pass_by(self, exchange: Exchange, now: float) -> None:
+    def _pass_by(self, exchange: Exchange) -> None:
         """Count a request for an answer that was not judged."""
         asked, route, outcome = exchange.asked, exchange.route, exchange.outcome
         if route is None:
@@ -129,8 +130,6 @@ class Ledger:
         if asked is None and outcome == "answered":
             outcome = "unread"
         self._count("" if asked is None else asked.model, route, outcome)
-        if outcome == "unread":
-            self.journal.write_unread(route, exchange.started, now)
 
     def _judged(self, exchange: Exchange, asked: Asked, watch: AnswerWatch, now: float) -> None:
         metrics, reader, headers = self.metrics, watch.reader, exchange.request.headers

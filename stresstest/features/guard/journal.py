@@ -69,12 +69,6 @@ class Journal:
         if self._lines is not None and (choice.verdict.degenerate or self._every):
             self._lines.put(msgspec.json.encode(_line(entry, choice)) + b"\n")
 
-    def write_unread(self, route: str, start: float, end: float) -> None:
-        """One line for an answer that passed unread, where healthy ones have lines too."""
-        if self._lines is not None and self._every:
-            line = {"route": route, "start": round(start, 3), "end": round(end, 3), "outcome": "unread"}
-            self._lines.put(msgspec.json.encode(line) + b"\n")
-
 
 def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
     verdict, asked = choice.verdict, entry.asked
