@@ -8,15 +8,15 @@ from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies import find_reasoning, message_text
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls
 from stresstest.records.formats.plain import ANSWER_KEYS
+from stresstest.records.formats.turns import MODEL_SPEAKS
 from stresstest.records.record import FieldMapping, TextlessError, as_text
 
 _TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))
 """Keys of a conversation, of the speaker of a turn, and of the turn's content."""
-_MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot"})
 _ROLES = {
     **{name: name for name in ("system", "developer", "user", "tool")},
     "human": "user",
-    **dict.fromkeys(_MODEL_SPEAKS, "assistant"),
+    **dict.fromkeys(MODEL_SPEAKS, "assistant"),
 }
 
 
@@ -59,7 +59,7 @@ def _ended_by_the_model(row: Row) -> tuple[list[Any], Any, str, str] | None:
         turns = row.get(key)
         if not isinstance(turns, list) or not turns or not isinstance(turns[-1], dict):
             continue
-        if str(turns[-1].get(speaker)).lower() in _MODEL_SPEAKS:
+        if str(turns[-1].get(speaker)).lower() in MODEL_SPEAKS:
             return turns, turns[-1].get(said), speaker, said
     return None
 

@@ -10,6 +10,7 @@ from typing import Any
 from stresstest.model import Message
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_content
+from stresstest.records.formats.turns import before_the_answer
 from stresstest.records.record import (
     FIELD_TARGETS,
     FieldMapping,
@@ -37,7 +38,7 @@ def answered(
     row: Row, found: Sequence[RecordedAnswer], place: Place, body: Mapping[str, Any] | None = None
 ) -> list[Record]:
     """The records of a row's answers. body: the response body that they come from, if there is one."""
-    base = _base(row, body, place)
+    base = _base(row, body, place, found)
     several = len(found) > 1
     return [
         replace(
@@ -61,7 +62,7 @@ def _row_name(row: Row) -> str:
     return hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:
+def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequence[RecordedAnswer]) -> Record:
     """Everything but the answer, from the user's mapping first, then the line, its body, its request."""
     mapped = place.mapped
     places = [row, *([] if body is None else [body]), _request(row)]
@@ -73,6 +74,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place) -> Record:
         return next((p[k] for p in within for k in keys or (name,) if p.get(k) is not None), None)
 
     asked = at("prompt", *PROMPT_KEYS)
+    if turns := _turns(asked):
+        asked = before_the_answer(turns, found)
     prompt = prompt_text(asked)
     prompt_key = as_text(at("prompt_id"))
     if prompt and not prompt_key:

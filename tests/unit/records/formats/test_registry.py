@@ -162,6 +162,69 @@ def test_the_last_turn_of_a_conversation_is_the_answer(row: Any) -> None:
     assert record.messages == (Message("user", "Why?"),)
 
 
+ASKED = {"role": "user", "content": "Why?"}
+SAID = {"role": "assistant", "content": "So."}
+CALLED = {**SAID, "tool_calls": [{"id": "c", "function": "bash", "arguments": {"cmd": "ls"}}]}
+RESULT = {"role": "tool", "content": "a.txt"}
+PARTS = [
+    {"type": "reasoning", "reasoning": "Hm."},
+    {"type": "text", "text": "S"},
+    {"type": "text", "text": "o."},
+]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [ASKED, SAID], "response": "So."},
+        {"messages": [ASKED, {**SAID, "content": PARTS}], "response": "So.\n"},
+        {"messages": [ASKED, {**SAID, "content": "<think>Hm.</think>\nSo."}], "response": "So."},
+        {"messages": [ASKED, SAID], "response": "<think>Hm.</think>\nSo."},
+        {"messages": [ASKED, SAID, RESULT], "response": "So."},
+        {"messages": [ASKED, CALLED, RESULT], "response": "So."},
+        {"messages": [ASKED, CALLED], "output": {"choices": [{"message": CALLED, "stop_reason": "stop"}]}},
+        {"messages": [ASKED, SAID], "generations": ["No.", "So."]},
+        {
+            "messages": [ASKED, {**SAID, "content": "", "reasoning": "Hm."}],
+            "response": "",
+            "reasoning": "Hm.",
+        },
+        {"request": {"messages": [ASKED, {"role": "model", "content": "So."}]}, "response": "So."},
+    ],
+)
+def test_an_answer_is_no_part_of_its_own_prompt(row: Any) -> None:
+    """Each answer would have a prompt of its own: five prompts asked sixty times pass a gate as 300."""
+    for record in parse_line(json.dumps(row).encode(), "f", 1, FieldMapping()):
+        assert record.messages == (Message("user", "Why?"),)
+        assert (record.prompt_text, record.prompt_key) == (
+            "Why?",
+            read({"prompt": "Why?", "text": "x"}).prompt_key,
+        )
+        assert record.requested_text is None
+
+
+def test_a_mapped_answer_is_no_part_of_its_own_prompt() -> None:
+    """Where --field names a turn of the conversation itself."""
+    record = read({"messages": [ASKED, SAID]}, parse_fields(["response=messages.-1.content"]))
+    assert (record.text, record.prompt_text) == ("So.", "Why?")
+
+
+@pytest.mark.parametrize(
+    ("turns", "answer"),
+    [
+        ([ASKED, SAID, ASKED], "So."),
+        ([ASKED, SAID, {"role": "user", "content": "Sure?"}, {**SAID, "content": "Yes."}], "Yes, so."),
+        ([ASKED, {**SAID, "content": "<think>"}], "Hm.</think> So."),
+        ([{"role": "user", "content": "So."}], "So."),
+        ([ASKED, {**CALLED, "content": None}, RESULT], ""),
+    ],
+)
+def test_what_the_model_said_before_its_answer_stays_in_the_prompt(turns: Any, answer: str) -> None:
+    """Earlier turns, with the answer's own words too, and the beginning that the model was given."""
+    record = read({"messages": turns, "response": answer})
+    assert record.prompt_text == "\n".join(turn["content"] for turn in turns if turn["content"])
+
+
 @pytest.mark.parametrize("path", ["messages.-1.content", "messages[-1].content"])
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_path_counts_from_the_end_too(path: str, turns: int) -> None:
