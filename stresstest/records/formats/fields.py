@@ -40,6 +40,7 @@ def answered(
     """The records of a row's answers. body: the response body that they come from, if there is one."""
     base = _base(row, body, place, found)
     several = len(found) > 1
+    prompt_key = base.prompt_key or (_row_name(row) if several else None)
     return [
         replace(
             base,
@@ -49,7 +50,7 @@ def answered(
             reasoning=answer.reasoning,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=answer.tokens,
-            prompt_key=base.prompt_key or (_row_name(row) if several else None),
+            prompt_key=prompt_key,
             # The body's usage is of all its choices together.
             completion_tokens=None if several else base.completion_tokens,
         )
