@@ -50,7 +50,7 @@ class ScanVerdict:
     ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter) before it
     failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other ends too;
     repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
-    output, 0 for none; identity: of the whole line, which only exact copies share. length_class: the
+    output, 0 for none; identity: of the record, which only copies of it share. length_class: the
     requested length. language: the expected language; language_source: "record" | "given" | "group" |
     "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
     onset lies in.
@@ -139,7 +139,7 @@ class GroupResult:
     None if unknown. languages: language → requests; language_sources: source of the language → requests.
     empty: answers without a word. uncounted: answers without a token count. undecided: healthy answers that
     ended with a possible symptom still open; T is chosen as if each had failed where that began. clustered:
-    some prompt has several outputs; copies: records without a prompt that repeat an earlier one exactly (of
+    some prompt has several outputs; copies: records without a prompt that are copies of an earlier one (of
     the random subsample, if there is one); effective_share: independent outputs over all, 1 where each has a
     prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so

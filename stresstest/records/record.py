@@ -63,7 +63,7 @@ class Record:
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
     own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
     has_text: False where the log kept no text (a span, a line of times): nothing is known of degeneration
-    then. row_key: what lines with exactly the same content share, 0 where it is not known. extra: values of
+    then. row_key: what copies of a record share, 0 where it is not known. extra: values of
     the keys to group by.
     """
 

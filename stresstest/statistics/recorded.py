@@ -37,7 +37,7 @@ class RecordedSample:
     """Positions of a group's outputs in compact columns; above `most` outputs, a random subsample.
 
     What is kept is a function of the outputs and their order alone, never of the parts in which they were
-    added. Outputs without a prompt are named by their identity, so that exact copies of a record share a
+    added. Outputs without a prompt are named by their identity, so that the copies of a record share a
     name: they count as one prompt for the interval, and are kept or dropped together. Beyond `most`, all
     outputs are also counted in `_BUCKETS` random groups of prompts: what one prompt or one record with a
     million copies does to the variance is seen there, whether it is among the kept ones or not.
@@ -163,7 +163,7 @@ class RecordedSample:
 
     def clusters(self) -> Iterator[tuple[int, int]]:
         """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt, which
-        it shares with its exact copies."""
+        it shares with its copies."""
         self._settle()
         known: dict[int, list[int]] = {}
         for onset, name in zip(self._words[0], self._names[0], strict=True):
@@ -185,7 +185,7 @@ class RecordedSample:
 
     @property
     def copies(self) -> int:
-        """Outputs kept without a prompt that are exact copies of an earlier record."""
+        """Outputs kept without a prompt that are copies of an earlier record."""
         self._settle()
         unknown = [name for name, cluster in zip(*self._names[:2], strict=True) if not cluster]
         return len(unknown) - len(set(unknown))

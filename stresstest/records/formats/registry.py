@@ -42,6 +42,8 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     plain.TIMED_REQUEST,
 )
 _NAMED_KEYS = 12
+_LONG = 128
+"""Characters from which on two requests do not get the same answer by chance."""
 
 
 def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
@@ -56,14 +58,30 @@ def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> 
         raise UnreadableError("values in it have types that no server writes") from None
     if all(record.prompt_key is not None for record in found):
         return found
-    content = _content_hash(raw)
-    return [replace(record, row_key=(content + n) % (1 << 64) or 1) for n, record in enumerate(found)]
+    content = _hash(raw.strip() if isinstance(raw, bytes) else repr(raw))
+    keys = (_answer_hash(record, row) or content + n for n, record in enumerate(found))
+    return [replace(record, row_key=key % (1 << 64) or 1) for record, key in zip(found, keys, strict=True)]
 
 
-def _content_hash(raw: RawRecord) -> int:
-    """64 bits that lines with the same content share."""
-    content = raw.strip() if isinstance(raw, bytes) else repr(raw).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
+def _answer_hash(record: Record, row: Row) -> int | None:
+    """What lines with the same answer to the same document share; None where that cannot be told.
+
+    Evaluations write a line for each filter or metric, which differ in the score alone
+    (lm-evaluation-harness). An id may be used again in another file, or name a whole session, so that a short
+    answer counts as the same only where the document itself is beside it.
+    """
+    own = None if record.id == f"{record.source}:{record.line}" else record.id
+    number, document = row.get("doc_id"), row.get("doc")
+    answer = record.reasoning + record.text
+    if (own is None and number is None) or (len(answer) < _LONG and document is None):
+        return None
+    return _hash(repr((own, number, document, record.reasoning, record.text)))
+
+
+def _hash(content: bytes | str) -> int:
+    """64 bits that equal contents share."""
+    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "big")
 
 
 def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> Iterator[Record]:

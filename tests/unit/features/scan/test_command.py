@@ -161,7 +161,7 @@ def test_copies_of_a_record_are_counted_and_widen_the_interval(tmp_path: Path, c
     copies = [{"text": looping, "finish_reason": "length"}] * 60
     others = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(60)]
     shown = called("scan", write(tmp_path / "a.jsonl", copies + others)).stdout
-    assert "59 without a prompt repeat another record exactly" in " ".join(shown.split())
+    assert "59 without a prompt repeat another record, or its id and its answer" in " ".join(shown.split())
     numbered = [{"id": str(n), **record} for n, record in enumerate(copies + others)]
     groups = []
     for records in (copies + others, numbered):
@@ -171,6 +171,30 @@ def test_copies_of_a_record_are_counted_and_widen_the_interval(tmp_path: Path, c
     assert (copied["copies"], apart["copies"]) == (59, 0)
     assert copied["rate"] == apart["rate"] == 0.5
     assert copied["rate_ci"][0] < 0.1 < 0.4 < apart["rate_ci"][0]
+
+
+@pytest.mark.parametrize(("filters", "copies"), [(["strict-match"], 0), (["strict-match", "flexible"], 100)])
+def test_an_answer_that_two_filters_scored_counts_once(
+    tmp_path: Path, called: Called, filters: list[str], copies: int
+) -> None:
+    """lm-evaluation-harness writes a line for each filter: 100 healthy answers passed a gate as 200."""
+    rows = [
+        {
+            "doc_id": n,
+            "resps": [[story(3, seed=n)]],
+            "filter": name,
+            "filtered_resps": [name],
+            "exact_match": 0,
+        }
+        for n in range(100)
+        for name in filters
+    ]
+    path = write(tmp_path / "a.jsonl", rows)
+    words = ("scan", path, "--field", "response=resps[0][0]", "--lang", "en", "--fail-above", "2%", "--json")
+    done = called(*words)
+    assert done.returncode == 4, done.stdout + done.stderr
+    [group] = json.loads(done.stdout)["groups"]
+    assert (group["requests"], group["copies"]) == (100 + copies, copies)
 
 
 def test_what_was_asked_for_and_cannot_be_told_is_said(

@@ -282,6 +282,24 @@ def test_several_choices_are_several_answers_of_one_prompt() -> None:
     assert found[0].completion_tokens is None
 
 
+@pytest.mark.parametrize(
+    ("row", "other", "same"),
+    [
+        ({"id": "a", "text": "So. " * 40, "score": 1}, {"score": 0}, True),
+        ({"id": "a", "text": "So. " * 40}, {"id": "b"}, False),
+        ({"id": "a", "text": "So. " * 40}, {"text": "No. " * 40}, False),
+        ({"text": "So. " * 40, "at": 1}, {"at": 2}, False),
+        ({"id": "a", "text": "So.", "score": 1}, {"score": 0}, False),
+        ({"id": "a", "text": "So."}, {}, True),
+        ({"doc_id": 3, "doc": {"q": "Why?"}, "text": "So.", "score": 1}, {"score": 0}, True),
+        ({"doc_id": 3, "doc": {"q": "Why?"}, "text": "So."}, {"doc": {"q": "Who?"}}, False),
+    ],
+)
+def test_copies_are_one_answer_to_one_document(row: Any, other: Any, same: bool) -> None:
+    """Requests of their own that answer alike are no copies: a word, or a text under another id."""
+    assert (read(row).row_key == read({**row, **other}).row_key) == same
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("as_text", [False, True])
 def test_litellm(wrapped: bool, as_text: bool) -> None:
