@@ -23,7 +23,7 @@ from stresstest.model import (
 )
 from stresstest.model.sweep import SweepCell, ThresholdRatio
 from stresstest.statistics import certify, observations, onset_ratio, risk_at
-from stresstest.statistics.certify import clopper_pearson
+from stresstest.statistics.certify import clopper_pearson, needed_at_risk
 
 _READ = 400
 """Healthy tokens of each answer used for the lexical measures, so that cells are compared at equal length."""
@@ -31,6 +31,9 @@ _WORKS = 0.1
 _KEPT = 0.8
 """Share of the first cell's recurring terms below which a cell has lost terms."""
 _SIDE = 0.975
+
+_Row = tuple[float, SweepCell]
+"""A value of one parameter and its cell."""
 
 
 def sweep_cell(
@@ -44,6 +47,7 @@ def sweep_cell(
     onsets = tuple(sorted(g.verdict.onset for g in sample if g.verdict.onset is not None))
     foreign = [s.onset for g in sample for s in g.verdict.symptoms if s.kind is SymptomKind.LANGUAGE_DRIFT]
     kinds = Counter(str(g.verdict.symptom) for g in sample if g.verdict.symptom is not None)
+    seen = observations(sample)
     measures = [_measure_text(load(g), pattern) for g in sample]
     settings = result.run.settings
     return SweepCell(
@@ -65,7 +69,8 @@ def sweep_cell(
         terms=known_median(terms for _, terms, _ in measures),
         tokens=result.tokens_spent,
         onsets=onsets,
-        quantile=onset_interval(observations(sample), result.threshold.alpha),
+        quantile=onset_interval(seen, result.threshold.alpha),
+        reached=tuple(sorted(o.observed for o in seen)),
     )
 
 
@@ -106,15 +111,15 @@ def _share_of(sample: Sequence[GenerationRecord], holds: Callable[[GenerationRec
 def sweep_answers(cells: Sequence[SweepCell], names: Sequence[str]) -> tuple[str, ...]:
     """One sentence per numeric parameter: the smallest change that works, and the failures of larger ones.
 
-    A change works if at most a tenth of the answers fail with the predominant failure of the first cell.
-    Cells that also differ in other parameters are not compared.
+    A change works if at most a tenth of the answers fail with the predominant failure of the first cell, and
+    enough go on to where those without it fail. Cells that also differ in other parameters are not compared.
     """
     series = [(name, _series(cells, name)) for name in names]
     found = [_answer(name, rows) for name, rows in series if len(rows) >= 2]
     return tuple(answer for answer in found if answer is not None)
 
 
-def _series(cells: Sequence[SweepCell], name: str) -> list[tuple[float, SweepCell]]:
+def _series(cells: Sequence[SweepCell], name: str) -> list[_Row]:
     """Cells that differ from the first one in `name` only, by ascending value; empty if it is no number."""
     others = {k: v for k, v in cells[0].values.items() if k != name} if cells else {}
     rows = []
@@ -127,31 +132,63 @@ def _series(cells: Sequence[SweepCell], name: str) -> list[tuple[float, SweepCel
     return sorted(rows, key=lambda row: row[0])
 
 
-def _answer(name: str, rows: Sequence[tuple[float, SweepCell]]) -> str | None:
+def _answer(name: str, rows: Sequence[_Row]) -> str | None:
     worst = _family(rows[0][1])
     if worst is None:
         said = f"{name} {rows[0][0]:g} fails in less than a tenth: nothing has to be changed"
         return "; ".join([said, *_term_loss(rows)]) + "."
-    works = next((i for i, (_, each) in enumerate(rows) if _share(each, worst) <= _WORKS), None)
-    if works is None:
+    before, words = rows[0], list[str]()
+    working: Sequence[_Row] = ()
+    for at, row in enumerate(rows[1:], 1):
+        if _share(row[1], worst) > _WORKS:
+            before = row
+        elif too_few := _too_few_reach(row, before):
+            words.append(_in_another_way(row) or too_few)
+        else:
+            working = rows[at:]
+            break
+    failing = f"at {before[0]:g}, {before[1].failed} of {before[1].generations} fail"
+    if working:
+        between = f"lies between {before[0]:g} and {working[0][0]:g}"
+        said = f"the smallest {name} that keeps {worst} away {between}: {failing}"
+    elif words:
+        said = f"no {name} up to {rows[-1][0]:g} is known to keep {worst} away: {failing}"
+    else:
         return f"no {name} up to {rows[-1][0]:g} keeps {worst} away."
-    value = rows[works][0]
-    before = rows[works - 1]
-    words = [
-        f"the smallest {name} that keeps {worst} away lies between {before[0]:g} and {value:g}: "
-        f"at {before[0]:g}, {before[1].failed} of {before[1].generations} fail"
-    ]
-    later = [(v, c) for v, c in rows[works:] if c.failed > _WORKS * c.generations]
-    words += [
-        f"at {v:g}, {c.failed} of {c.generations} fail in another way "
-        f"({', '.join(symptom_info(k).label for k in c.kinds)}, median onset {c.median_onset:,.0f})"
-        for v, c in later[:3]
-        if c.median_onset is not None
-    ]
-    return "; ".join([*words, *_term_loss(rows)]) + "."
+    words += list(filter(None, map(_in_another_way, working)))[:3]
+    told = [r for r in rows[1:] if _share(r[1], worst) > _WORKS or not _too_few_reach(r, before)]
+    return "; ".join([said, *words, *_term_loss([rows[0], *told])]) + "."
 
 
-def _term_loss(rows: Sequence[tuple[float, SweepCell]]) -> list[str]:
+def _too_few_reach(row: _Row, before: _Row) -> str | None:
+    """That too few answers of a cell go on to where those of another one fail; None where enough do.
+
+    Enough would show, if none of them failed, that at most a tenth does. Answers that end earlier, such as
+    empty ones, tell nothing about the failure.
+    """
+    (value, each), onset = row, before[1].median_onset or 0.0
+    reaching = sum(tokens >= onset for tokens in each.reached)
+    needed = needed_at_risk(_WORKS, each.threshold.confidence)
+    if reaching >= needed:
+        return None
+    return (
+        f"at {value:g} too few answers go on long enough to tell: {reaching} of {each.generations} reach "
+        f"token {onset:,.0f}, the median onset at {before[0]:g}, and {needed} are needed"
+    )
+
+
+def _in_another_way(row: _Row) -> str | None:
+    value, each = row
+    if each.failed <= _WORKS * each.generations or each.median_onset is None:
+        return None
+    symptoms = ", ".join(symptom_info(kind).label for kind in each.kinds)
+    return (
+        f"at {value:g}, {each.failed} of {each.generations} fail in another way "
+        f"({symptoms}, median onset {each.median_onset:,.0f})"
+    )
+
+
+def _term_loss(rows: Sequence[_Row]) -> list[str]:
     """The value above which fewer terms recur than at the first: penalties suppress necessary repetition."""
     first = rows[0][1].terms
     if not first:
@@ -177,7 +214,7 @@ def _family(each: SweepCell) -> str | None:
 
 def _share(each: SweepCell, worst: str) -> float:
     n = sum(n for kind, n in each.kinds.items() if symptom_family(kind) == worst)
-    return n / each.generations if each.generations else 1.0
+    return n / each.generations if each.generations else 0.0
 
 
 def threshold_ratios(cells: Sequence[SweepCell]) -> tuple[ThresholdRatio, ...]:

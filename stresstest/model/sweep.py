@@ -20,7 +20,8 @@ class SweepCell:
     answers with all requested units; finished: the same including degenerate answers (None if any answer was
     aborted). diversity: median share of distinct words in windows of 50; terms: median of recurring terms per
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
-    reaches the threshold's alpha; None at an end that the sample does not bound.
+    reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
+    token of each answer, sorted.
     """
 
     values: Mapping[str, str]
@@ -42,6 +43,7 @@ class SweepCell:
     tokens: int = 0
     onsets: tuple[int, ...] = ()
     quantile: tuple[int | None, int | None] = (None, None)
+    reached: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

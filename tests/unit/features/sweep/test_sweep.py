@@ -47,7 +47,10 @@ requires = { repetition_penalty = "<1.1" }
 """
 
 
-def cell(value: str, failed: int, kind: str, *, model: str = "m", onset: int = 900) -> SweepCell:
+def cell(
+    value: str, failed: int, kind: str, *, model: str = "m", onset: int = 900, length: int = 2_000
+) -> SweepCell:
+    """38 answers. length: tokens of the healthy ones."""
     onsets = tuple(onset + i for i in range(failed))
     return SweepCell(
         {"repetition_penalty": value},
@@ -61,6 +64,7 @@ def cell(value: str, failed: int, kind: str, *, model: str = "m", onset: int = 9
         {kind: failed} if failed else {},
         float(onset) if failed else None,
         onsets=onsets,
+        reached=tuple(sorted([*(each - 1 for each in onsets), *[length] * (38 - failed)])),
     )
 
 
@@ -78,6 +82,32 @@ def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
     [nothing] = sweep_answers([cell("1.0", 38, "loop"), cell("1.2", 38, "near_loop")], ["repetition_penalty"])
     assert nothing == "no repetition_penalty up to 1.2 keeps repetition away."
     assert sweep_answers(cells[:1], ["repetition_penalty"]) == ()
+
+
+def test_answers_that_end_before_the_others_fail_tell_nothing() -> None:
+    """Empty answers do not loop, and a penalty that empties them keeps nothing away."""
+    loops, empty, healthy = cell("1.0", 38, "loop"), cell("1.1", 0, "", length=0), cell("1.2", 0, "")
+    early = replace(empty, terms=0.0)
+    [answer] = sweep_answers([replace(loops, terms=20.0), early], ["repetition_penalty"])
+    assert answer == (
+        "no repetition_penalty up to 1.1 is known to keep repetition away: at 1, 38 of 38 fail; at 1.1 too "
+        "few answers go on long enough to tell: 0 of 38 reach token 900, the median onset at 1, and 22 are "
+        "needed."
+    )
+    [answer] = sweep_answers([loops, empty, healthy], ["repetition_penalty"])
+    assert "lies between 1 and 1.2: at 1, 38 of 38 fail; at 1.1 too few answers" in answer
+    drift = cell("1.1", 38, "language_drift", onset=300)
+    [answer] = sweep_answers([loops, drift], ["repetition_penalty"])
+    assert "is known to keep repetition away: at 1, 38 of 38 fail; at 1.1, 38 of 38 fail in another" in answer
+
+
+def test_as_many_answers_must_go_on_as_the_exact_bound_needs() -> None:
+    """21 healthy answers do not show that at most a tenth fails, 22 do."""
+    loops, healthy = cell("1.0", 38, "loop"), cell("1.1", 0, "")
+    for reaching, told in ((21, "is known to"), (22, "lies between 1 and 1.1")):
+        some = replace(healthy, reached=(*[500] * (38 - reaching), *[900] * reaching))
+        [answer] = sweep_answers([loops, some], ["repetition_penalty"])
+        assert told in answer
 
 
 def certified(name: str, onsets: range, quantile: tuple[int | None, int | None]) -> SweepCell:
