@@ -10,15 +10,12 @@ import typer
 
 from stresstest.config.settings import DEFAULT_BASE_URL, parse_share
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.check.project.command import (
-    CheckOutputs,
-    check_project_file,
-    refuse_without_baseline,
-)
+from stresstest.features.check.outputs import CheckOutputs, with_current_files
+from stresstest.features.check.project.command import check_project_file, refuse_without_baseline
 from stresstest.model import SAMPLING
 from stresstest.options.common import stdout_console, with_run_options
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
-from stresstest.options.output_folder import OutputDir, in_folder
+from stresstest.options.output_folder import OutputDir
 from stresstest.output_file import refuse_inputs
 
 if TYPE_CHECKING:
@@ -56,6 +53,7 @@ _REFUSED = {
 }
 
 
+@with_current_files
 @with_run_options
 def command(
     options: dict[str, Any],
@@ -151,11 +149,9 @@ def command(
     from stresstest.features.check.workflow import check
     from stresstest.render.run_document import dumps
 
-    if output_dir is not None and markdown is None and junit is None:
-        markdown, junit = "check.md", "check.xml"
-    markdown, junit = in_folder(output_dir, markdown, junit)
-    refuse_inputs([markdown, junit], [*(baseline or ()), *(candidate or ()), tokenizer, options["prompts"]])
-    outputs = CheckOutputs(junit=junit, markdown=markdown, github=github)
+    outputs = CheckOutputs.named(junit, markdown, output_dir, github=github)
+    read = [*(baseline or ()), *(candidate or ()), tokenizer, options["prompts"]]
+    refuse_inputs([outputs.markdown, outputs.junit], read)
     if not baseline:
         refuse_without_baseline(
             candidate=candidate,

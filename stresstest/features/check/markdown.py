@@ -7,6 +7,11 @@ from stresstest.model import Comparison
 from stresstest.render.markdown import SIMULATED_NOTE, bullet_list, escape_inline, markdown_table
 
 
+def error_markdown(sentence: str) -> str:
+    """Of a check that has no result: why."""
+    return f"### stresstest check: no result\n\n{escape_inline(sentence)}\n"
+
+
 def check_markdown(found: Comparison) -> str:
     """For a pull request's comment. Foreign text is escaped: it cannot become markup."""
     sections = [f"### stresstest check: {found.verdict}"]

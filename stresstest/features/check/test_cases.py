@@ -63,6 +63,11 @@ def _cell_cases(cell: CellOutcome) -> tuple[CaseResult, ...]:
     )
 
 
+def error_suite(sentence: str, kind: str) -> CaseSuite:
+    """A check that has no result at all, and why."""
+    return CaseSuite("check", (CaseResult("check", CaseState.ERROR, sentence, kind),), "stresstest.check")
+
+
 def _side_name(side: ComparisonSide) -> str:
     """The same from check to check, so that a CI server can follow the case: no run's id."""
     return str(side.subject) if side.run_ids else side.label

@@ -1,12 +1,9 @@
-"""`stresstest check` of a project file, and where any check's outcome is written besides the terminal."""
+"""`stresstest check` of a project file."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,60 +13,13 @@ from stresstest.errors import ExitCode, UsageError
 from stresstest.model import SAMPLING
 from stresstest.options.common import run_settings, stdout_console
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
-from stresstest.options.streams import as_logged, write_workflow_command
-from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
+    from stresstest.features.check.outputs import CheckOutputs
     from stresstest.features.check.project.workflow import ProjectCheckResult
     from stresstest.model.comparison import CellPlan, Project
-    from stresstest.render.test_cases import CaseSuite
     from stresstest.store.repository import Store
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutputs:
-    """Files to write, and whether to write for GitHub Actions (by default where it runs there)."""
-
-    junit: str | None = None
-    markdown: str | None = None
-    github: bool = False
-
-    def __post_init__(self) -> None:
-        """UsageError for a folder that is not there: not only after hours of measuring."""
-        for what, path in (("--junit", self.junit), ("--markdown", self.markdown)):
-            if path is not None and not Path(path).parent.is_dir():
-                raise UsageError(
-                    f"{what} {path} cannot be written: the folder {Path(path).parent} does not exist."
-                )
-
-    def write(self, suites: Sequence[CaseSuite], markdown: str) -> None:
-        """Write the requested files. Raises UsageError for a file that cannot be written."""
-        from stresstest.render.github import workflow_commands
-        from stresstest.render.junit import junit_xml
-
-        if self.junit is not None:
-            write_file("--junit", self.junit, junit_xml(suites, name="stresstest check"))
-        if self.markdown is not None:
-            write_file("--markdown", self.markdown, markdown)
-        if not (self.github or os.environ.get("GITHUB_ACTIONS") == "true"):
-            return
-        # On stderr, which the runner reads as well: stdout is the result alone.
-        for line in workflow_commands(suites):
-            write_workflow_command(line)
-        summary = os.environ.get("GITHUB_STEP_SUMMARY")
-        if summary:
-            write_file("GITHUB_STEP_SUMMARY", summary, markdown + "\n", append=True)
-
-
-def write_file(what: str, path: str, text: str, *, append: bool = False) -> None:
-    """Write or append, as a log would be; UsageError when that fails."""
-    refuse_database(path)
-    try:
-        with Path(path).open("a" if append else "w", encoding="utf-8") as file:
-            file.write(as_logged(text))
-    except OSError as error:
-        raise UsageError(f"{what} {path} cannot be written: {error.strerror or error}.") from None
 
 
 def refuse_without_baseline(**values: object) -> None:
