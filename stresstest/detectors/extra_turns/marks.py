@@ -53,9 +53,11 @@ _OPEN_TURN = re.compile(
     re.MULTILINE,
 )
 _DIALOGUE = re.compile(
-    r"dial[oóòô]g|conversa|chat|assist|user|utente|usuari|utilisateur|nutzer|human|uman|instru|istru|anweis"
-    r"|script|interview|intervist|entrevist|entretien|prompt|\brole|\bbot\b|\bai\b"
-    r"|example|esempi|ejempl|beispiel|exempl",
+    r"\b(?:dialog|diálog|conversa|conversé|gespräch|unterhaltung|colloqui|chiacchier|charla|interview|intervist"
+    r"|entrevist|entretien|transcri|trascri|screenplay|scripts?\b|sketch|role-?play|rollenspiel|chats?\b"
+    r"|few-shot|pairs?\b|диалог|разговор|rozmow|diyalog|sohbet|gesprek|samtal)"
+    r"|对话|對話|聊天|会话|会話|対話|대화|حوار|محادثة|संवाद|บทสนทนา|hội thoại"
+    r"|\b(?:Human|User|Assistant|AI|Instruction|Response) ?:",
     re.IGNORECASE,
 )
 
@@ -71,5 +73,6 @@ def names_marks(prompt: str) -> bool:
 
 
 def may_ask_for_dialogue(prompt: str) -> bool:
-    """Whether the prompt speaks of conversations, instructions, examples or their roles, in six languages."""
+    """Whether the prompt speaks of a dialogue, in some languages, or has its labels. What a system message says of
+    assistants, users and instructions asks for none."""
     return _DIALOGUE.search(prompt) is not None

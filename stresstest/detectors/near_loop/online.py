@@ -27,15 +27,13 @@ last left zero, its maximum-likelihood estimate: the second copy.
 from __future__ import annotations
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec
-from stresstest.detectors.flooding.online import MAX_FLOOD_WORDS, WINDOW
 from stresstest.detectors.loop.online import (
     MIN_REPEATED,
     OPEN_REPEATED,
-    SEPARATOR_REPEATED,
     min_repeated_tokens,
 )
-from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_EQUAL_WORDS, ListedRows, row_number
-from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
+from stresstest.detectors.near_loop.bounds import TEMPLATE_COPIED_WORDS, NearLoopBounds, StretchFacts
+from stresstest.detectors.near_loop.listed_rows import row_number
 from stresstest.detectors.near_loop.token_history import (
     CopiedStretch,
     HistoryEntry,
@@ -45,7 +43,6 @@ from stresstest.detectors.near_loop.token_history import (
     is_related_lag,
 )
 from stresstest.detectors.text.code_lines import CodeRegionTracker
-from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
 from stresstest.detectors.text.tokens import WordAssembler, WordTotals
 from stresstest.model import Symptom, Token
 
@@ -70,29 +67,14 @@ MAX_EVIDENCE = 2 * THIRD_COPY_WORDS
 MAX_FAILED_PREDICTIONS = 8
 """Failed predictions in a row after which the copy is no longer followed."""
 
-TEMPLATE_COPIED_WORDS = 1024
-"""Words that a near-loop needs where pieces are alike by design: tests, types and records in code or markup,
-filled-in templates, days of a plan. A steady one in code needs `SEPARATOR_REPEATED`."""
-
-MODULE_COPIED_WORDS = 2 * TEMPLATE_COPIED_WORDS
-"""Of a whole module: overloads and their docstrings take so many. `UnitComparison` finds equal functions."""
-
-ASKED_COPIED_WORDS = 2 * TEMPLATE_COPIED_WORDS
-"""Of verdicts on the items of the prompt: some two hundred and fifty."""
-
 MAX_CIRCLE_DISTANCE = 24
 """Distance in words within which text circles. Below `GRAM_WORDS`, a word or two repeat exactly or flood."""
 
 CIRCLING_WORDS = 32
 """Circling words that are proof: about the 48 tokens of an exact loop, at two words to three tokens."""
 
-LISTED_WORDS, MAX_ITEM_WORDS = 96, 12
-"""Words of a numbered list that says the same items again (dozens of equal rows may be a form), and of an
-item at most."""
-
-MAX_PHRASE_DISTANCE, MIN_ITEM_WORDS = 12, 48
-"""Text that recurs from further back, or steadily, is whole items: they need so many words. Four items of a
-list that are worded alike, or three blanks of a letter to be filled in, have fewer."""
+MAX_ITEM_WORDS = 12
+"""Words of an item of a numbered list, at most."""
 
 REORDERED_WORDS, NEW_AMONG_KNOWN_COST = 192, 100
 """Words that occur for the third time, about twenty-five short sentences, and what each new one among them
@@ -126,17 +108,13 @@ class NearLoopDetector:
     """
 
     def __init__(self, spec: DetectorSpec) -> None:
-        self._prose_wanted = spec.unit_pattern is not None
-        self._module_wanted = spec.wants_code
-        self._records_wanted = spec.counts_units and not self._prose_wanted
-        self._code_wanted = spec.unit == "function"
-        self._requests = RequestedRepetition(spec.requests, spec.copies)
-        self._rows = ListedRows(self._requests.items)
         self._reader = WordAssembler(self._process_word)
         self._code = CodeRegionTracker()
         self._position = 0
         self._reasoning = False
         self._history = TokenHistory()
+        self._bounds = NearLoopBounds(spec, self._history)
+        self._rows = self._bounds.rows
         self._index: dict[int, int] = {}
         self._gram = 0
         self._lag = self._missed = self._owed = 0
@@ -428,23 +406,12 @@ class NearLoopDetector:
         if stretch.data:
             self._check_later(stretch, RECHECK_INTERVAL)
             return
-        rows, short = self._rows, self._rows.are_short(n)
-        verdicts = rows.are_verdicts(self._history.codes, n)
-        answers = short and rows.answer_items(n)
-        stretch.asked = verdicts or answers
-        text = self._history.text(n - lag + 1, n + 1)
-        need = self._required_words(n, stretch.first, lag, said, steady=steady)
-        if proof is Proof.REORDERING:
-            need = max(need, self._reordered_words())
-        if verdicts and self._steady < UNCOUNTED_LIMIT:
-            need = max(need, ASKED_COPIED_WORDS if answers else TEMPLATE_COPIED_WORDS)
-        elif answers:
-            need = max(need, UNCOUNTED_LIMIT)
-        elif short and lag <= MAX_EQUAL_WORDS:
-            need = max(need, EQUAL_VERDICTS * lag)
-        asked = self._requests.requested_copies(text)
-        if asked is not None:
-            need = max(need, asked * lag or UNCOUNTED_LIMIT)
+        only_numbered = self._unlisted < stretch.first
+        facts = StretchFacts(
+            stretch.first, n, lag, said, self._steady, steady, only_numbered, self._code.in_code
+        )
+        least = self._reordered_words() if proof is Proof.REORDERING else 0
+        need, stretch.asked = self._bounds.bound(facts, self._lags, least)
         if said.words < need:
             self._check_later(stretch, min(need - said.words, RECHECK_INTERVAL))
             return
@@ -456,9 +423,10 @@ class NearLoopDetector:
         first = self._date_stretch(stretch)
         if proof is Proof.REORDERING and self._sum:
             first = min(first, self._date_stretch(self._stretch))
-        if self._steady >= lag and (self._records_wanted or said.tabular or self._code.in_code):
+        if self._steady >= lag and self._bounds.shares_keys(facts):
             first = max(first, n - self._steady + 1)  # records share their keys with healthy ones
         start = max(first - lag, 0)
+        text = self._history.text(n - lag + 1, n + 1)
         self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, proof)
         self._found.append(self._current)
 
@@ -478,33 +446,6 @@ class NearLoopDetector:
 
     def _evidence(self, proof: Proof) -> int:
         return self._known if proof is Proof.REORDERING else max(self._third, self._circling)
-
-    def _required_words(self, n: int, first: int, lag: int, said: WordTotals, *, steady: bool) -> int:
-        """Words that the copied stretch up to the word at n needs, given its kind; `said`: its words so
-        far."""
-        written, code = self._history, self._is_code(said)
-        items = steady or lag > MAX_PHRASE_DISTANCE
-        need = SEPARATOR_REPEATED if said.tabular or code else MIN_ITEM_WORDS if items else 0
-        if steady and self._prose_wanted and not code:
-            return 0  # no table was asked for, and a counter alone says nothing
-        if steady and said.tabular and self._unlisted < first and not code:
-            need = LISTED_WORDS
-        elif steady and said.data:
-            need = TEMPLATE_COPIED_WORDS if code else UNCOUNTED_LIMIT
-        elif not steady and len(set(written.codes[max(n - WINDOW, 0) : n + 1])) <= MAX_FLOOD_WORDS:
-            need = max(
-                need, UNCOUNTED_LIMIT
-            )  # a list of labels; whether they flood is another detector's matter
-        if self._module_wanted and not steady:
-            return MODULE_COPIED_WORDS
-        if said.words < need or said.words >= TEMPLATE_COPIED_WORDS or need == TEMPLATE_COPIED_WORDS:
-            return need
-        alike = not steady and (code or is_template(written, first, n + 1, lag))
-        return TEMPLATE_COPIED_WORDS if alike or is_day_plan(written, self._lags, first, n + 1) else need
-
-    def _is_code(self, said: WordTotals) -> bool:
-        """Whether pieces are alike by design. Where a table is wanted, a list of sentences may be written."""
-        return self._code.in_code or (self._records_wanted and (self._code_wanted or said.tabular))
 
     def _date_stretch(self, stretch: CopiedStretch) -> int:
         lowest = self._found[-1].last + 1 if self._found else 0

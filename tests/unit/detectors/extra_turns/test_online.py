@@ -100,6 +100,11 @@ def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
     text = run_on(TEMPLATES["anthropic"])
     assert judge(text, "").symptom is None
     assert judge(text, "Write a dialogue about a harbour town, after a short introduction.").symptom is None
+    assert judge(text, f"Answer in this form:\nHuman: …\nAssistant: …\n\n{PROMPT}").symptom is None
+    system = (
+        "You are a helpful AI assistant. Follow the user's instructions; give examples and a description."
+    )
+    assert judge(text, f"{system}\n\n{PROMPT}").symptom is SymptomKind.EXTRA_TURNS
     assert judge(text, f"Human: {PROMPT}\n\nAssistant:").symptom is SymptomKind.EXTRA_TURNS
 
 

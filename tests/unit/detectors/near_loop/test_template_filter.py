@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.near_loop.batch import BatchNearLoopDetector
-from stresstest.detectors.near_loop.online import TEMPLATE_COPIED_WORDS, NearLoopDetector
+from stresstest.detectors.near_loop.bounds import TEMPLATE_COPIED_WORDS
+from stresstest.detectors.near_loop.online import NearLoopDetector
 from stresstest.detectors.suite import detect_text
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import Symptom, SymptomKind
