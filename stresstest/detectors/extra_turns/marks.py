@@ -73,6 +73,6 @@ def names_marks(prompt: str) -> bool:
 
 
 def may_ask_for_dialogue(prompt: str) -> bool:
-    """Whether the prompt speaks of a dialogue, in some languages, or has its labels. What a system message says of
-    assistants, users and instructions asks for none."""
+    """Whether the prompt speaks of a dialogue, in some languages, or has its labels. What a system message
+    says of assistants, users and instructions asks for none."""
     return _DIALOGUE.search(prompt) is not None

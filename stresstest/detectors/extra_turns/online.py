@@ -25,8 +25,8 @@ NEEDED = {"template": 1, "role": 2, "label": 2, "again": 3}
 """Turns, of the user and then of the model, that prove it; for "again", turns that the model begins alone."""
 _BLOCK = 64
 """Tokens that are read at once, up to the last line that is complete."""
-_LONG_LINE, _LONGEST_MARK = 1024, 96
-"""Characters of a line that is read before it is complete, and of its end that is then left."""
+_LONG_LINE, _LOOKED_AHEAD = 1024, 96
+"""Characters of a line that is read before it is complete, and of the end that is then left unread."""
 
 
 @dataclass(slots=True)
@@ -77,11 +77,14 @@ class ExtraTurnsDetector:
         return list(self._symptoms)
 
     def _take_lines(self, text: str, *, complete: bool) -> None:
-        end = len(text) if complete else text.rfind("\n", 0, -2) + 1  # a glued role needs two line breaks
+        # What follows a mark is looked at too, so that it must be there.
+        end = len(text) if complete else text.rfind("\n", 0, max(len(text) - _LOOKED_AHEAD, 0)) + 1
         if not end and len(text) > _LONG_LINE:
-            end = text.rfind(" ", 0, -_LONGEST_MARK) + 1
+            end = text.rfind(" ", 0, -_LOOKED_AHEAD) + 1
         self._pending = [text[end:]]
-        for match in MARKS.finditer(text[:end]):
+        for match in MARKS.finditer(text):
+            if match.start() >= end:
+                break
             kind, _, whose = (match.lastgroup or "").partition("_")
             if kind == "fence":
                 self._in_code = not self._in_code

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
@@ -92,6 +94,18 @@ def test_a_frameworks_turns_are_no_model_talking_to_itself() -> None:
     skipped = f"\nuser\n{response}\nassistant\n{{1}}"
     for template in (tool, skipped):
         assert judge(run_on(template)).symptom is None
+
+
+@given(st.integers(0, 200), st.lists(st.integers(0, 2), min_size=1, max_size=12))
+def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls: list[int]) -> None:
+    """What tells them from a user's turn comes after the mark, and may not have arrived with it."""
+    answer = ANSWER + " word" * words
+    response = "<tool_response>\n{0}\n</tool_response>"
+    turn = f"<|im_end|>\n<|im_start|>user\n{response}<|im_end|>\n<|im_start|>assistant\n{{1}}"
+    skipped = f"\nuser\n{response}\nassistant\n{{1}}"
+    for template in (turn, skipped):
+        text = answer + "".join(template.format(ASKED[n], ANSWERS[n]) for n in calls)
+        assert SymptomKind.EXTRA_TURNS not in {s.kind for s in judge(text).symptoms}
 
 
 def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
