@@ -18,8 +18,8 @@ from stresstest import clock
 from stresstest.endpoint import counting, failures
 from stresstest.endpoint.address import PLACEHOLDER_KEY, EndpointAddress
 from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.bound_key import BoundKey
 from stresstest.endpoint.cpu_vllm import SEEDS_MAY_HAVE_KILLED
-from stresstest.endpoint.environment_key import EnvironmentKey
 from stresstest.endpoint.outcome import (
     HttpReply,
     StallLimit,
@@ -55,7 +55,7 @@ class Endpoint:
     """An OpenAI-compatible server. Use as an async context manager.
 
     base_url: as given by the user; credentials in it are used but never shown. api_key: sent as a bearer
-    token; None sends a placeholder; an EnvironmentKey only to a confirmed address. model: the default for
+    token; None sends a placeholder; a BoundKey only to a confirmed address. model: the default for
     requests that name none. stall_timeout: the user's own limit of a stream's silence in seconds, in place of
     one that follows the server. send_seed: False leaves out the seeds of requests. logprobs: False requests
     none. features, can_tokenize, can_estimate, on_cpu: set by `profile_endpoint`. Raises UsageError for an
@@ -75,7 +75,7 @@ class Endpoint:
     ) -> None:
         key = api_key.strip() if api_key and api_key.strip() else None
         self.address = EndpointAddress.parse(base_url, key)
-        if isinstance(api_key, EnvironmentKey):
+        if isinstance(api_key, BoundKey):
             api_key.require_confirmed(base_url)
         self.model = model
         self.features = RequestFeatures() if logprobs else RequestFeatures(top_logprobs=0)

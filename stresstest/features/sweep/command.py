@@ -50,7 +50,7 @@ def command(
     reused, so repeating the command continues an interrupted sweep. Without --grid, one parameter at a time
     is varied from the first value of each.
     """
-    from stresstest.endpoint.environment_key import EnvironmentKey
+    from stresstest.endpoint.bound_key import BoundKey
     from stresstest.features.sweep.console import print_sweep, stored_words
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
@@ -63,7 +63,7 @@ def command(
 
     async def measure(store: Store, progress: Progress, stop: asyncio.Event) -> SweepResult:
         api_key = options["api_key"]
-        if isinstance(api_key, EnvironmentKey):
+        if isinstance(api_key, BoundKey):
             api_key = api_key.with_chosen(params.get("base_url", []))
         return await run_sweep(
             settings, params, store, progress, grid=grid, fresh=fresh, api_key=api_key, stop=stop

@@ -18,7 +18,7 @@ _OFFICIAL = "https://api.openai.com"
 _FILE = "confirmed-servers.txt"
 
 
-class EnvironmentKey(str):
+class BoundKey(str):
     """An API key that may be sent only to the servers that its owner chose.
 
     chosen: base URLs given on the command line, by the environment or in the user's own settings. A server

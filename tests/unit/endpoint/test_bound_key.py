@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stresstest.endpoint.bound_key import BoundKey
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.environment_key import EnvironmentKey
 from stresstest.errors import UsageError
 from stresstest.model import Decoding, GenerationRequest
 from tests.support.commands import called
@@ -25,8 +25,8 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_chosen_server_gets_the_key_and_is_remembered() -> None:
     """Named once on the command line, it may come from a stored run later."""
-    Endpoint("http://gpu-7:8000/v1", api_key=EnvironmentKey(KEY, chosen=["http://gpu-7:8000/v1"]))
-    Endpoint("http://gpu-7:8000/other", api_key=EnvironmentKey(KEY, chosen=[]))
+    Endpoint("http://gpu-7:8000/v1", api_key=BoundKey(KEY, chosen=["http://gpu-7:8000/v1"]))
+    Endpoint("http://gpu-7:8000/other", api_key=BoundKey(KEY, chosen=[]))
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_a_chosen_server_gets_the_key_and_is_remembered() -> None:
 )
 def test_another_server_does_not_get_it(url: str) -> None:
     """Another port, scheme or host is another server."""
-    Endpoint("http://gpu-7:8000/v1", api_key=EnvironmentKey(KEY, chosen=["http://gpu-7:8000/v1"]))
+    Endpoint("http://gpu-7:8000/v1", api_key=BoundKey(KEY, chosen=["http://gpu-7:8000/v1"]))
     with pytest.raises(UsageError) as refused:
-        Endpoint(url, api_key=EnvironmentKey(KEY, chosen=["http://gpu-7:8000/v1"]))
+        Endpoint(url, api_key=BoundKey(KEY, chosen=["http://gpu-7:8000/v1"]))
     assert KEY not in str(refused.value)
     assert "u:p" not in str(refused.value)
 
 
 def test_the_official_address_and_a_key_given_by_hand_need_no_confirmation() -> None:
     """--api-key is given together with the address; OPENAI_API_KEY was made for one."""
-    Endpoint("https://api.openai.com/v1", api_key=EnvironmentKey(KEY, chosen=[]))
+    Endpoint("https://api.openai.com/v1", api_key=BoundKey(KEY, chosen=[]))
     Endpoint("http://anywhere/v1", api_key=KEY)
 
 
@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(
     """Then the server is only not remembered."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
-    Endpoint("http://gpu-7:8000/v1", api_key=EnvironmentKey(KEY, chosen=["http://gpu-7:8000/v1"]))
+    Endpoint("http://gpu-7:8000/v1", api_key=BoundKey(KEY, chosen=["http://gpu-7:8000/v1"]))
 
 
 def test_other_headers_of_the_environment_are_sent_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
