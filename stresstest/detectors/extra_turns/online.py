@@ -7,9 +7,8 @@ dialogue has as well, twice and only where the prompt is known and asks for noth
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 
 from stresstest.detectors.entry import DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
@@ -25,6 +24,8 @@ NEEDED = {"template": 1, "role": 2, "label": 2, "again": 3}
 """Turns, of the user and then of the model, that prove it; for "again", turns that the model begins alone."""
 _BLOCK = 64
 """Tokens that are read at once, up to the last line that is complete."""
+_OVERLAP = 12
+"""Tokens before a block in which such a word may have begun."""
 _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 """Characters of a line that is read before it is complete, and of the end that is then left unread."""
 
@@ -46,9 +47,10 @@ class ExtraTurnsDetector:
         template = ends_in_open_turn(prompt)
         self._templates_count = template or not names_marks(prompt)
         self._labels_count = template or (prompt != "" and not may_ask_for_dialogue(prompt))
-        self._ends = array("q")
-        self._pending: list[str] = []
-        self._read = 0
+        self._texts: list[str] = []
+        self._taken = self._read = 0
+        self._rest = ""
+        self._reads = False
         self._blank = True
         self._in_code = self._has_tools = False
         self._turns = {kind: _Turns() for kind in NEEDED}
@@ -61,27 +63,35 @@ class ExtraTurnsDetector:
         return self._token_at(min(opened)) if opened and not self._symptoms else None
 
     def update(self, token: Token) -> None:
-        text = "" if token.reasoning else token.text
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(text))
-        self._pending.append(text)
-        if not len(self._ends) % _BLOCK and not self._symptoms:
-            self._take_lines("".join(self._pending), complete=False)
+        texts = self._texts
+        texts.append("" if token.reasoning else token.text)
+        if not len(texts) % _BLOCK and not self._symptoms:
+            self._take_block(complete=False)
 
     def finish(self, finish_reason: str | None) -> None:
         """Read the last line as well."""
         del finish_reason
         if not self._symptoms:
-            self._take_lines("".join(self._pending), complete=True)
+            self._take_block(complete=True)
 
     def symptoms(self) -> list[Symptom]:
         return list(self._symptoms)
+
+    def _take_block(self, *, complete: bool) -> None:
+        """Nothing is read until a word appears of which a mark of the model's turn is made; then all is."""
+        if not self._reads:
+            recent = "".join(self._texts[-_BLOCK - _OVERLAP :])
+            self._reads = any(probe in recent for probe in PROBES)
+        if self._reads:
+            text = self._rest + "".join(self._texts[self._taken :])
+            self._taken = len(self._texts)
+            self._take_lines(text, complete=complete)
 
     def _take_lines(self, text: str, *, complete: bool) -> None:
         # What follows a mark is looked at too, so that it must be there.
         end = len(text) if complete else text.rfind("\n", 0, max(len(text) - _LOOKED_AHEAD, 0)) + 1
         if not end and len(text) > _LONG_LINE:
             end = text.rfind(" ", 0, -_LOOKED_AHEAD) + 1
-        self._pending = [text[end:]]
         for match in MARKS.finditer(text):
             if match.start() >= end:
                 break
@@ -92,6 +102,7 @@ class ExtraTurnsDetector:
                 alone = self._blank and not text[: match.start()].strip()
                 self._take_mark(kind, whose, match.group(), self._read + match.start(), alone=alone)
         self._blank = self._blank and not text[:end].strip()
+        self._rest = text[end:]
         self._read += end
 
     def _take_mark(self, kind: str, whose: str, mark: str, at: int, *, alone: bool) -> None:
@@ -124,7 +135,7 @@ class ExtraTurnsDetector:
             Symptom(
                 kind=SymptomKind.EXTRA_TURNS,
                 onset=self._token_at(turns.first),
-                alarm=len(self._ends),
+                alarm=len(self._texts),
                 score=1.0,
                 detail={"turns": turns.complete},
                 summary=f"past its turn the answer goes on; the model's next begins with {mark.strip()!r}",
@@ -132,7 +143,8 @@ class ExtraTurnsDetector:
         )
 
     def _token_at(self, character: int) -> int:
-        return min(bisect_right(self._ends, character) + 1, len(self._ends))
+        ends = accumulate(map(len, self._texts))
+        return next((n for n, end in enumerate(ends, 1) if end > character), len(self._texts))
 
 
 def suspect_extra_turns(batch: ScreenBatch) -> list[Suspicion | None]:
