@@ -28,19 +28,26 @@ def _any(marks: tuple[str, ...]) -> str:
     return "|".join(map(re.escape, marks))
 
 
-_LABEL = r"^(?:[#]{1,4}[ ])?"
+_LABEL = r"(?:[#]{1,4}[ ])?"
+_USER_LABEL = r"(?:Human|User|USER|Instruction)[ ]?[:：]"
+_MODEL_LABEL = r"(?:Assistant|ASSISTANT|AI|Response)[ ]?[:：]"
+_TOOL = "tool|ipython|observation|function|environment"
+_ENDED = rf"(?:(?:{_any(_END)})\s*)"
+_UNQUOTED = r"(?<![`'\"“])"
 MARKS = re.compile(
     rf"""
     (?P<fence>^[ ]{{0,3}}(?:```|~~~))
-    | (?P<template_user>(?:(?:{_any(_END)})\s*)?(?<![`'"“])(?:{_any(_USER)})(?!\S*\s*<tool_response>))
-    | (?P<template_model>(?<![`'"“])(?:{_any(_MODEL)}))
-    | (?P<role_tool>^(?:user|human)\s*<tool_response>|^(?:tool|ipython|observation|function)[ ]*$)
+    | (?P<template_tool>(?:{_any(_USER)})\S*\s*<tool_response>
+        |<\|(?:im_start|start_header_id|start|turn)\|?>(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
+    | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{_any(_USER)})(?!\S*\s*<tool_response>)
+        |{_ENDED}{_LABEL}{_USER_LABEL})
+    | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{_any(_MODEL)}))
+    | (?P<role_tool>^(?:user|human)\s*<tool_response>|^(?:{_TOOL})[ ]*$)
     | (?P<role_user>^(?:user|human)[ ]*$)
-    | (?P<role_model>^(?:assistant|model)[ ]*$)
-    | (?P<role_again>(?<=[.!?…:)"”])assistant(?=\n\n))
-    | (?P<label_user>{_LABEL}(?:Human|User|USER|Instruction)[ ]?:)
-    | (?P<label_model>{_LABEL}(?:Assistant|ASSISTANT|AI|Response)[ ]?:)
-    """.replace("[ ]?:", "[ ]?[:：]"),
+    | (?P<role_model>^(?:assistant|model)[ ]*$|(?<=[^\w\s@/#-])assistant(?=\n\n))
+    | (?P<label_user>^{_LABEL}{_USER_LABEL})
+    | (?P<label_model>^{_LABEL}{_MODEL_LABEL})
+    """,
     re.MULTILINE | re.VERBOSE,
 )
 """A mark is named by its kind and whose turn it begins. One in quotation marks or a code block is written
@@ -48,10 +55,11 @@ about, and a turn that holds a tool's response is the framework's."""
 PROBES = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
 """One of these is in every text with a mark of the model's turn."""
 _TEMPLATE = re.compile(_any((*_USER, *_MODEL)))
-_OPEN_TURN = re.compile(
-    rf"(?:(?:{_any(_MODEL)})\S*|{_LABEL}(?:Assistant|ASSISTANT|AI|Response)[ ]?:)\s*(?:<think>)?\s*\Z",
-    re.MULTILINE,
+_RENDERED = re.compile(
+    rf"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]|{_any(_USER)}"
+    r"|<\|(?:im_start|start_header_id|header_start|start|turn|system|START_OF_TURN_TOKEN)\|?>)"
 )
+_OPEN_LABEL = re.compile(rf"^{_LABEL}{_MODEL_LABEL}[^\n]{{0,100}}\s*\Z", re.MULTILINE)
 _DIALOGUE = re.compile(
     r"\b(?:dialog|diálog|conversa|conversé|gespräch|unterhaltung|colloqui|chiacchier|charla|interview|intervist"
     r"|entrevist|entretien|transcri|trascri|screenplay|scripts?\b|sketch|role-?play|rollenspiel|chats?\b"
@@ -62,9 +70,14 @@ _DIALOGUE = re.compile(
 )
 
 
-def ends_in_open_turn(prompt: str) -> bool:
-    """Whether a prompt is a chat template's text, which ends where the model's turn begins."""
-    return _OPEN_TURN.search(prompt[-200:]) is not None
+def is_rendered(prompt: str) -> bool:
+    """Whether a prompt is what a chat template made of the messages: it begins with special tokens."""
+    return _RENDERED.match(prompt) is not None
+
+
+def opens_labelled_turn(prompt: str) -> bool:
+    """Whether a prompt ends with the label of the model's turn, perhaps with the beginning of an answer."""
+    return _OPEN_LABEL.search(prompt[-300:]) is not None
 
 
 def names_marks(prompt: str) -> bool:

@@ -14,14 +14,17 @@ from stresstest.detectors.entry import DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
     MARKS,
     PROBES,
-    ends_in_open_turn,
+    is_rendered,
     may_ask_for_dialogue,
     names_marks,
+    opens_labelled_turn,
 )
 from stresstest.model import Symptom, SymptomKind, Token
 
-NEEDED = {"template": 1, "role": 2, "label": 2, "again": 3}
-"""Turns, of the user and then of the model, that prove it; for "again", turns that the model begins alone."""
+NEEDED = {"template": 1, "role": 2, "label": 2, "template alone": 2, "role alone": 3}
+"""Turns, of the user and then of the model, that prove it; or of the model alone, one after the other."""
+_CHANNELS = "<|start|>"
+"""gpt-oss begins its reasoning, its calls and its answer with it, all in one turn."""
 _BLOCK = 64
 """Tokens that are read at once, up to the last line that is complete."""
 _OVERLAP = 12
@@ -38,15 +41,20 @@ class _Turns:
     waiting: bool = False
     complete: int = 0
 
+    def begin(self, at: int) -> None:
+        """The first one begins the extra turns."""
+        if self.first is None:
+            self.first = at
+
 
 class ExtraTurnsDetector:
     """Online detector of `extra_turns`; its alarms come at the ends of blocks."""
 
     def __init__(self, spec: DetectorSpec) -> None:
         prompt = spec.prompt_text
-        template = ends_in_open_turn(prompt)
-        self._templates_count = template or not names_marks(prompt)
-        self._labels_count = template or (prompt != "" and not may_ask_for_dialogue(prompt))
+        plain = prompt != "" and not may_ask_for_dialogue(prompt)
+        self._templates_count = is_rendered(prompt) or not names_marks(prompt)
+        self._labels_count = opens_labelled_turn(prompt) or plain
         self._texts: list[str] = []
         self._taken = self._read = 0
         self._rest = ""
@@ -107,7 +115,9 @@ class ExtraTurnsDetector:
 
     def _take_mark(self, kind: str, whose: str, mark: str, at: int, *, alone: bool) -> None:
         """alone: nothing but blanks stands before it."""
-        if kind == "label" and alone:
+        if kind == "label" and self._turns["template"].waiting:
+            kind = "template"  # an end of turn stood before the user's label
+        elif kind == "label" and alone:
             self._labels_count = False  # the answer itself is a dialogue
         counts = {"template": self._templates_count, "label": self._labels_count}
         if not counts.get(kind, True):
@@ -116,15 +126,15 @@ class ExtraTurnsDetector:
         if whose == "tool":
             self._has_tools = True
         elif whose == "user":
-            if turns.first is None:
-                turns.first = at
+            turns.begin(at)
             turns.waiting = True
         elif turns.waiting:
             turns.complete += 1
             turns.waiting = False
-        elif kind == "role" and not alone and not self._has_tools:
-            kind, turns = "again", self._turns["again"]
-            turns.first = at if turns.first is None else turns.first
+        elif kind != "label" and not alone and not self._has_tools and _CHANNELS not in mark:
+            kind = f"{kind} alone"
+            turns = self._turns[kind]
+            turns.begin(at)
             turns.complete += 1
         if turns.complete >= NEEDED[kind]:
             self._report(turns, mark)

@@ -30,6 +30,9 @@ TEMPLATES = {
     "llama 3": "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n{0}<|eot_id|>"
     "<|start_header_id|>assistant<|end_header_id|>\n\n{1}",
     "llama 3, tokens skipped": "assistant\n\n{1}",
+    "llama 3, alone": "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n{1}",
+    "chatml, alone": "<|im_end|>\n<|im_start|>assistant\n{1}",
+    "qwen, base": "<|endoftext|>Human: {0}\n\nAssistant: {1}",
     "gemma": "<end_of_turn>\n<start_of_turn>user\n{0}<end_of_turn>\n<start_of_turn>model\n{1}",
     "mistral": "</s>[INST] {0} [/INST] {1}",
     "deepseek": "<｜end▁of▁sentence｜><｜User｜>{0}<｜Assistant｜>{1}",
@@ -108,6 +111,13 @@ def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls:
         assert SymptomKind.EXTRA_TURNS not in {s.kind for s in judge(text).symptoms}
 
 
+@pytest.mark.parametrize("end", [" 😊", "。", "**", "`", "]", "$$"])
+def test_a_role_is_glued_to_whatever_ends_a_turn(end: str) -> None:
+    """Where special tokens are skipped, Llama 3's role follows the last sign of the turn at once."""
+    text = "assistant\n\n".join(f"{answer}{end}" for answer in (ANSWER, *ANSWERS))
+    assert judge(text).symptom is SymptomKind.EXTRA_TURNS
+
+
 def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
     """ "Human:" and "Assistant:" are what a dialogue is written with; only a known prompt tells them apart.
     A prompt that is a template's own text asks for one turn."""
@@ -119,7 +129,10 @@ def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
         "You are a helpful AI assistant. Follow the user's instructions; give examples and a description."
     )
     assert judge(text, f"{system}\n\n{PROMPT}").symptom is SymptomKind.EXTRA_TURNS
-    assert judge(text, f"Human: {PROMPT}\n\nAssistant:").symptom is SymptomKind.EXTRA_TURNS
+    for begun in ("", " Let's think step by step."):
+        assert judge(text, f"Human: {PROMPT}\n\nAssistant:{begun}").symptom is SymptomKind.EXTRA_TURNS
+    rendered = "[INST] Write a dialogue of a human and an assistant about a harbour town. [/INST]"
+    assert judge(text, rendered).symptom is None
 
 
 def test_special_tokens_in_the_prompt_are_written_about_unless_it_is_a_template() -> None:
@@ -127,7 +140,8 @@ def test_special_tokens_in_the_prompt_are_written_about_unless_it_is_a_template(
     text = run_on(TEMPLATES["chatml"])
     assert judge(text, "What does <|im_start|>user mean in a model's output?").symptom is None
     raw = f"<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n"
-    assert judge(text, raw).symptom is SymptomKind.EXTRA_TURNS
+    for begun in ("", "<think>\n\n</think>\n\n", "The town"):
+        assert judge(text, raw + begun).symptom is SymptomKind.EXTRA_TURNS
 
 
 def test_reasoning_is_not_read() -> None:
