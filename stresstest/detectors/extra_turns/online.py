@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from stresstest.detectors.entry import DetectorSpec, ScreenBatch, Suspicion
+from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
     MARKS,
     PROBES,
@@ -77,10 +77,11 @@ class ExtraTurnsDetector:
             self._take_block(complete=False)
 
     def finish(self, finish_reason: str | None) -> None:
-        """Read the last line as well."""
-        del finish_reason
+        """Read the last line as well. An answer that ended by itself is not about to go on."""
         if not self._symptoms:
             self._take_block(complete=True)
+        if finish_reason in NATURAL_FINISH_REASONS:
+            self._turns.clear()
 
     def symptoms(self) -> list[Symptom]:
         return list(self._symptoms)

@@ -144,6 +144,14 @@ def test_special_tokens_in_the_prompt_are_written_about_unless_it_is_a_template(
         assert judge(text, raw + begun).symptom is SymptomKind.EXTRA_TURNS
 
 
+def test_a_turn_that_has_only_begun_is_in_doubt_where_the_cap_cut_it() -> None:
+    """An answer that ended by itself, with a role's name somewhere in it, is sound to its end."""
+    text = f"{ANSWER}\nuser\n{ASKED[0]} The models of that time are lost."
+    cut, ended = judge(text, finish="length"), judge(text, finish="stop")
+    assert cut.observed < ended.observed == ended.tokens
+    assert not cut.degenerate
+
+
 def test_reasoning_is_not_read() -> None:
     """A model that thinks about a chat in its reasoning still answers in one turn."""
     assert judge(f"<think>{run_on(TEMPLATES['chatml'])}</think>{ANSWER}", finish="stop").symptom is None
