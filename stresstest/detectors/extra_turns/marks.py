@@ -32,7 +32,7 @@ _LABEL = r"(?:[#]{1,4}[ ])?"
 _USER_LABEL = r"(?:Human|User|USER|Instruction)[ ]?[:：]"
 _MODEL_LABEL = r"(?:Assistant|ASSISTANT|AI|Response)[ ]?[:：]"
 _TOOL = "tool|ipython|observation|function|environment"
-_ENDED = rf"(?:(?:{_any(_END)})\s*)"
+_ENDED = rf"(?:(?:(?:{_any(_END)})\s*)+)"
 _UNQUOTED = r"(?<![`'\"“])"
 MARKS = re.compile(
     rf"""
@@ -41,8 +41,10 @@ MARKS = re.compile(
         |<\|(?:im_start|start_header_id|start|turn)\|?>(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
     | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{_any(_USER)})(?!\S*\s*<tool_response>)
         |{_ENDED}{_LABEL}{_USER_LABEL})
+    | (?P<template_system>{_ENDED}?{_UNQUOTED}<\|(?:im_start|start_header_id|header_start|turn)\|?>system)
     | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{_any(_MODEL)}))
     | (?P<role_tool>^(?:user|human)\s*<tool_response>|^(?:{_TOOL})[ ]*$)
+    | (?P<role_system>^system[ ]*$)
     | (?P<role_user>^(?:user|human)[ ]*$)
     | (?P<role_model>^(?:assistant|model)[ ]*$|(?<=[^\w\s@/#-])assistant(?=\n\n))
     | (?P<label_user>^{_LABEL}{_USER_LABEL})

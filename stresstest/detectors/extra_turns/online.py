@@ -35,10 +35,12 @@ _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 
 @dataclass(slots=True)
 class _Turns:
-    """What was seen of one kind of marks. first: character of the first. waiting: the user's turn is open."""
+    """What was seen of one kind of marks. first: character of the first. waiting: the user's turn is open.
+    system: a system's message stands before it."""
 
     first: int | None = None
     waiting: bool = False
+    system: bool = False
     complete: int = 0
 
     def begin(self, at: int) -> None:
@@ -126,12 +128,15 @@ class ExtraTurnsDetector:
         turns = self._turns[kind]
         if whose == "tool":
             self._has_tools = True
+        elif whose == "system":
+            turns.begin(at)
+            turns.system = True
         elif whose == "user":
             turns.begin(at)
             turns.waiting = True
         elif turns.waiting:
-            turns.complete += 1
-            turns.waiting = False
+            turns.complete += 1 + turns.system  # three roles in their order are no list of words
+            turns.waiting = turns.system = False
         elif kind != "label" and not alone and not self._has_tools and _CHANNELS not in mark:
             kind = f"{kind} alone"
             turns = self._turns[kind]

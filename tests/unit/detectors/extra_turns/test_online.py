@@ -111,6 +111,23 @@ def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls:
         assert SymptomKind.EXTRA_TURNS not in {s.kind for s in judge(text).symptoms}
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "<|im_end|>\n<|im_end|><|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\n{0}<|im_end|>\n"
+        "<|im_start|>assistant\n{1}",
+        "\nsystem\nYou help.\nuser\n{0}\nassistant\n{1}",
+    ],
+    ids=["shown", "skipped"],
+)
+def test_a_whole_new_chat_begins(template: str) -> None:
+    """As SmolLM2-135M-Instruct writes on vLLM with `ignore_eos`: a system's message and one turn are enough."""
+    found = judge(ANSWER + template.format(ASKED[0], ANSWERS[0]))
+    assert found.symptom is SymptomKind.EXTRA_TURNS
+    assert found.onset is not None
+    assert found.onset <= len(text_tokens(ANSWER)) + 2
+
+
 @pytest.mark.parametrize("end", [" 😊", "。", "**", "`", "]", "$$"])
 def test_a_role_is_glued_to_whatever_ends_a_turn(end: str) -> None:
     """Where special tokens are skipped, Llama 3's role follows the last sign of the turn at once."""
