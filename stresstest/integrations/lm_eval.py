@@ -57,7 +57,10 @@ def mean_of_judged(values: Sequence[float]) -> float:
     metric="degeneration", higher_is_better=False, aggregation="mean_of_judged"
 )
 def degeneration(
-    references: Sequence[str], predictions: Sequence[str], language: str | None = None, **_: object
+    references: Sequence[str],
+    predictions: Sequence[str | list[str]],
+    language: str | None = None,
+    **_: object,
 ) -> float:
     """1 if the answer degenerates, else 0; of several responses their mean.
 
@@ -66,11 +69,13 @@ def degeneration(
     entry beside ``metric`` in the task's metric list.
     """
     del references
-    whole = [each for each in predictions if isinstance(each, WholeAnswer)]
-    if len(whole) < len(predictions):
+    # Beside exact_match, a task of several right answers gives the answer once for each of them.
+    each = [one for given in predictions for one in (given if isinstance(given, list) else [given])]
+    whole = [one for one in each if isinstance(one, WholeAnswer)]
+    if len(whole) < len(each):
         _warn()
         return math.nan
-    said = [text for each in whole for text in each.responses if text.strip()]
+    said = [text for one in whole for text in one.responses if text.strip()]
     rate: float = mean_of_judged([detect(text, language=language).degenerate for text in said])
     return rate
 

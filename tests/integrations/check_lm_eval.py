@@ -79,6 +79,16 @@ def test_the_harness_reports_the_rate_of_whole_answers() -> None:
     assert found["exact_match,extract"] == found["exact_match,whole"] == 0
 
 
+def test_a_task_of_several_right_answers_has_the_same_rate() -> None:
+    """As triviaqa: the harness asks once for each of them, and gives lists where exact_match stands first."""
+    found = evaluated(
+        *ONE_OF_FOUR,
+        filter_list=[WHOLE],
+        doc_to_target=lambda _: ["any", "other"],
+    )
+    assert found["degeneration,whole"] == 0.25
+
+
 def test_repeats_are_all_judged() -> None:
     """The task's other metrics read the first of them."""
     assert evaluated(*ONE_OF_FOUR, filter_list=[WHOLE], repeats=4)["degeneration,whole"] == 0.25

@@ -10,7 +10,13 @@ from typing import Any
 from stresstest.model import Message
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_content
-from stresstest.records.formats.turns import before_the_answer
+from stresstest.records.formats.turns import (
+    MODEL_SPEAKS,
+    before_the_answer,
+    refuse_longer_ending,
+    role_of,
+    unwrap_turn,
+)
 from stresstest.records.record import (
     FIELD_TARGETS,
     FieldMapping,
@@ -77,6 +83,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
     asked = at("prompt", *PROMPT_KEYS)
     if turns := _turns(asked):
         asked = before_the_answer(turns, found)
+        if body is None and "response" not in mapped.fields:
+            refuse_longer_ending(asked, found)
     prompt = prompt_text(asked)
     prompt_key = as_text(at("prompt_id"))
     if prompt and not prompt_key:
@@ -168,14 +176,14 @@ def prompt_text(value: Any) -> str:
 def requested_text(value: Any) -> str | None:
     """The same without the model's own earlier turns; None where there are none."""
     turns = _turns(value)
-    others = [turn for turn in turns if not (isinstance(turn, dict) and turn.get("role") == "assistant")]
+    others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS]
     return None if len(others) == len(turns) else _joined(others)
 
 
 def _turns(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = value.get("messages")
-    return value if isinstance(value, list) else []
+    return list(map(unwrap_turn, value)) if isinstance(value, list) else []
 
 
 def _joined(turns: Iterable[Any]) -> str:

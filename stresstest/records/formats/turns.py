@@ -10,29 +10,59 @@ from stresstest.detectors.text.thinking import thinking_end
 from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, join_content, message_text
 from stresstest.records.record import LENGTH, UnreadableError
 
-MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot"})
+MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
+
+
+_LONG = 128
+"""Characters of an answer that is not given twice by chance."""
+_MIN_LONGER, _MIN_CHARS = 4, 200
+"""Times and characters by which a turn is so much longer than an answer that it was read out of it."""
 
 
 def before_the_answer(turns: list[Any], found: Sequence[RecordedAnswer]) -> list[Any]:
     """The turns without the record's own answer and what follows it, such as the results of its calls.
 
     Logs of agents and of evaluations keep the whole conversation beside the answer. Left in the prompt, the
-    answer would give each answer a prompt of its own. Only turns after the last question are looked at: an
-    earlier turn with the same words is part of the prompt.
+    answer would give each answer a prompt of its own. Before the last question only a long answer is looked
+    for: an earlier turn with the same few words is part of the prompt.
     """
-    said: set[str] | None = None
+    said = {_words(answer.text, answer.reasoning) for answer in found if answer.known}
+    asked = False
     for at in range(len(turns) - 1, -1, -1):
-        turn = turns[at]
-        role = str(turn.get("role")).lower() if isinstance(turn, dict) else None
-        if role in _ASKS:
-            break
+        role = role_of(turns[at])
+        asked = asked or role in _ASKS
         if role in MODEL_SPEAKS:
-            if said is None:
-                said = {_words(answer.text, answer.reasoning) for answer in found if answer.known}
-            if not said.isdisjoint(_said(turn)):
+            same = said.intersection(_said(turns[at]))
+            if any(len(words) >= _LONG or not asked for words in same):
                 return turns[:at]
+            if asked:
+                break
     return turns
+
+
+def refuse_longer_ending(turns: list[Any], found: Sequence[RecordedAnswer]) -> None:
+    """Raise UnreadableError where the model speaks last and says far more than the record's answer: a number
+    or a label that was read out of it tells nothing of how it went."""
+    if not turns or not found or role_of(turns[-1]) not in MODEL_SPEAKS:
+        return
+    longest = max(len(answer.reasoning) + len(answer.text) for answer in found)
+    if max(map(len, _said(turns[-1])), default=0) >= max(_MIN_LONGER * longest, _MIN_CHARS):
+        raise UnreadableError(
+            "the conversation ends with a far longer answer than the record's own, which may have been read "
+            "out of it: name the answer with --field, for example --field response=messages.-1.content"
+        )
+
+
+def unwrap_turn(turn: Any) -> Any:
+    """A turn as such, also where LangChain keeps its content a level lower."""
+    data = turn.get("data") if isinstance(turn, dict) else None
+    return {"role": turn.get("type"), **data} if isinstance(data, dict) and "content" in data else turn
+
+
+def role_of(turn: Any) -> str | None:
+    """Who speaks; LangChain calls it the type of a message."""
+    return str(turn.get("role") or turn.get("type")).lower() if isinstance(turn, dict) else None
 
 
 def _said(turn: Mapping[str, Any]) -> Iterator[str]:

@@ -121,7 +121,7 @@ def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls:
     ids=["shown", "skipped"],
 )
 def test_a_whole_new_chat_begins(template: str) -> None:
-    """As SmolLM2-135M-Instruct writes on vLLM with `ignore_eos`: a system's message and one turn are enough."""
+    """As SmolLM2-135M-Instruct does on vLLM with `ignore_eos`: a system's message and one turn are enough."""
     found = judge(ANSWER + template.format(ASKED[0], ANSWERS[0]))
     assert found.symptom is SymptomKind.EXTRA_TURNS
     assert found.onset is not None

@@ -203,6 +203,35 @@ def test_an_answer_is_no_part_of_its_own_prompt(row: Any) -> None:
         assert record.requested_text is None
 
 
+LONG = "So it was that the harbour was rebuilt. " * 4
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [{"type": "human", "content": "Why?"}, {"type": "ai", "content": LONG}],
+        [{"type": "human", "data": {"content": "Why?"}}, {"type": "ai", "data": {"content": LONG}}],
+        [ASKED, {"role": "agent", "content": LONG}],
+        [ASKED, {**SAID, "content": LONG}, {"role": "user", "content": "Thanks!"}],
+    ],
+)
+def test_an_answer_is_found_among_the_turns_of_other_tools(turns: Any) -> None:
+    """LangChain's messages, agents by their own name, and a user who had the last word."""
+    record = read({"messages": turns, "response": LONG})
+    assert (record.text, record.prompt_text) == (LONG, "Why?")
+
+
+def test_an_answer_that_was_read_out_of_the_conversation_is_refused() -> None:
+    """ "42" tells nothing of a turn that looped before it; --field says which of the two is meant."""
+    turns = [ASKED, {**SAID, "content": "So it must be six times seven. " * 30}]
+    with pytest.raises(UnreadableError, match=r"--field response=messages\.-1\.content"):
+        read({"messages": turns, "response": "42"})
+    mapped = read({"messages": turns, "response": "42"}, parse_fields(["response=response"]))
+    assert mapped.text == "42"
+    result = {"role": "tool", "content": "six times seven " * 30}
+    assert read({"messages": [ASKED, CALLED, result], "response": "42"}).text == "42"
+
+
 def test_a_mapped_answer_is_no_part_of_its_own_prompt() -> None:
     """Where --field names a turn of the conversation itself."""
     record = read({"messages": [ASKED, SAID]}, parse_fields(["response=messages.-1.content"]))
