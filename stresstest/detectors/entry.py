@@ -70,7 +70,8 @@ class SymptomInfo:
     exact_onset: no warning of another detector moves its onset. gradual: text may lose its sense before
     this shows, and the onset is dated back to where it did (`dating`). endless: it has no sentence ends of
     its own, so a truncation inside it is its own doing. caused_by_loop: an exact loop causes it, and is then
-    reported alone. ends_answer: it is how the answer ends, not a length at which it fails.
+    reported alone. ends_answer: it is how the answer ends, not a length at which it fails. remedy: what
+    clears it, where the symptom alone tells.
     """
 
     kind: SymptomKind
@@ -93,6 +94,7 @@ class SymptomInfo:
     endless: bool = False
     caused_by_loop: bool = False
     ends_answer: bool = False
+    remedy: str = ""
 
     def counted(self, n: int) -> str:
         """The label for `n` of them."""

@@ -67,7 +67,7 @@ def plane_verdict(
         Basis.OBSERVED,
         _sentence(plane, margin, calm, every),
         (*(e for _, e in weighed), *_system_facts(lost, shaken, calm)),
-        _advice(plane, run_id),
+        _advice(plane, calm, run_id),
     )
 
 
@@ -277,8 +277,11 @@ def _place(values: Sequence[float], words: str) -> str:
     return f"{median} (the middle half spans {spread.iqr:,.0f} tokens)"
 
 
-def _advice(plane: Plane, run_id: str) -> tuple[str, ...]:
+def _advice(plane: Plane, failing: Sequence[GenerationRecord], run_id: str) -> tuple[str, ...]:
     command = f"stresstest diagnose {run_id}"
+    (symptom, _), *_ = Counter(g.verdict.symptom for g in failing).most_common(1)
+    if symptom is not None and (remedy := symptom_info(symptom).remedy):
+        return (remedy,)
     if plane is Plane.CONTEXT:
         return (
             f"{TO_TEST}: {command}",

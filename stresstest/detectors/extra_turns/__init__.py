@@ -11,6 +11,8 @@ EXTRA_TURNS = DetectorEntry(
         mark='<path d="M2 3H8L10 5 8 7H4L2 9 4 11H10"></path>',
         precedence=15,
         exact_onset=True,
+        remedy="Serve the model with its own chat template and stop tokens (generation_config.json, or "
+        "stop_token_ids in the request), and measure again: no cap takes their place.",
         specimen="\nuser\nE poi?\nassistant\nPoi il guardiano tornò alla lanterna e aspettò.",
     ),
     online=lazy("extra_turns.online.ExtraTurnsDetector", "spec"),

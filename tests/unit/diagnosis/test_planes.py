@@ -125,6 +125,16 @@ def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
     assert unknown.plane is bare.plane is sent.plane is Plane.DECODING
 
 
+def test_turns_that_the_server_does_not_end_are_the_decodings() -> None:
+    """No cap and no penalty is the remedy: the stop tokens are, and there is nothing to be tested."""
+    verdict = judge(scattered(8, SymptomKind.EXTRA_TURNS), Decoding())
+    assert verdict.plane is Plane.DECODING
+    assert "does not stop where the model ends its turn" in verdict.evidence[0].fact
+    (advice,) = verdict.advice
+    assert "stop tokens" in advice
+    assert "diagnose" in " ".join(judge(scattered(8, SymptomKind.LOOP), Decoding()).advice)
+
+
 def test_evidence_against_is_kept() -> None:
     """Loops under a penalty, scattered: whatever wins, both sides are shown with numbers."""
     verdict = judge(scattered(20, SymptomKind.LOOP), Decoding(temperature=0.0))
