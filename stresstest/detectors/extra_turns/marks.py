@@ -15,12 +15,12 @@ _END = (
 )
 _USER = (
     *("<|im_start|>user", "<|start_header_id|>user", "<|header_start|>user", "<start_of_turn>user"),
-    *("<|turn>user", "<|start|>user", "<|user|>", "<|USER_TOKEN|>", "<｜User｜>", "<|prompter|>", "[INST]"),
+    *("<|turn>user", "<|start|>user", "<|user|>", "<|USER_TOKEN|>", "<｜User｜>", "<|prompter|>"),
 )
 _MODEL = (
     *("<|im_start|>assistant", "<|start_header_id|>assistant", "<|header_start|>assistant"),
     *("<start_of_turn>model", "<|turn>model", "<|start|>assistant", "<|assistant|>", "<|CHATBOT_TOKEN|>"),
-    *("<｜Assistant｜>", "[/INST]"),
+    "<｜Assistant｜>",
 )
 
 
@@ -29,39 +29,50 @@ def _any(marks: tuple[str, ...]) -> str:
 
 
 _LABEL = r"(?:[#]{1,4}[ ])?"
-_USER_LABEL = r"(?:Human|User|USER|Instruction)[ ]?[:：]"
-_MODEL_LABEL = r"(?:Assistant|ASSISTANT|AI|Response)[ ]?[:：]"
+_USER_LABEL, _MODEL_LABEL = r"(?:Human|User|USER)[ ]?[:：]", r"(?:Assistant|ASSISTANT|AI)[ ]?[:：]"
 _TOOL = "tool|ipython|observation|function|environment"
-_ENDED = rf"(?:(?:(?:{_any(_END)})\s*)+)"
+_ROLE = rf"(?:user|human|assistant|model|system|{_TOOL})"
+_ENDED = rf"(?:(?:(?:{_any(_END)})\s{{0,8}}){{1,3}})"
 _UNQUOTED = r"(?<![`'\"“])"
+_GIVEN = r"(?:<[a-z]|observation|result|output)"
+"""How a turn begins that holds what a tool or an environment answered."""
+_REPLY = rf"\S{{0,24}}\s{{0,8}}(?i:{_GIVEN})"
 MARKS = re.compile(
     rf"""
     (?P<fence>^[ ]{{0,3}}(?:```|~~~))
-    | (?P<template_tool>(?:{_any(_USER)})\S*\s*<tool_response>
+    | (?P<template_tool>(?:{_any(_USER)}){_REPLY}
         |<\|(?:im_start|start_header_id|start|turn)\|?>(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
-    | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{_any(_USER)})(?!\S*\s*<tool_response>)
-        |{_ENDED}{_LABEL}{_USER_LABEL})
+    | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{_any(_USER)})(?!{_REPLY})
+        |{_ENDED}(?:<s>)?(?:\[INST\]|{_LABEL}{_USER_LABEL}))
     | (?P<template_system>{_ENDED}?{_UNQUOTED}<\|(?:im_start|start_header_id|header_start|turn)\|?>system)
     | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{_any(_MODEL)}))
-    | (?P<role_tool>^(?:user|human)\s*<tool_response>|^(?:{_TOOL})[ ]*$)
+    | (?P<role_tool>^(?:user|human)\s{{1,8}}(?i:{_GIVEN})|^(?:{_TOOL})[ ]*$)
     | (?P<role_system>^system[ ]*$)
-    | (?P<role_user>^(?:user|human)[ ]*$)
-    | (?P<role_model>^(?:assistant|model)[ ]*$|(?<=[^\w\s@/#-])assistant(?=\n\n))
+    | (?P<role_user>^(?:user|human)[ ]*\n(?=\s{{0,8}}(?!{_ROLE}[ ]*$)\S)|(?<![`'\"“>])\[INST\])
+    | (?P<role_model>^(?:assistant|model)[ ]*\n(?=\s{{0,8}}[^\n]{{12}})|(?<=[^\w\s@/#-])assistant(?=\n\n)
+        |\[/INST\])
     | (?P<label_user>^{_LABEL}{_USER_LABEL})
     | (?P<label_model>^{_LABEL}{_MODEL_LABEL})
+    | (?P<order_user>^{_LABEL}Instruction[ ]?[:：])
+    | (?P<order_model>^{_LABEL}Response[ ]?[:：])
     """,
     re.MULTILINE | re.VERBOSE,
 )
 """A mark is named by its kind and whose turn it begins. One in quotation marks or a code block is written
-about, and a turn that holds a tool's response is the framework's."""
+about, and a turn that holds a tool's reply is the framework's. A role's name has its turn below it."""
 PROBES = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
 """One of these is in every text with a mark of the model's turn."""
-_TEMPLATE = re.compile(_any((*_USER, *_MODEL)))
+_TEMPLATE = re.compile(
+    rf"{_any((*_USER, *_MODEL))}|\[INST\]"
+    r"|(?i:\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?)"
+)
 _RENDERED = re.compile(
-    rf"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]|{_any(_USER)}"
+    rf"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]|\[INST\]|{_any(_USER)}"
     r"|<\|(?:im_start|start_header_id|header_start|start|turn|system|START_OF_TURN_TOKEN)\|?>)"
 )
-_OPEN_LABEL = re.compile(rf"^{_LABEL}{_MODEL_LABEL}[^\n]{{0,100}}\s*\Z", re.MULTILINE)
+_INDENTED = re.compile(r"(?: {4}|\t)\s*")
+_SENTENCE_END = re.compile(r"[.!?…。！？|][\"'”’)\]*_`]*\s*\Z")
+_OPEN_LABEL = re.compile(rf"^{_LABEL}(?:{_MODEL_LABEL}|Response[ ]?[:：])[^\n]{{0,100}}\s*\Z", re.MULTILINE)
 _DIALOGUE = re.compile(
     r"\b(?:dialog|diálog|conversa|conversé|gespräch|unterhaltung|colloqui|chiacchier|charla|interview|intervist"
     r"|entrevist|entretien|transcri|trascri|screenplay|scripts?\b|sketch|role-?play|rollenspiel|chats?\b"
@@ -70,6 +81,17 @@ _DIALOGUE = re.compile(
     r"|\b(?:Human|User|Assistant|AI|Instruction|Response) ?:",
     re.IGNORECASE,
 )
+
+
+def is_quoted(line: str) -> bool:
+    """Whether a mark behind this beginning of a line is written about: in quotation marks, or in indented
+    code."""
+    return line.count('"') % 2 == 1 or line.count("`") % 2 == 1 or bool(_INDENTED.match(line))
+
+
+def ends_a_sentence(text: str) -> bool:
+    """Whether an answer may have ended here: no heading, and nothing that announces what follows."""
+    return _SENTENCE_END.search(text) is not None
 
 
 def is_rendered(prompt: str) -> bool:
@@ -83,7 +105,7 @@ def opens_labelled_turn(prompt: str) -> bool:
 
 
 def names_marks(prompt: str) -> bool:
-    """Whether the special tokens of a template stand in the prompt."""
+    """Whether a template's special tokens, or templates as such, are named in the prompt."""
     return _TEMPLATE.search(prompt) is not None
 
 

@@ -14,6 +14,8 @@ from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, Scr
 from stresstest.detectors.extra_turns.marks import (
     MARKS,
     PROBES,
+    ends_a_sentence,
+    is_quoted,
     is_rendered,
     may_ask_for_dialogue,
     names_marks,
@@ -21,14 +23,17 @@ from stresstest.detectors.extra_turns.marks import (
 )
 from stresstest.model import Symptom, SymptomKind, Token
 
-NEEDED = {"template": 1, "role": 2, "label": 2, "template alone": 2, "role alone": 3}
+NEEDED = {"template": 1, "role": 2, "label": 2, "order": 2, "template alone": 2, "role alone": 3}
 """Turns, of the user and then of the model, that prove it; or of the model alone, one after the other."""
+_LABELS = ("label", "order")
 _CHANNELS = "<|start|>"
 """gpt-oss begins its reasoning, its calls and its answer with it, all in one turn."""
 _BLOCK = 64
 """Tokens that are read at once, up to the last line that is complete."""
 _OVERLAP = 12
 """Tokens before a block in which such a word may have begun."""
+_LOOKED_AT = 256
+"""Characters before a mark that tell whether it is written about."""
 _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 """Characters of a line that is read before it is complete, and of the end that is then left unread."""
 
@@ -61,7 +66,7 @@ class ExtraTurnsDetector:
         self._taken = self._read = 0
         self._rest = ""
         self._reads = False
-        self._blank = True
+        self._tail = ""
         self._in_code = self._has_tools = False
         self._turns = {kind: _Turns() for kind in NEEDED}
         self._symptoms: list[Symptom] = []
@@ -102,7 +107,7 @@ class ExtraTurnsDetector:
         # What follows a mark is looked at too, so that it must be there.
         end = len(text) if complete else text.rfind("\n", 0, max(len(text) - _LOOKED_AHEAD, 0)) + 1
         if not end and len(text) > _LONG_LINE:
-            end = text.rfind(" ", 0, -_LOOKED_AHEAD) + 1
+            end = text.rfind(" ", 0, -_LOOKED_AHEAD) + 1 or len(text) - _LOOKED_AHEAD
         for match in MARKS.finditer(text):
             if match.start() >= end:
                 break
@@ -110,20 +115,21 @@ class ExtraTurnsDetector:
             if kind == "fence":
                 self._in_code = not self._in_code
             elif not self._in_code and not self._symptoms:
-                alone = self._blank and not text[: match.start()].strip()
-                self._take_mark(kind, whose, match.group(), self._read + match.start(), alone=alone)
-        self._blank = self._blank and not text[:end].strip()
+                before = self._tail + text[max(match.start() - _LOOKED_AT, 0) : match.start()]
+                if kind == "role" or not is_quoted(before.rpartition("\n")[2]):
+                    self._take_mark(kind, whose, match.group(), self._read + match.start(), before)
+        self._tail = (self._tail + text[max(end - _LOOKED_AT, 0) : end])[-_LOOKED_AT:]
         self._rest = text[end:]
         self._read += end
 
-    def _take_mark(self, kind: str, whose: str, mark: str, at: int, *, alone: bool) -> None:
-        """alone: nothing but blanks stands before it."""
-        if kind == "label" and self._turns["template"].waiting:
-            kind = "template"  # an end of turn stood before the user's label
-        elif kind == "label" and alone:
-            self._labels_count = False  # the answer itself is a dialogue
-        counts = {"template": self._templates_count, "label": self._labels_count}
-        if not counts.get(kind, True):
+    def _take_mark(self, kind: str, whose: str, mark: str, at: int, before: str) -> None:
+        """before: what stands before it, as far as it is looked at."""
+        alone = not before.strip()
+        if whose == "model" and self._turns["template"].waiting:
+            kind = "template"  # an end of turn stood before the user's mark
+        elif kind in _LABELS and self._turns[kind].first is None and not ends_a_sentence(before):
+            self._labels_count = False  # the answer itself is a dialogue, or announces one
+        if not (self._labels_count if kind in _LABELS else kind != "template" or self._templates_count):
             return
         turns = self._turns[kind]
         if whose == "tool":
@@ -137,7 +143,7 @@ class ExtraTurnsDetector:
         elif turns.waiting:
             turns.complete += 1 + turns.system  # three roles in their order are no list of words
             turns.waiting = turns.system = False
-        elif kind != "label" and not alone and not self._has_tools and _CHANNELS not in mark:
+        elif kind not in _LABELS and not alone and not self._has_tools and _CHANNELS not in mark:
             kind = f"{kind} alone"
             turns = self._turns[kind]
             turns.begin(at)

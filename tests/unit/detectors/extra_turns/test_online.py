@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.extra_turns.online import ExtraTurnsDetector
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_text, detect_tokens
 from stresstest.detectors.text.tokens import text_tokens
@@ -66,6 +67,28 @@ def test_the_onset_is_where_the_answers_turn_ends(name: str) -> None:
     assert detect_tokens(text_tokens(text), spec, "length") == found
 
 
+@pytest.mark.parametrize("piece", ["<|im_start|>user", "[INST]kqzwvb", "<|im_end|>", "assistant", "user\n"])
+def test_no_text_takes_more_than_its_length(piece: str) -> None:
+    """Each character is looked at a bounded number of times, in one endless line too."""
+
+    def steps(n: int) -> int:
+        taken = 0
+
+        class Counting(ExtraTurnsDetector):
+            def _take_lines(self, text: str, *, complete: bool) -> None:
+                nonlocal taken
+                taken += len(text)
+                super()._take_lines(text, complete=complete)
+
+        detector = Counting(DetectorSpec("en", prompt_text=PROMPT))
+        for token in text_tokens("AI " + piece * n):
+            detector.update(token)
+        detector.finish("length")
+        return taken
+
+    assert steps(4000) < 2.5 * steps(2000) + 10_000
+
+
 def test_one_long_line_is_read_before_it_ends() -> None:
     """A template without line breaks writes one line up to the cap: its alarm does not wait for that."""
     text = run_on(TEMPLATES["mistral"]) + " and so on, and on, for as long as the cap allows" * 60
@@ -82,8 +105,13 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         "User: Hi\nAssistant: Hello\nUser: Is it open?\nAssistant: Until six.\nUser: Bye\nAssistant: Bye.",
         "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant<|channel|>final<|message|>Until six.",
         ANSWER + "\n\nRoles in the cast:\nassistant\nconductor\nmodel\npainter",
+        "Who wrote each of the lines:\n\n" + "human\nmodel\nmodel\nuser\nassistant\n" * 4,
+        "ChatML:\n\n    <|im_start|>user\n    Hello<|im_end|>\n    <|im_start|>assistant\n\nThat is all.",
+        'Call f("<|im_start|>user\\n" + text + "<|im_end|><|im_start|>assistant\\n") for it.',
+        "Llama 2 expects the question between marks: <s>[INST] question [/INST] answer </s>. It is simple.",
+        "Three samples for you:\n\nUser: Where is it?\nAssistant: At sea.\n\nUser: Why?\nAssistant: It sank.",
     ],
-    ids=["code", "inline", "dialogue", "harmony", "list"],
+    ids=["code", "inline", "dialogue", "harmony", "list", "labels", "indented", "string", "form", "samples"],
 )
 def test_marks_that_end_no_turn(text: str) -> None:
     """Explained, quoted, asked for, or another channel of the same turn."""
@@ -97,6 +125,7 @@ def test_a_frameworks_turns_are_no_model_talking_to_itself() -> None:
     skipped = f"\nuser\n{response}\nassistant\n{{1}}"
     for template in (tool, skipped):
         assert judge(run_on(template)).symptom is None
+        assert judge(run_on(template.replace("<tool_response>", "Observation: "))).symptom is None
 
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 2), min_size=1, max_size=12))
