@@ -39,7 +39,7 @@ _GIVEN = r"(?:<[a-z]|observation|result|output)"
 _REPLY = rf"\S{{0,24}}\s{{0,8}}(?i:{_GIVEN})"
 MARKS = re.compile(
     rf"""
-    (?P<fence>^[ ]{{0,3}}(?:```|~~~))
+    (?P<fence>^[^\n`~]{{0,16}}(?:```|~~~)[^\n]{{0,200}})
     | (?P<template_tool>(?:{_any(_USER)}){_REPLY}
         |<\|(?:im_start|start_header_id|start|turn)\|?>(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
     | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{_any(_USER)})(?!{_REPLY})
@@ -68,7 +68,8 @@ _TEMPLATE = re.compile(
 )
 _RENDERED = re.compile(
     rf"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]|\[INST\]|{_any(_USER)}"
-    r"|<\|(?:im_start|start_header_id|header_start|start|turn|system|START_OF_TURN_TOKEN)\|?>)"
+    r"|<\|(?:im_start|start_header_id|header_start|start|turn|system|START_OF_TURN_TOKEN)\|?>"
+    r"|(?:user|human|system)[ ]*\n)"
 )
 _INDENTED = re.compile(r"(?: {4}|\t)\s*")
 _SENTENCE_END = re.compile(r"[.!?…。！？|][\"'”’)\]*_`]*\s*\Z")
@@ -94,9 +95,9 @@ def ends_a_sentence(text: str) -> bool:
     return _SENTENCE_END.search(text) is not None
 
 
-def is_rendered(prompt: str) -> bool:
-    """Whether a prompt is what a chat template made of the messages: it begins with special tokens."""
-    return _RENDERED.match(prompt) is not None
+def is_rendered(text: str) -> bool:
+    """Whether a text is what a chat template made of messages: it begins with special tokens or a role."""
+    return _RENDERED.match(text) is not None
 
 
 def opens_labelled_turn(prompt: str) -> bool:

@@ -21,6 +21,7 @@ from stresstest.detectors.extra_turns.marks import (
     names_marks,
     opens_labelled_turn,
 )
+from stresstest.detectors.text.fences import FenceTracker
 from stresstest.model import Symptom, SymptomKind, Token
 
 NEEDED = {"template": 1, "role": 2, "label": 2, "order": 2, "template alone": 2, "role alone": 3}
@@ -67,7 +68,10 @@ class ExtraTurnsDetector:
         self._rest = ""
         self._reads = False
         self._tail = ""
-        self._in_code = self._has_tools = False
+        self._fences = FenceTracker()
+        for line in prompt.splitlines() if "```" in prompt else ():
+            self._fences.takes(line)  # evaluations of code begin the answer's block in the prompt
+        self._is_conversation = self._has_tools = False
         self._turns = {kind: _Turns() for kind in NEEDED}
         self._symptoms: list[Symptom] = []
 
@@ -108,13 +112,16 @@ class ExtraTurnsDetector:
         end = len(text) if complete else text.rfind("\n", 0, max(len(text) - _LOOKED_AHEAD, 0)) + 1
         if not end and len(text) > _LONG_LINE:
             end = text.rfind(" ", 0, -_LOOKED_AHEAD) + 1 or len(text) - _LOOKED_AHEAD
+        if not self._read:
+            # A pipeline or training data keeps prompt and answer in one text.
+            self._is_conversation = is_rendered(text)
         for match in MARKS.finditer(text):
             if match.start() >= end:
                 break
             kind, _, whose = (match.lastgroup or "").partition("_")
             if kind == "fence":
-                self._in_code = not self._in_code
-            elif not self._in_code and not self._symptoms:
+                self._fences.takes(match.group())
+            elif not (self._fences.inside or self._is_conversation or self._symptoms):
                 before = self._tail + text[max(match.start() - _LOOKED_AT, 0) : match.start()]
                 if kind == "role" or not is_quoted(before.rpartition("\n")[2]):
                     self._take_mark(kind, whose, match.group(), self._read + match.start(), before)

@@ -164,6 +164,26 @@ def test_a_role_is_glued_to_whatever_ends_a_turn(end: str) -> None:
     assert judge(text).symptom is SymptomKind.EXTRA_TURNS
 
 
+@pytest.mark.parametrize("name", ["chatml", "chatml, tokens skipped", "mistral", "llama 3", "vicuna"])
+def test_a_whole_conversation_is_no_answer_that_ran_on(name: str) -> None:
+    """Pipelines and training data keep prompt and answer in one text, which begins with the user's turn."""
+    first = TEMPLATES[name].removeprefix("<|im_end|>\n").removeprefix("<|eot_id|>").removeprefix("</s>")
+    turns = run_on(TEMPLATES[name]).removeprefix(ANSWER)
+    text = ("<s>" if name == "mistral" else "") + first.lstrip().format(PROMPT, ANSWER) + turns
+    for prompt in ("", PROMPT, text.partition(ANSWER)[0]):
+        assert judge(text, prompt, "stop").symptom is None
+
+
+def test_code_that_the_prompt_opened_ends_where_the_answer_closes_it() -> None:
+    """Evaluations of code prefill the fence; a block may stand within another."""
+    run = run_on(TEMPLATES["chatml, tokens skipped"]).removeprefix(ANSWER)
+    prompt = f"{PROMPT} Use code.\n```python\n"
+    assert judge(f"port = 'harbour'\n```\n{ANSWER}{run}", prompt).symptom is SymptomKind.EXTRA_TURNS
+    assert judge(f"port = 'harbour'\n{run}", prompt).symptom is None
+    nested = "```md\nRun it:\n```bash\nmake\n```\n```\n"
+    assert judge(f"{nested}{ANSWER}{run}").symptom is SymptomKind.EXTRA_TURNS
+
+
 def test_labels_need_a_prompt_that_asks_for_no_dialogue() -> None:
     """ "Human:" and "Assistant:" are what a dialogue is written with; only a known prompt tells them apart.
     A prompt that is a template's own text asks for one turn."""
