@@ -11,6 +11,7 @@ from stresstest.endpoint.counting import estimate_tokens
 from stresstest.endpoint.outcome import TrialGeneration
 from stresstest.endpoint.wire import RequestFeatures
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, MissingCapability
+from stresstest.model.server import UNCOUNTED_CHUNKS
 
 _BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
 _SURE = 0.05
@@ -121,9 +122,7 @@ async def missing_capabilities(endpoint: Endpoint, probed: ProbeResult) -> list[
         found.append(MissingCapability("token ids", "failing answers cannot be continued exactly from a cut"))
     if made.uncounted_texts:
         found.append(
-            MissingCapability(
-                "token counts while streaming", "positions are counted in chunks, onsets are approximate"
-            )
+            MissingCapability(UNCOUNTED_CHUNKS, "positions are counted in chunks, onsets are approximate")
         )
         if not features.usage and not endpoint.can_tokenize:
             number, note = await estimate_tokens("Hi")

@@ -81,6 +81,8 @@ class MissingCapability:
 
 UNLISTED_MODEL = "a model named"
 """How `MissingCapability.what` begins where the server lists other models, and answers to any name."""
+UNCOUNTED_CHUNKS = "token counts while streaming"
+"""`MissingCapability.what` of a server whose chunks do not say how many tokens they have."""
 GPU_READINGS = "GPU readings"
 """`MissingCapability.what` of an endpoint whose GPUs cannot be read."""
 

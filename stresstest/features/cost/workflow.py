@@ -18,6 +18,7 @@ from stresstest.features.cost.document import cost_document
 from stresstest.features.cost.monitoring import CostMonitor
 from stresstest.model import DocumentKind, EndpointProfile, Generation, RunSettings
 from stresstest.model.cost import Cost, CostArm, RequestSpan
+from stresstest.model.server import UNCOUNTED_CHUNKS
 from stresstest.store.repository import Store
 
 ANSWER_SHARE_OF_CAP = 0.4
@@ -28,6 +29,10 @@ PLANTED_NOTE = (
 )
 UNSEEDED_NOTE = (
     "no seeds were sent: the batches of a pair share their prompts only, and other requests may loop in each"
+)
+CHUNKS_NOTE = (
+    "without logprobs, which are not requested here, the server does not say how many tokens a chunk has: "
+    "lengths and caps of streams count chunks"
 )
 ABORTED_NOTE = (
     "the other arm aborts loops at their alarm instead of capping them at a healthy length: every ratio is "
@@ -208,6 +213,8 @@ class _CostMeasurement:
             )
         if runner.lost:
             notes.append(f"{runner.lost} requests never got an answer and are in no number")
+        if self.profile.gap(UNCOUNTED_CHUNKS) is not None:
+            notes.append(CHUNKS_NOTE)
         if not runner.settings.send_seed:
             notes.append(UNSEEDED_NOTE)
         if runner.workload.plant:

@@ -16,12 +16,13 @@ from stresstest.campaign.progress import Progress
 from stresstest.economics.account import Prices
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 from stresstest.features.cost.batches import Workload
-from stresstest.features.cost.workflow import measure_cost
+from stresstest.features.cost.workflow import CHUNKS_NOTE, measure_cost
 from stresstest.model import DocumentKind, EndpointProfile, Plane, RunSettings, Subject
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
 from tests.support.commands import command
+from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
 from tests.support.simulated_servers import served
 
 CAP = 250
@@ -106,6 +107,14 @@ async def test_no_logprobs_are_requested(healthy: str, prompts: Path) -> None:
     with open_store(str(prompts.parent / "s.sqlite3")) as store:
         await measure_cost(settings, Workload(requests=4, pairs=1), Prices(), store, Watching())
     assert asked == [0]
+
+
+async def test_lengths_in_chunks_are_said_to_be_in_chunks(prompts: Path) -> None:
+    """A server that says how many tokens a chunk has through logprobs only is not asked for them here."""
+    plain = Events([*sse(chunk("Ciao "), chunk("mondo.", finish="stop")), DONE])
+    async with fake_vllm(plain) as server:
+        ending = await measured(server.url, prompts, Workload(requests=4, pairs=1))
+    assert CHUNKS_NOTE in ending.cost.notes
 
 
 async def test_exactly_the_looping_requests_are_capped_in_the_other_arm(looping: str, prompts: Path) -> None:
