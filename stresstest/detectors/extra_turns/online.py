@@ -1,8 +1,7 @@
 """Extra turns: the model goes on past the end of its turn, as the user and itself in turn.
 
-Special tokens of a chat template prove it at once, unless the prompt has some, and is not itself a template's
-text: then they are written about. Names of roles on lines of their own prove it twice; labels, which a
-dialogue has as well, twice and only where the prompt is known and asks for nothing of the kind.
+Special tokens of a chat template prove it soonest, names of roles on lines of their own and labels later,
+since lists, comparisons and dialogues have them too. What the prompt says of them is in `prompts`.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from itertools import accumulate
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
+    END,
     MARKS,
     PROBES,
     ends_a_sentence,
-    is_quoted,
-    is_rendered,
-    may_ask_for_dialogue,
-    names_marks,
-    opens_labelled_turn,
+    fence_line,
+    is_written_about,
 )
+from stresstest.detectors.extra_turns.prompts import counted_kinds, is_rendered
 from stresstest.detectors.text.fences import FenceTracker
 from stresstest.model import Symptom, SymptomKind, Token
 
-NEEDED = {"template": 1, "role": 2, "label": 2, "order": 2, "template alone": 2, "role alone": 3}
-"""Turns, of the user and then of the model, that prove it; or of the model alone, one after the other."""
+NEEDED = {"template": 2, "role": 3, "label": 3, "order": 3, "template alone": 2, "role alone": 3}
+"""Turns, of the user and then of the model, that prove it; or of the model alone, one after the other. One
+that an end of turn or a system's message precedes counts twice."""
 _LABELS = ("label", "order")
 _CHANNELS = "<|start|>"
 """gpt-oss begins its reasoning, its calls and its answer with it, all in one turn."""
@@ -42,10 +41,11 @@ _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 @dataclass(slots=True)
 class _Turns:
     """What was seen of one kind of marks. first: character of the first. waiting: the user's turn is open.
-    system: a system's message stands before it."""
+    ended: an end of turn stands before it; system: a system's message does."""
 
     first: int | None = None
     waiting: bool = False
+    ended: bool = False
     system: bool = False
     complete: int = 0
 
@@ -60,9 +60,7 @@ class ExtraTurnsDetector:
 
     def __init__(self, spec: DetectorSpec) -> None:
         prompt = spec.prompt_text
-        plain = prompt != "" and not may_ask_for_dialogue(prompt)
-        self._templates_count = is_rendered(prompt) or not names_marks(prompt)
-        self._labels_count = opens_labelled_turn(prompt) or plain
+        self._counted = set(counted_kinds(prompt))
         self._texts: list[str] = []
         self._taken = self._read = 0
         self._rest = ""
@@ -120,10 +118,10 @@ class ExtraTurnsDetector:
                 break
             kind, _, whose = (match.lastgroup or "").partition("_")
             if kind == "fence":
-                self._fences.takes(match.group())
+                self._fences.takes(fence_line(text, match.start()))
             elif not (self._fences.inside or self._is_conversation or self._symptoms):
                 before = self._tail + text[max(match.start() - _LOOKED_AT, 0) : match.start()]
-                if kind == "role" or not is_quoted(before.rpartition("\n")[2]):
+                if kind == "role" or not is_written_about(before, match.group()):
                     self._take_mark(kind, whose, match.group(), self._read + match.start(), before)
         self._tail = (self._tail + text[max(end - _LOOKED_AT, 0) : end])[-_LOOKED_AT:]
         self._rest = text[end:]
@@ -132,25 +130,30 @@ class ExtraTurnsDetector:
     def _take_mark(self, kind: str, whose: str, mark: str, at: int, before: str) -> None:
         """before: what stands before it, as far as it is looked at."""
         alone = not before.strip()
-        if whose == "model" and self._turns["template"].waiting:
-            kind = "template"  # an end of turn stood before the user's mark
-        elif kind in _LABELS and self._turns[kind].first is None and not ends_a_sentence(before):
-            self._labels_count = False  # the answer itself is a dialogue, or announces one
-        if not (self._labels_count if kind in _LABELS else kind != "template" or self._templates_count):
-            return
-        turns = self._turns[kind]
         if whose == "tool":
             self._has_tools = True
-        elif whose == "system":
+            return
+        if whose == "model" and self._turns["template"].waiting:
+            kind = "template"  # an end of turn stood before the user's mark
+        elif kind != "template" and self._turns[kind].first is None and not ends_a_sentence(before):
+            if kind in _LABELS:
+                self._counted -= {*_LABELS}  # the answer itself is a dialogue, or announces one
+            if whose != "again":
+                return  # a list of roles has a heading
+        if kind not in self._counted:
+            return
+        turns = self._turns[kind]
+        if whose == "system":
             turns.begin(at)
             turns.system = True
         elif whose == "user":
             turns.begin(at)
             turns.waiting = True
+            turns.ended = mark.startswith(END)
         elif turns.waiting:
-            turns.complete += 1 + turns.system  # three roles in their order are no list of words
+            turns.complete += 1 + (turns.system or turns.ended)
             turns.waiting = turns.system = False
-        elif kind not in _LABELS and not alone and not self._has_tools and _CHANNELS not in mark:
+        elif (whose == "again" or kind == "template") and not (alone or self._has_tools or _CHANNELS in mark):
             kind = f"{kind} alone"
             turns = self._turns[kind]
             turns.begin(at)
@@ -166,7 +169,6 @@ class ExtraTurnsDetector:
                 onset=self._token_at(turns.first),
                 alarm=len(self._texts),
                 score=1.0,
-                detail={"turns": turns.complete},
                 summary=f"past its turn the answer goes on; the model's next begins with {mark.strip()!r}",
             )
         )

@@ -89,6 +89,16 @@ def test_no_text_takes_more_than_its_length(piece: str) -> None:
     assert steps(4000) < 2.5 * steps(2000) + 10_000
 
 
+@pytest.mark.parametrize(
+    "end", ["\n```py\nport = 1\n```", "\n    port = 1", "\n- one\n    - two", ' He said "no".']
+)
+@pytest.mark.parametrize("name", ["chatml", "llama 3", "deepseek", "mistral"])
+def test_an_answer_may_end_in_code(name: str, end: str) -> None:
+    """The end of its turn follows on the same line, and is no part of the code."""
+    turns = run_on(TEMPLATES[name]).removeprefix(ANSWER)
+    assert judge(f"{ANSWER}{end}{turns}").symptom is SymptomKind.EXTRA_TURNS
+
+
 def test_one_long_line_is_read_before_it_ends() -> None:
     """A template without line breaks writes one line up to the cap: its alarm does not wait for that."""
     text = run_on(TEMPLATES["mistral"]) + " and so on, and on, for as long as the cap allows" * 60
@@ -109,9 +119,23 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         "ChatML:\n\n    <|im_start|>user\n    Hello<|im_end|>\n    <|im_start|>assistant\n\nThat is all.",
         'Call f("<|im_start|>user\\n" + text + "<|im_end|><|im_start|>assistant\\n") for it.',
         "Llama 2 expects the question between marks: <s>[INST] question [/INST] answer </s>. It is simple.",
+        "The roles say who speaks.\n\nsystem\nSets the behaviour of the model.\nuser\nAsks the questions."
+        "\nassistant\nHolds the answers of the model.\n",
         "Three samples for you:\n\nUser: Where is it?\nAssistant: At sea.\n\nUser: Why?\nAssistant: It sank.",
     ],
-    ids=["code", "inline", "dialogue", "harmony", "list", "labels", "indented", "string", "form", "samples"],
+    ids=[
+        "code",
+        "inline",
+        "dialogue",
+        "harmony",
+        "list",
+        "labels",
+        "indented",
+        "string",
+        "form",
+        "roles",
+        "samples",
+    ],
 )
 def test_marks_that_end_no_turn(text: str) -> None:
     """Explained, quoted, asked for, or another channel of the same turn."""
@@ -150,8 +174,9 @@ def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls:
     ids=["shown", "skipped"],
 )
 def test_a_whole_new_chat_begins(template: str) -> None:
-    """As SmolLM2-135M-Instruct does on vLLM with `ignore_eos`: a system's message and one turn are enough."""
-    found = judge(ANSWER + template.format(ASKED[0], ANSWERS[0]))
+    """As SmolLM2-135M-Instruct does on vLLM with `ignore_eos`: a system's message counts as a turn."""
+    again = TEMPLATES["chatml" if "<|" in template else "chatml, tokens skipped"]
+    found = judge(ANSWER + template.format(ASKED[0], ANSWERS[0]) + again.format(ASKED[1], ANSWERS[1]))
     assert found.symptom is SymptomKind.EXTRA_TURNS
     assert found.onset is not None
     assert found.onset <= len(text_tokens(ANSWER)) + 2
