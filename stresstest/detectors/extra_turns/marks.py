@@ -66,8 +66,25 @@ MARKS = re.compile(
 )
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it."""
-PROBES = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
-"""One of these is in every text with a mark of the model's turn."""
+_WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
+_LABELLED = (f"{name}{colon}" for name in _WORDS for colon in (":", " :", "：", " ："))
+_MODEL_TURNS = (
+    *(">assistant", ">model", "|assistant|", "｜Assistant", "CHATBOT_TOKEN", "[/INST]", "\nmodel"),
+    *("ssistant\n", "ssistant \n", "ssistant  ", *_LABELLED),
+)
+_USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "USER_TOKEN", "｜User")
+
+
+def may_hold_model_turn(text: str) -> bool:
+    """Whether a text holds what a mark of the model's turn is made of: first its words, which most lack."""
+    return any(word in text for word in _WORDS) and any(part in text for part in _MODEL_TURNS)
+
+
+def may_hold_turn(text: str) -> bool:
+    """The same of a mark of anybody's turn; labels are left to the model's."""
+    return any(part in text for part in _USER_TURNS) or may_hold_model_turn(text)
+
+
 _INDENTED = re.compile(r"(?: {4}|\t)\s*")
 _SENTENCE_END = re.compile(r"[.!?…。！？|][\"'”’)\]*_`]*\s*\Z")
 _ENDS = re.compile(any_of(END))

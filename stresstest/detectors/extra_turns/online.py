@@ -13,10 +13,11 @@ from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, Scr
 from stresstest.detectors.extra_turns.marks import (
     END,
     MARKS,
-    PROBES,
     ends_a_sentence,
     fence_line,
     is_written_about,
+    may_hold_model_turn,
+    may_hold_turn,
 )
 from stresstest.detectors.extra_turns.prompts import counted_kinds, is_rendered
 from stresstest.detectors.text.fences import FenceTracker
@@ -96,10 +97,10 @@ class ExtraTurnsDetector:
         return list(self._symptoms)
 
     def _take_block(self, *, complete: bool) -> None:
-        """Nothing is read until a word appears of which a mark of the model's turn is made; then all is."""
+        """Nothing is read until the mark of a turn may have appeared; then all is."""
         if not self._reads:
             recent = "".join(self._texts[-_BLOCK - _OVERLAP :])
-            self._reads = any(probe in recent for probe in PROBES)
+            self._reads = may_hold_turn(recent)
         if self._reads:
             text = self._rest + "".join(self._texts[self._taken :])
             self._taken = len(self._texts)
@@ -179,5 +180,5 @@ class ExtraTurnsDetector:
 
 
 def suspect_extra_turns(batch: ScreenBatch) -> list[Suspicion | None]:
-    """The texts that hold a word of which a mark of the model's turn is made."""
-    return [Suspicion(text) if any(probe in text for probe in PROBES) else None for text in batch.texts]
+    """The texts that may hold a mark of the model's turn."""
+    return [Suspicion(text) if may_hold_model_turn(text) else None for text in batch.texts]
