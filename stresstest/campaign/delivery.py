@@ -8,9 +8,9 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
-from stresstest.diagnosis.evidence.metrics_series import sessions_of, summarize_server
+from stresstest.diagnosis.evidence.metrics_series import longest_gap, sessions_of, summarize_server
+from stresstest.diagnosis.evidence.server import MAX_SAMPLE_AGE_S
 from stresstest.model import GenerationRecord, ServerSample
 
 _PACE = "inter_token_latency_seconds"
@@ -18,7 +18,6 @@ _SLOWER = 2.0
 """Tokens that arrive this many times as far apart as they were generated have queued. Other clients, whose
 tokens are in the engine's mean as well, make smaller differences."""
 _FEW_TOKENS = 1000
-_LONG_GAP_S = 5.0
 
 
 def slow_delivery_sentence(
@@ -31,9 +30,9 @@ def slow_delivery_sentence(
     generated, arrived = _generated_apart(samples), _arrived_apart(generations)
     if generated is None or arrived is None or arrived < _SLOWER * generated:
         return None
-    longest = max((b.at - a.at for part in sessions_of(samples) for a, b in pairwise(part)), default=0.0)
+    longest = max((longest_gap(s.at for s in part) for part in sessions_of(samples)), default=0.0)
     effects = ["latencies are those of the delivery", "loops ran on before they could be stopped"]
-    if longest > _LONG_GAP_S:
+    if longest > MAX_SAMPLE_AGE_S:
         effects.append(f"/metrics could not be read for up to {longest:.0f} s")
     cause = "Logprobs are most of its work; --no-logprobs" if logprobs else "A lower --concurrency"
     or_fewer = ", like a lower --concurrency," if logprobs else ""

@@ -14,6 +14,8 @@ from stresstest.errors import UsageError
 from stresstest.model import Message, Token
 from stresstest.model.words import REPETITION_REASON
 
+LONG_ANSWER = 128
+"""Characters from which on an answer is not given twice by chance."""
 LENGTH, STOP = "length", "stop"
 LOST_REASONS = frozenset({"abort", "error", "content_filter"})
 """The service gave the answer up."""

@@ -7,7 +7,7 @@ EXTRA_TURNS = DetectorEntry(
     SymptomInfo(
         SymptomKind.EXTRA_TURNS,
         label="extra turns",
-        description="the answer goes on past the end of its turn and writes the user's next one itself",
+        description="the answer continues past the end of its turn and writes the user's next one itself",
         mark='<path d="M2 3H8L10 5 8 7H4L2 9 4 11H10"></path>',
         precedence=15,
         exact_onset=True,

@@ -32,6 +32,8 @@ def any_of(marks: tuple[str, ...]) -> str:
     return "|".join(map(re.escape, marks))
 
 
+ROLE_TOKEN = rf"(?:<\|(?:{'|'.join(_ROLE_TOKENS)})\|>|<\|turn>)"
+"""The special token before a role's name, as a pattern."""
 LABEL = r"(?:[#]{1,4}[ ])?"
 USER_LABEL, MODEL_LABEL = r"(?:Human|User|USER)[ ]?[:：]", r"(?:Assistant|ASSISTANT|AI)[ ]?[:：]"
 _TOOL = "tool|ipython|observation|function|environment"
@@ -47,10 +49,10 @@ MARKS = re.compile(
     rf"""
     (?P<fence>^[^\n`~]{{0,16}}(?:```|~~~))
     | (?P<template_tool>(?:{any_of(USER)}){_REPLY}
-        |<\|(?:{"|".join(_ROLE_TOKENS)})\|>(?:{_TOOL})|<\|turn>(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
+        |{ROLE_TOKEN}(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
     | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{any_of(USER)})(?!{_REPLY})
         |{_ENDED}(?:<s>)?(?:\[INST\]|{LABEL}{USER_LABEL}))
-    | (?P<template_system>{_ENDED}?{_UNQUOTED}(?:<\|(?:{"|".join(_ROLE_TOKENS)})\|>|<\|turn>)system)
+    | (?P<template_system>{_ENDED}?{_UNQUOTED}{ROLE_TOKEN}system)
     | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{any_of(MODEL)})(?!{_HEAD}\\))
     | (?P<role_tool>^(?:user|human)\s{{1,8}}{_GIVEN}|^(?:{_TOOL})[ ]*$)
     | (?P<role_system>^system[ ]*$)
@@ -67,12 +69,13 @@ MARKS = re.compile(
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it."""
 _WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
-_LABELLED = (f"{name}{colon}" for name in _WORDS for colon in (":", " :", "：", " ："))
+_LABELS = ("ssistant", "SSISTANT", "AI", "Response")
 _MODEL_TURNS = (
     *(">assistant", ">model", "|assistant|", "｜Assistant", "CHATBOT_TOKEN", "[/INST]", "\nmodel"),
-    *("ssistant\n", "ssistant \n", "ssistant  ", *_LABELLED),
+    *("ssistant\n", "ssistant \n", "ssistant  "),
+    *(f"{name}{colon}" for name in _LABELS for colon in (":", " :", "：", " ：")),
 )
-_USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "USER_TOKEN", "｜User")
+_USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "|prompter|", "USER_TOKEN", "｜User")
 
 
 def may_hold_model_turn(text: str) -> bool:

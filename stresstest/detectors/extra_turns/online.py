@@ -32,7 +32,7 @@ _CHANNELS = "<|start|>"
 _BLOCK = 64
 """Tokens that are read at once, up to the last line that is complete."""
 _OVERLAP = 12
-"""Tokens before a block in which such a word may have begun."""
+"""Tokens before a block in which a mark may have begun."""
 _LOOKED_AT = 256
 """Characters before a mark that tell whether it is written about."""
 _LONG_LINE, _LOOKED_AHEAD = 1024, 96
@@ -170,7 +170,7 @@ class ExtraTurnsDetector:
                 onset=self._token_at(turns.first),
                 alarm=len(self._texts),
                 score=1.0,
-                summary=f"past its turn the answer goes on; the model's next begins with {mark.strip()!r}",
+                summary=f"the answer continues past its turn; the model's next begins with {mark.strip()!r}",
             )
         )
 

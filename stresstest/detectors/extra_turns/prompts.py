@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from stresstest.detectors.extra_turns.marks import LABEL, MODEL, MODEL_LABEL, USER, any_of
+from stresstest.detectors.extra_turns.marks import LABEL, MODEL, MODEL_LABEL, ROLE_TOKEN, USER, any_of
 
 _TOKENS = re.compile(rf"{any_of((*USER, *MODEL))}|\[INST\]")
 _TEMPLATES = re.compile(
@@ -14,7 +14,7 @@ _TEMPLATES = re.compile(
 _RENDERED = re.compile(
     r"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]"
     rf"|\[INST\]|{any_of(USER)}|<\|(?:START_OF_TURN_TOKEN|system|im_system)\|>|\[\|system\|\]"
-    r"|<\|(?:im_start|start_header_id|header_start|start_of_role|start|turn)\|?>(?:system|developer)"
+    rf"|{ROLE_TOKEN}(?:system|developer)"
     r"|(?:user|human|system)[ ]*\n)"
 )
 _OPEN_LABEL = re.compile(rf"^{LABEL}(?:{MODEL_LABEL}|Response[ ]?[:：])[^\n]{{0,100}}\s*\Z", re.MULTILINE)

@@ -59,6 +59,11 @@ def cut_window(samples: Sequence[ServerSample], start: float, end: float) -> lis
     return list(samples[max(0, first - 1) : max(first, bisect_right(samples, end, key=_at))])
 
 
+def longest_gap(moments: Iterable[float]) -> float:
+    """The longest time between two neighbouring moments, in any order; 0 with fewer than two."""
+    return max((after - before for before, after in pairwise(sorted(moments))), default=0.0)
+
+
 def counter_increase(samples: Iterable[ServerSample], name: CounterName) -> float | None:
     """The increase of a counter over the readings, across restarts of the server."""
     return increase(getattr(s, name) for s in samples)

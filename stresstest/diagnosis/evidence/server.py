@@ -14,7 +14,12 @@ from stresstest.detectors.registry import ends_answer
 from stresstest.diagnosis.evidence.gpu import first_invalid_moment as gpu_trouble_from
 from stresstest.diagnosis.evidence.gpu import gpu_evidence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
-from stresstest.diagnosis.evidence.metrics_series import counter_increase, cut_window, gauge_peak
+from stresstest.diagnosis.evidence.metrics_series import (
+    counter_increase,
+    cut_window,
+    gauge_peak,
+    longest_gap,
+)
 from stresstest.diagnosis.planes import METRICS_SOURCE, assign_suspected_plane
 from stresstest.model import (
     Decoding,
@@ -148,7 +153,7 @@ def _system_evidence(
     """
     found: list[Evidence] = []
     missing: list[str] = []
-    unread = _longest_gap([generation.started, *(s.at for s in cut), end])
+    unread = longest_gap([generation.started, *(s.at for s in cut), end])
     blind = unread > MAX_SAMPLE_AGE_S
     preempted = counter_increase(cut, "preemptions")
     if preempted is None or (blind and not preempted):
@@ -178,12 +183,6 @@ def _system_evidence(
         fact = f"not measured {when}: {', '.join(missing)}{where}; the system plane is not excluded by them"
         found.append(Evidence(Plane.SYSTEM, False, METRICS_SOURCE, fact))
     return found
-
-
-def _longest_gap(moments: Sequence[float]) -> float:
-    """The longest time between two moments. The first reading may be from before the window."""
-    ordered = sorted(moments)
-    return max(after - before for before, after in pairwise(ordered))
 
 
 def _queue_evidence(generation: GenerationRecord, queue: Sequence[ServerSample], when: str) -> Evidence:

@@ -24,7 +24,14 @@ from stresstest.records.formats import (
     vllm_outputs,
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
-from stresstest.records.record import FieldMapping, RawRecord, Record, UnreadableError, describe_type
+from stresstest.records.record import (
+    LONG_ANSWER,
+    FieldMapping,
+    RawRecord,
+    Record,
+    UnreadableError,
+    describe_type,
+)
 
 TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
@@ -42,8 +49,6 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     plain.TIMED_REQUEST,
 )
 _NAMED_KEYS = 12
-_LONG = 128
-"""Characters from which on two requests do not get the same answer by chance."""
 
 
 def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
@@ -73,7 +78,7 @@ def _answer_hash(record: Record, row: Row) -> int | None:
     own = None if record.id == f"{record.source}:{record.line}" else record.id
     number, document = row.get("doc_id"), row.get("doc")
     answer = record.reasoning + record.text
-    if (own is None and number is None) or (len(answer) < _LONG and document is None):
+    if (own is None and number is None) or (len(answer) < LONG_ANSWER and document is None):
         return None
     return _hash(repr((own, number, document, record.reasoning, record.text)))
 

@@ -8,14 +8,10 @@ from typing import Any
 
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, join_content, message_text
-from stresstest.records.record import LENGTH, UnreadableError
+from stresstest.records.record import LENGTH, LONG_ANSWER, UnreadableError
 
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
-
-
-_LONG = 128
-"""Characters of an answer that is not given twice by chance."""
 _MIN_LONGER, _MIN_CHARS = 4, 200
 """Times and characters by which a turn is so much longer than an answer that it was read out of it."""
 
@@ -34,7 +30,7 @@ def before_the_answer(turns: list[Any], found: Sequence[RecordedAnswer]) -> list
         asked = asked or role in _ASKS
         if role in MODEL_SPEAKS:
             same = said.intersection(_said(turns[at]))
-            if any(len(words) >= _LONG or not asked for words in same):
+            if any(len(words) >= LONG_ANSWER or not asked for words in same):
                 return turns[:at]
             if asked:
                 break

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.extra_turns.marks import MODEL, USER, may_hold_model_turn, may_hold_turn
 from stresstest.detectors.extra_turns.online import ExtraTurnsDetector
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_text, detect_tokens
@@ -50,6 +51,13 @@ def run_on(template: str) -> str:
 
 def judge(text: str, prompt: str = PROMPT, finish: str = "length") -> GenerationVerdict:
     return detect_text(text, DetectorSpec("en", prompt_text=prompt), finish)
+
+
+@pytest.mark.parametrize("mark", [*MODEL, *USER, "[/INST] ", "\nassistant \n", "\nmodel\n", ".assistant\n\n"])
+def test_no_mark_is_overlooked_before_it_is_read(mark: str) -> None:
+    """The screen and the online form look for parts of marks first: each mark has one."""
+    assert may_hold_turn(f"{ANSWER}{mark}So it was.")
+    assert mark in USER or may_hold_model_turn(f"{ANSWER}{mark}So it was.")
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
