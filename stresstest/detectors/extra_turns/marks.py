@@ -34,40 +34,55 @@ def any_of(marks: tuple[str, ...]) -> str:
 
 ROLE_TOKEN = rf"(?:<\|(?:{'|'.join(_ROLE_TOKENS)})\|>|<\|turn>)"
 """The special token before a role's name, as a pattern."""
-LABEL = r"(?:[#]{1,4}[ ])?"
+_HASHES = r"[#]{1,4}[ ]"
+LABEL = rf"(?:{_HASHES})?"
 USER_LABEL, MODEL_LABEL = r"(?:Human|User|USER)[ ]?[:：]", r"(?:Assistant|ASSISTANT|AI)[ ]?[:：]"
 _TOOL = "tool|ipython|observation|function|environment"
 _ROLE = rf"(?:user|human|assistant|model|system|{_TOOL})"
 _ENDED = rf"(?:(?:(?:{any_of(END)})\s{{0,8}}){{1,3}})"
 _UNQUOTED = r"(?<![`'\"“])"
+_TEXT_BEFORE = r"(?:(?<=[^\s`'\"“}>])|(?<=\|>))"
+"""No space, no quotation mark, and no call of a tool."""
 _HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
 """How the head of a turn ends, where the role is not all of it."""
 _GIVEN = r"(?:[{\[$%\\]|<(?![|｜])|(?i:observation|result|output)\b)"
 """How a turn begins that holds what a tool or an environment replied, or a place for a text in a template."""
 _REPLY = rf"{_HEAD}\s{{0,8}}{_GIVEN}"
+_BEHIND = r"(?:^|(?<=[^\s#])[ ]?)"
+"""Where a label with hashes stands: on a line of its own, or directly behind the text."""
 MARKS = re.compile(
     rf"""
     (?P<fence>^[^\n`~]{{0,16}}(?:```|~~~))
     | (?P<template_tool>(?:{any_of(USER)}){_REPLY}
         |{ROLE_TOKEN}(?:{_TOOL})|<\|observation\|>|\[TOOL_RESULTS\])
+    | (?P<template_behind>{_TEXT_BEFORE}(?:{any_of(USER)})(?!{_REPLY}))
     | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{any_of(USER)})(?!{_REPLY})
         |{_ENDED}(?:<s>)?(?:\[INST\]|{LABEL}{USER_LABEL}))
+    | (?P<template_again>{_TEXT_BEFORE}{_ENDED}?(?:{any_of(MODEL)})
+        {_HEAD}(?=[^\w\n]?[ ]?\n\s{{0,8}}(?!<\|)[^\n]{{12}}))
     | (?P<template_system>{_ENDED}?{_UNQUOTED}{ROLE_TOKEN}system)
     | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{any_of(MODEL)})(?!{_HEAD}\\))
     | (?P<role_tool>^(?:user|human)\s{{1,8}}{_GIVEN}|^(?:{_TOOL})[ ]*$)
     | (?P<role_system>^system[ ]*$)
     | (?P<role_user>^(?:user|human)[ ]*\n(?=\s{{0,8}}(?!{_ROLE}[ ]*$)\S)|(?<![`'\"“>])\[INST\])
     | (?P<role_model>^(?:assistant|model)[ ]*\n(?=\s{{0,8}}[^\n]{{12}})|\[/INST\])
+    | (?P<role_behind>(?<=[^\w\s@/#-])user(?=\n\n\S))
     | (?P<role_again>(?<=[^\w\s@/#-])assistant(?=\n\n))
-    | (?P<label_user>^{LABEL}{USER_LABEL})
+    | (?P<heading_opened>{_BEHIND}{_HASHES}Human:(?=[ ]?\w[^\n]{{4}}))
+    | (?P<heading_user>{_BEHIND}{_HASHES}(?:Human|User):(?=\s{{0,8}}\S))
+    | (?P<heading_model>{_BEHIND}{_HASHES}Assistant:(?=\s{{0,8}}\S))
+    | (?P<label_user>^{LABEL}{USER_LABEL}|(?<=[.!?…。])[ ]?USER:)
     | (?P<label_model>^{LABEL}{MODEL_LABEL}|(?<=[ ])ASSISTANT:)
     | (?P<order_user>^{LABEL}Instruction[ ]?[:：])
     | (?P<order_model>^{LABEL}Response[ ]?[:：])
+    | (?P<heading_other>^{_HASHES})
+    | (?P<template_end>(?:{any_of(END)})[ ]*\n(?=\s{{0,8}}(?![<{{\[])[^\n]{{12}}))
     """,
     re.MULTILINE | re.VERBOSE,
 )
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it."""
+_PARTS = ("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>")
 _WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
 _LABELS = ("ssistant", "SSISTANT", "AI", "Response")
 _MODEL_TURNS = (
@@ -79,7 +94,10 @@ _USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "|prompter|", "USER_T
 
 
 def may_hold_model_turn(text: str) -> bool:
-    """Whether a text holds what a mark of the model's turn is made of: first its words, which most lack."""
+    """Whether a text holds what a mark of the model's turn is made of, or one that tells as much: first its
+    words, which most lack."""
+    if any(part in text for part in _PARTS):
+        return True
     return any(word in text for word in _WORDS) and any(part in text for part in _MODEL_TURNS)
 
 
@@ -90,6 +108,9 @@ def may_hold_turn(text: str) -> bool:
 
 _INDENTED = re.compile(r"(?: {4}|\t)\s*")
 _SENTENCE_END = re.compile(r"[.!?…。！？|][\"'”’)\]*_`]*\s*\Z")
+_ANNOUNCES = re.compile(r"(?:[:：][*_`]*|(?:^|\n)[#]{1,6} [^\n]*)\s*\Z")
+_LINE_WORDS = 3
+_NAME = re.compile(r"\w\.[\w.-]+\.\Z")
 _ENDS = re.compile(any_of(END))
 
 
@@ -107,9 +128,31 @@ def is_written_about(before: str, mark: str) -> bool:
     return _INDENTED.match(line) is not None
 
 
-def ends_a_sentence(text: str) -> bool:
-    """Whether an answer may have ended here: no heading, and nothing that announces what follows."""
+def may_end(kind: str, text: str) -> bool:
+    """Whether an answer may have ended here, before a mark of this kind: at a sentence's end; before hashes,
+    unless it announces what follows or is a heading itself."""
+    if kind == "heading":
+        return _ANNOUNCES.search(text) is None
     return _SENTENCE_END.search(text) is not None
+
+
+def ends_text(before: str, mark: str) -> bool:
+    """Whether an end of turn stands at the end of a line of text, and is no end of struck-out HTML."""
+    return len(before.rpartition("\n")[2].split()) >= _LINE_WORDS and not (
+        mark.startswith("</s>") and "<s>" in before
+    )
+
+
+def ends_prose(before: str) -> bool:
+    """Whether a sentence of some words ends here, and no dotted name."""
+    line = before.rpartition("\n")[2]
+    words = len(line.split()) >= _LINE_WORDS or line.endswith(("。", "！", "？"))
+    return words and not ends_in_name(before) and may_end("role", line)
+
+
+def ends_in_name(before: str) -> bool:
+    """Whether a dotted name goes on here: "com.acme."."""
+    return _NAME.search(before) is not None
 
 
 def fence_line(text: str, at: int) -> str:

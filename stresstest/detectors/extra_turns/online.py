@@ -6,27 +6,29 @@ since lists, comparisons and dialogues have them too. What the prompt says of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
     END,
     MARKS,
-    ends_a_sentence,
+    ends_in_name,
+    ends_prose,
+    ends_text,
     fence_line,
     is_written_about,
+    may_end,
     may_hold_model_turn,
     may_hold_turn,
 )
 from stresstest.detectors.extra_turns.prompts import counted_kinds, is_rendered
+from stresstest.detectors.extra_turns.turns import NEEDED, Turns
 from stresstest.detectors.text.fences import FenceTracker
 from stresstest.model import Symptom, SymptomKind, Token
 
-NEEDED = {"template": 2, "role": 3, "label": 3, "order": 3, "template alone": 2, "role alone": 3}
-"""Turns, of the user and then of the model, that prove it; or of the model alone, one after the other. One
-that an end of turn or a system's message precedes counts twice."""
-_LABELS = ("label", "order")
+_LABELS = ("label", "order", "heading")
+_ALONE = ("template", "heading")
+"""Kinds whose marks tell a turn of the model by themselves; a role's name, only directly behind the text."""
 _CHANNELS = "<|start|>"
 """gpt-oss begins its reasoning, its calls and its answer with it, all in one turn."""
 _BLOCK = 64
@@ -37,23 +39,6 @@ _LOOKED_AT = 256
 """Characters before a mark that tell whether it is written about."""
 _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 """Characters of a line that is read before it is complete, and of the end that is then left unread."""
-
-
-@dataclass(slots=True)
-class _Turns:
-    """What was seen of one kind of marks. first: character of the first. waiting: the user's turn is open.
-    ended: an end of turn stands before it; system: a system's message does."""
-
-    first: int | None = None
-    waiting: bool = False
-    ended: bool = False
-    system: bool = False
-    complete: int = 0
-
-    def begin(self, at: int) -> None:
-        """The first one begins the extra turns."""
-        if self.first is None:
-            self.first = at
 
 
 class ExtraTurnsDetector:
@@ -70,14 +55,15 @@ class ExtraTurnsDetector:
         self._fences = FenceTracker()
         for line in prompt.splitlines() if "```" in prompt else ():
             self._fences.takes(line)  # evaluations of code begin the answer's block in the prompt
-        self._is_conversation = self._has_tools = False
-        self._turns = {kind: _Turns() for kind in NEEDED}
+        self._is_conversation = self._has_tools = self._has_headings = False
+        self._names_humans = "human" in prompt.lower()
+        self._turns = {kind: Turns(kind) for kind in NEEDED}
         self._symptoms: list[Symptom] = []
 
     @property
     def open_from(self) -> int | None:
         """First token of a turn that may yet prove to be extra."""
-        opened = [turns.first for turns in self._turns.values() if turns.first is not None]
+        opened = [turns.begun for turns in self._turns.values() if turns.begun is not None]
         return self._token_at(min(opened)) if opened and not self._symptoms else None
 
     def update(self, token: Token) -> None:
@@ -130,47 +116,59 @@ class ExtraTurnsDetector:
 
     def _take_mark(self, kind: str, whose: str, mark: str, at: int, before: str) -> None:
         """before: what stands before it, as far as it is looked at."""
-        alone = not before.strip()
         if whose == "tool":
             self._has_tools = True
-            return
-        if whose == "model" and self._turns["template"].waiting:
-            kind = "template"  # an end of turn stood before the user's mark
-        elif kind != "template" and self._turns[kind].first is None and not ends_a_sentence(before):
+        elif whose == "other":
+            self._has_headings = True
+        elif whose == "model" and self._turns["template"].open:
+            self._count("template", whose, mark, at, before)  # an end of turn stood before the user's mark
+        elif kind == "template" or self._turns[kind].first is not None or may_end(kind, before):
+            self._count(kind, whose, mark, at, before)
+        else:
             if kind in _LABELS:
                 self._counted -= {*_LABELS}  # the answer itself is a dialogue, or announces one
-            if whose != "again":
-                return  # a list of roles has a heading
+            if whose == "again":
+                self._count(kind, whose, mark, at, before)  # a list of roles has a heading
+
+    def _count(self, kind: str, whose: str, mark: str, at: int, before: str) -> None:
         if kind not in self._counted:
             return
         turns = self._turns[kind]
         if whose == "system":
-            turns.begin(at)
-            turns.system = True
+            turns.system(at)
         elif whose == "user":
-            turns.begin(at)
-            turns.waiting = True
-            turns.ended = mark.startswith(END)
-        elif turns.waiting:
-            turns.complete += 1 + (turns.system or turns.ended)
-            turns.waiting = turns.system = False
-        elif (whose == "again" or kind == "template") and not (alone or self._has_tools or _CHANNELS in mark):
-            kind = f"{kind} alone"
-            turns = self._turns[kind]
-            turns.begin(at)
-            turns.complete += 1
-        if turns.complete >= NEEDED[kind]:
-            self._report(turns, mark)
+            turns.user(at, 2 if kind == "heading" or mark.startswith(END) else 1)
+        elif whose == "behind":
+            if kind == "template" or ends_prose(before):
+                turns.user(at, NEEDED[kind])
+        elif whose == "opened":
+            turns.user(at, 2)
+            if not (self._has_headings or self._names_humans):
+                turns.model()
+        elif whose == "end":
+            if ends_text(before, mark):
+                turns.model_alone(at, 1)
+        elif turns.open:
+            turns.model()
+        elif (whose == "again" or kind in _ALONE) and self._may_follow_itself(mark, before):
+            turns.model_alone(at, 2 if whose == "again" and (kind != "role" or ends_prose(before)) else 1)
+        if (first := turns.proven) is not None:
+            self._report(first, mark)
 
-    def _report(self, turns: _Turns, mark: str) -> None:
-        assert turns.first is not None
+    def _may_follow_itself(self, mark: str, before: str) -> bool:
+        """Whether a model's turn may come after a model's: not as the answer's head, nor among calls, nor
+        where "assistant" is the last part of a dotted name."""
+        is_head, is_name = not before.strip(), ends_in_name(before)
+        return not (is_head or is_name or self._has_tools or _CHANNELS in mark)
+
+    def _report(self, first: int, mark: str) -> None:
         self._symptoms.append(
             Symptom(
                 kind=SymptomKind.EXTRA_TURNS,
-                onset=self._token_at(turns.first),
+                onset=self._token_at(first),
                 alarm=len(self._texts),
                 score=1.0,
-                summary=f"the answer continues past its turn; the model's next begins with {mark.strip()!r}",
+                summary=f"the answer continues past the end of its turn: {mark.strip()!r}",
             )
         )
 

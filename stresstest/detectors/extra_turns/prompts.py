@@ -8,8 +8,9 @@ import re
 from stresstest.detectors.extra_turns.marks import LABEL, MODEL, MODEL_LABEL, ROLE_TOKEN, USER, any_of
 
 _TOKENS = re.compile(rf"{any_of((*USER, *MODEL))}|\[INST\]")
+_TRAINING = r"\bfine-?tun|\binstruction[ -]tun|\btraining (?:data|examples?|samples?|sets?)\b"
 _TEMPLATES = re.compile(
-    r"\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?", re.IGNORECASE
+    rf"\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?|{_TRAINING}", re.IGNORECASE
 )
 _RENDERED = re.compile(
     r"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]"
@@ -21,7 +22,8 @@ _OPEN_LABEL = re.compile(rf"^{LABEL}(?:{MODEL_LABEL}|Response[ ]?[:：])[^\n]{{0
 _DIALOGUE = re.compile(
     r"\b(?:dialog|diálog|conversa|conversé|gespräch|unterhaltung|colloqui|chiacchier|charla|interview|intervist"
     r"|entrevist|entretien|transcri|trascri|screenplay|scripts?\b|sketch|role-?play|rollenspiel"
-    r"|few-shot|pairs?\b|диалог|разговор|rozmow|diyalog|sohbet|gesprek|samtal)"
+    rf"|few-shot|pairs?\b|{_TRAINING}"
+    r"|диалог|разговор|rozmow|diyalog|sohbet|gesprek|samtal)"
     r"|对话|對話|聊天|会话|会話|対話|대화|حوار|محادثة|संवाद|บทสนทนา|hội thoại",
     re.IGNORECASE,
 )
@@ -52,5 +54,5 @@ def counted_kinds(prompt: str) -> frozenset[str]:
         found.add("role")
     labelled = _OPEN_LABEL.search(prompt[-300:]) is not None
     if prompt and not dialogue and not _CHAT.search(prompt) and (labelled or not _LABELS.search(prompt)):
-        found |= {"label", "order"}
+        found |= {"label", "order", "heading"}
     return frozenset(found)

@@ -41,7 +41,19 @@ TEMPLATES = {
     "vicuna": "\nUSER: {0}\nASSISTANT: {1}",
     "alpaca": "\n\n### Instruction:\n{0}\n\n### Response:\n{1}",
     "anthropic": "\n\nHuman: {0}\n\nAssistant: {1}",
+    "guanaco": "\n\n### Human: {0}\n### Assistant: {1}",
+    "guanaco, behind the text": " ### Human: {0}### Assistant: {1}",
+    "falcon": "</s> \n{0}</s> \n{1}",
+    "llama 3, behind the text": "<|start_header_id|>assistant<|end_header_id|>\n\n{1}",
+    "llama 3, both skipped": "user\n\n{0}assistant\n\n{1}",
+    "glm 4": "<|user|>\n{0}<|assistant|>\n{1}",
+    "vicuna, one line": " USER: {0} ASSISTANT: {1}",
 }
+AT_ONCE = [
+    *("guanaco", "guanaco, behind the text", "falcon", "llama 3, behind the text", "llama 3, both skipped"),
+    *("llama 3, tokens skipped", "glm 4", "chatml", "chatml, alone", "mistral"),
+]
+"""Templates whose first extra turn is proof."""
 
 
 def run_on(template: str) -> str:
@@ -73,6 +85,25 @@ def test_the_onset_is_where_the_answers_turn_ends(name: str) -> None:
     (recorded,) = detect_many([RecordedText(text, spec, "length")])
     assert recorded.degenerate
     assert detect_tokens(text_tokens(text), spec, "length") == found
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_one_turn_is_proof_where_nothing_else_looks_like_it(name: str) -> None:
+    """As real models write them (the public outputs of AlpacaEval): most stop after one turn."""
+    found = judge(ANSWER + TEMPLATES[name].format(ASKED[0], ANSWERS[0]), finish="stop")
+    assert found.symptom is SymptomKind.EXTRA_TURNS
+    assert found.onset is not None
+    assert found.onset <= len(text_tokens(ANSWER)) + 3
+
+
+def test_a_question_of_the_users_alone_is_proof_under_hashes() -> None:
+    """Guanaco asks itself one more thing and stops. Not where headings of the text have the same form, nor
+    where the prompt speaks of humans."""
+    text = f"{ANSWER}\n\n### Human: {ASKED[0]}"
+    assert judge(text, finish="stop").symptom is SymptomKind.EXTRA_TURNS
+    causes = f"### Technical: worn ropes\n{ANSWER}\n\n### Human: tired crews\n{ANSWER}"
+    assert judge(causes, finish="stop").symptom is None
+    assert judge(text, "Compare humans and machines.", finish="stop").symptom is None
 
 
 @pytest.mark.parametrize("piece", ["<|im_start|>user", "[INST]kqzwvb", "<|im_end|>", "assistant", "user\n"])
@@ -129,6 +160,10 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         "Llama 2 expects the question between marks: <s>[INST] question [/INST] answer </s>. It is simple.",
         "The roles say who speaks.\n\nsystem\nSets the behaviour of the model.\nuser\nAsks the questions."
         "\nassistant\nHolds the answers of the model.\n",
+        ANSWER + "\n\nOur apps are called com.acme.assistant\n\nAnd that is all there is to say about them.",
+        ANSWER
+        + "\nThe old <s>price of the bridge</s>\nwas changed <s>in the year 1901</s>\nand again later.",
+        "An example of such an exchange:\n\n### Human: Where is it?\n### Assistant: At sea, they say.",
         "Three samples for you:\n\nUser: Where is it?\nAssistant: At sea.\n\nUser: Why?\nAssistant: It sank.",
     ],
     ids=[
@@ -142,6 +177,9 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         "string",
         "form",
         "roles",
+        "names",
+        "struck out",
+        "announced",
         "samples",
     ],
 )
