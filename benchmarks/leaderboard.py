@@ -3,6 +3,7 @@
     git clone --depth 1 https://github.com/tatsu-lab/alpaca_eval
     python -m benchmarks.leaderboard judge alpaca_eval verdicts.jsonl           # minutes of one core
     python -m benchmarks.leaderboard sheets alpaca_eval verdicts.jsonl FOLDER   # for blind readers
+    python -m benchmarks.leaderboard unread alpaca_eval verdicts.jsonl FOLDER   # what no reader has seen yet
     python -m benchmarks.leaderboard_reading a labels-a.jsonl FOLDER/key.json   # what a reader wrote
     python -m benchmarks.leaderboard page alpaca_eval verdicts.jsonl            # docs/results/leaderboard.md
 
@@ -170,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["judge", "sheets", "page"])
+    parser.add_argument("action", choices=["judge", "sheets", "unread", "page"])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("verdicts", type=Path)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("sheets"), help="for the sheets")
@@ -186,6 +187,13 @@ def main() -> None:
         worst, others = read_models(ranked)
         texts = {name: read_texts(args.checkout, name) for name in (*worst, *others)}
         print(write_sheets(judged, [*worst, *others], texts, args.folder), "items")
+    elif args.action == "unread":
+        from benchmarks.leaderboard_reading import read_labels, write_sheets
+
+        read = read_labels("a")
+        names = sorted({each.model for each in judged if each.symptom is not None and each.key not in read})
+        texts = {name: read_texts(args.checkout, name) for name in names}
+        print(write_sheets(judged, names, texts, args.folder, read), "items")
     else:
         from benchmarks.leaderboard_page import write_page
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +36,9 @@ Write one JSON object a line into `labels-YOURNAME.jsonl`, for every item:
 degenerate: the answer fails as text somewhere in the excerpt: it repeats itself (loop; near_loop with small
 changes; two copies and then normal text are healthy), one word or sign takes over (flooding), it leaves the
 language that the prompt wants without having been asked to (language_drift), it is no language any more,
-words run together or chained without sentences (gibberish), or it gives the prompt back in place of an answer
-(prompt_echo). Wrong facts, bad style, missed instructions, repetition that the prompt asks for, translations
+words run together or chained without sentences (gibberish), it gives the prompt back in place of an answer
+(prompt_echo), or it goes on past the end of its turn, as the user or with the marks of a template
+(extra_turns). Wrong facts, bad style, missed instructions, repetition that the prompt asks for, translations
 that were asked for, code and tables are healthy.
 remark: a few words of your own where you call it healthy or hesitate.
 """
@@ -48,10 +49,12 @@ def write_sheets(
     chosen: Sequence[str],
     texts: Mapping[str, Sequence[tuple[str, str]]],
     folder: Path,
+    read: Collection[str] = (),
 ) -> int:
-    """Write sheets, whole texts and the key. texts: model → (prompt, answer) by line. Returns the items."""
+    """Write sheets, whole texts and the key. texts: model → (prompt, answer) by line. read: outputs that need
+    no second reading. Returns the items."""
     rng = random.Random(SEED)
-    of = [each for each in judged if each.model in set(chosen)]
+    of = [each for each in judged if each.model in set(chosen) and each.key not in read]
     failing = [each for each in of if each.symptom is not None]
     healthy = [each for each in of if each.symptom is None and each.words >= 40]
     items = failing + rng.sample(healthy, len(failing) // CONTROLS)

@@ -49,7 +49,7 @@ class ModelLimits:
 
 def safe_limit(row: LimitRow) -> int:
     """The safe max_tokens of a certified row."""
-    return row.safe_max_tokens or 0
+    return row.limit or 0
 
 
 def thinking_budget(rows: Iterable[LimitRow]) -> int | None:
@@ -74,11 +74,11 @@ def _limits(key: tuple[str, Decoding, bool], rows: Sequence[LimitRow]) -> ModelL
     certified, uncovered = [], []
     for task, language in subjects:
         own = [r for r in rows if (r.subject.task, r.subject.language) == (task, language)]
-        usable = [r for r in own if r.threshold.certified and r.safe_max_tokens]
+        usable = [r for r in own if r.threshold.certified and r.limit]
         if usable:
             certified.append(min(usable, key=safe_limit))
         else:
-            uncovered.append(own[0])
+            uncovered.append(next((r for r in own if r.threshold.unfit), own[0]))
     return ModelLimits(model, decoding, simulated, tuple(certified), tuple(uncovered))
 
 
@@ -91,6 +91,15 @@ def decoding_words(decoding: Decoding, *, nothing: str = "the server's defaults"
 def is_floor(row: LimitRow) -> bool:
     """Whether T is limited by the sample, not by failures ("≥ C")."""
     return row.threshold.censored_at is not None
+
+
+def overruled_words(row: LimitRow) -> str:
+    """Why a limit is not recommended although it is certified."""
+    return (
+        f"{format_count(row.safe_max_tokens)} is not recommended: run {row.overruled_by}, under another load "
+        "or at another address, found the model unfit. Repeat that run, or name the one that you want: "
+        f"--like {row.run_id}"
+    )
 
 
 def smallest_line(limits: ModelLimits) -> str:

@@ -64,7 +64,7 @@ def threshold_samples(rows: Sequence[StoredThreshold]) -> list[Sample]:
     for row in chosen.values():
         threshold = row.threshold
         values = {
-            "stresstest_safe_max_tokens": row.safe_max_tokens,
+            "stresstest_safe_max_tokens": row.limit,
             "stresstest_threshold_tokens": threshold.tokens if threshold.certified else None,
             "stresstest_certified": int(threshold.certified),
             "stresstest_risk_ratio": threshold.alpha,
@@ -136,8 +136,10 @@ def write_metrics(samples: Sequence[Sample], path: Path) -> None:
 
 
 def _rank(row: StoredThreshold) -> tuple[int, int]:
-    """Sort key: certified limits first, in ascending order."""
-    return (0, row.safe_max_tokens) if row.safe_max_tokens is not None else (1, 0)
+    """Sort key: certified limits first, in ascending order; last what another run speaks against."""
+    if row.limit is not None:
+        return 0, row.limit
+    return (1 if row.overruled_by is None else 2), 0
 
 
 def _subject(row: StoredThreshold) -> dict[str, str]:

@@ -75,6 +75,8 @@ class StoredThreshold:
     latest: the newest of its subject, prompts, decoding, rigor, server and concurrency (simulated and real
     ones apart).
     certified_before: an older run that was certified, where this newest one is not.
+    overruled_by: a run of the same subject and decoding, under another load or at another address, that found
+    the model unfit and was not repeated since; while it stands, this result's limit is in force for nothing.
     saved: clock seconds at which it was written; created: of the run.
     """
 
@@ -96,7 +98,13 @@ class StoredThreshold:
     distinct_prompts: int | None
     latest: bool
     certified_before: str | None = None
+    overruled_by: str | None = None
     thinking: ThinkingBudget | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The safe max_tokens, unless another run speaks against it."""
+        return None if self.overruled_by is not None else self.safe_max_tokens
 
 
 @dataclass(frozen=True, slots=True)

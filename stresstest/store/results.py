@@ -73,7 +73,8 @@ def read(
     """Saved results: the latest of each subject, prompts, decoding and rigor first, then the others.
 
     The newest is in force even when it certified nothing: an older limit may be what it disproves. So is an
-    older one of another rigor, load or address when a newer run found the model unfit.
+    older one of another rigor, load or address when a newer run found the model unfit; a newer one of a lower
+    load or at another address is overruled until that run is repeated.
     A warning names those that cannot be read. One that contradicts itself is a StoreError: it was changed.
     """
     run, result = tables.run.c, tables.threshold.c
@@ -114,7 +115,7 @@ def read(
     unfit: set[object] = set()
     for group in groups.values():  # by their newest, as the rows came
         newest, *others = group
-        same = (newest.subject, newest.decoding, newest.simulated)
+        same = _kind(newest)
         if newest.threshold.unfit:
             unfit.add(same)
         elif same in unfit:
@@ -123,7 +124,29 @@ def read(
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    return latest + older
+    return [_unless_overruled(stored, latest) for stored in latest] + older
+
+
+def _unless_overruled(stored: StoredThreshold, latest: list[StoredThreshold]) -> StoredThreshold:
+    if not stored.safe_max_tokens:
+        return stored
+    same = [s for s in latest if _kind(s) == _kind(stored)]
+    unfit = (s for s in same if s.threshold.unfit and not any(_repeats(other, s) for other in same))
+    return replace(stored, overruled_by=next((s.run_id for s in unfit), None))
+
+
+def _repeats(stored: StoredThreshold, unfit: StoredThreshold) -> bool:
+    """Whether a result is newer than one that found the model unfit, at the same address and load or more."""
+    return (
+        stored.safe_max_tokens is not None
+        and stored.created > unfit.created
+        and stored.base_url == unfit.base_url
+        and stored.concurrency >= unfit.concurrency
+    )
+
+
+def _kind(stored: StoredThreshold) -> object:
+    return stored.subject, stored.decoding, stored.simulated
 
 
 def _stored(row: Any) -> StoredThreshold:

@@ -134,7 +134,7 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
     from stresstest.store import open_store
 
     with open_store(store) as opened:
-        rows = [row for row in opened.thresholds() if row.latest and row.safe_max_tokens]
+        rows = [row for row in opened.thresholds() if row.latest and row.limit]
     if not rows:
         sys.stderr.write(
             "warning: the store holds no safe max_tokens, so nothing is capped; measure one: "

@@ -39,7 +39,7 @@ def find_cheapest_caps(store: Store, rows: Sequence[StoredThreshold]) -> list[Ch
 
 def _smallest_certified(rows: Sequence[StoredThreshold], subject: Subject, simulated: bool) -> int | None:
     """The smallest certified limit of a subject under any decoding: a stored cost does not name its own."""
-    own = (row.safe_max_tokens for row in rows if (row.subject, row.simulated) == (subject, simulated))
+    own = (row.limit for row in rows if (row.subject, row.simulated) == (subject, simulated))
     return min((limit for limit in own if limit is not None), default=None)
 
 

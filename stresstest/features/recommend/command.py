@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -106,7 +107,7 @@ def command(
     text = _text(output, rows, cheapest)
     if text:
         typer.echo(text)
-    if not any(row.safe_max_tokens for row in rows):
+    if not any(row.limit for row in rows):
         if rows and output not in {"table", "json", "openmetrics"}:
             _say_why_nothing(rows)
         raise typer.Exit(ExitCode.INCONCLUSIVE)
@@ -114,6 +115,7 @@ def command(
 
 def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
     """Say on stderr why formats that enforce a limit print none."""
+    from stresstest.render.limits import overruled_words
     from stresstest.render.text import single_line, subject_name
 
     for row in (row for row in rows if row.threshold.unfit):
@@ -121,6 +123,8 @@ def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
         typer.echo(
             single_line(f"{subject_name(row.subject)}: unfit for this task and language: {why}."), err=True
         )
+    for row in (row for row in rows if row.overruled_by is not None):
+        typer.echo(single_line(f"{subject_name(row.subject)}: {overruled_words(row)}."), err=True)
     certified = any(row.threshold.certified for row in rows)
     nothing = "No cap is recommended" if certified else "Nothing is certified"
     typer.echo(f"{nothing} for this selection, so no limit is printed.", err=True)
@@ -144,7 +148,8 @@ def _select_rows(
         return rows
     _point_to_better_run(store, run.id)
     _warn_about_others(own[0], [row for row in rows if row.subject == settings.subject])
-    return own + [row for row in rows if row.subject != settings.subject]
+    chosen = [replace(row, overruled_by=None) for row in own]  # by name, and warned about
+    return chosen + [row for row in rows if row.subject != settings.subject]
 
 
 def _point_to_better_run(store: Store, run_id: str) -> None:
@@ -158,19 +163,21 @@ def _point_to_better_run(store: Store, run_id: str) -> None:
 
 
 def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) -> None:
-    """Say on stderr that later runs of the same subject found less than the run that was named."""
+    """Say on stderr that other runs of the same subject found less than the run that was named."""
     from stresstest.render.text import format_count, single_line
 
     for row in rows:
         less = (row.safe_max_tokens or 0) < (own.safe_max_tokens or 0)
-        if row.run_id != own.run_id and less and row.created > own.created:
+        speaks = row.created > own.created or row.run_id == own.overruled_by
+        if row.run_id != own.run_id and less and speaks:
             found = (
                 f"only {format_count(row.safe_max_tokens)}" if row.safe_max_tokens else "no safe max_tokens"
             )
             typer.echo(
                 single_line(
-                    f"warning: the later run {row.run_id} at {row.base_url} found {found} for the same "
-                    "model, task and decoding."
+                    f"warning: the {'later ' if row.created > own.created else ''}run {row.run_id} at "
+                    f"{row.base_url} (concurrency {row.concurrency}) found {found} for the same model, "
+                    "task and decoding."
                 ),
                 err=True,
             )

@@ -12,6 +12,7 @@ from stresstest.render.limits import (
     ModelLimits,
     decoding_words,
     group_limits,
+    overruled_words,
     safe_limit,
     subject_words,
 )
@@ -64,6 +65,8 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
                 f"  run {row.certified_before} was certified before, but this newer run does not confirm it"
             )
             console.print(Text(earlier, style="yellow"))
+        if row.overruled_by:
+            console.print(Text(single_line(f"  {overruled_words(row)}"), style="yellow"))
         if row.threshold.lacking:
             console.print(Text(f"  {single_line(row.threshold.lacking)}", style="yellow"))
         if row.threshold.withheld:
@@ -77,7 +80,7 @@ def _numbers(row: LimitRow) -> tuple[Text | str, ...]:
 
     threshold = row.threshold
     risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
-    limit = Text(format_count(row.safe_max_tokens), style="bold")
+    limit = Text(format_count(row.safe_max_tokens), style="bold" if row.limit else "strike")
     return limit, format_threshold(threshold), risk, str(threshold.n), str(threshold.onsets)
 
 

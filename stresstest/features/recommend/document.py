@@ -54,5 +54,6 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "server_version": row.server_version,
         "tool_version": row.tool_version,
         "certified_before": row.certified_before,
+        "overruled_by": row.overruled_by,
         **thinking_document(row.thinking),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,6 +266,31 @@ def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address
         store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
         store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
     assert {row.run_id for row in store.thresholds() if row.latest} == {"c", "d", "e"}
+
+
+def test_an_unfit_result_holds_against_a_newer_one_of_a_lower_load(store: Store) -> None:
+    """Unfit at 16 requests at a time, certified at 2: the worse result must not be the one that is dropped. A
+    repetition at that load and address settles it."""
+    fine, verdict = Threshold(0.1, 0.9, 900), PlaneVerdict(None, None, "fine")
+    settings = make_run().settings
+    there = {"base_url": "http://127.0.0.1:8000/v1"}
+
+    def saved(name: str, threshold: Threshold, **changes: Any) -> None:
+        created = float(ord(name))
+        store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
+        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+
+    def limits() -> dict[str, int | None]:
+        return {row.run_id: row.limit for row in store.thresholds() if row.latest}
+
+    saved("a", Threshold(0.1, 0.9, None, unfit=True), concurrency=16)
+    saved("b", fine, concurrency=2)
+    saved("c", fine, concurrency=16, rigor="strict", **there)
+    saved("d", fine, concurrency=2, decoding=Decoding(repetition_penalty=1.1))
+    assert limits() == {"a": None, "b": None, "c": None, "d": 800}
+    assert {row.overruled_by for row in store.thresholds() if row.run_id in {"b", "c"}} == {"a"}
+    saved("e", fine, concurrency=32)
+    assert limits() == {"a": None, "b": 800, "c": 800, "d": 800, "e": 800}
 
 
 def test_delete_takes_everything_along(store: Store) -> None:

@@ -325,9 +325,7 @@ def test_what_caps_production_was_measured_on_several_prompts(
     """A limit that `recommend` refuses to print caps nothing either; simulated ones are named as such."""
 
     def row(prompts: int, *, simulated: bool) -> Any:
-        return SimpleNamespace(
-            latest=True, safe_max_tokens=100, distinct_prompts=prompts, simulated=simulated
-        )
+        return SimpleNamespace(latest=True, limit=100, distinct_prompts=prompts, simulated=simulated)
 
     def caps(*rows: Any) -> list[Any]:
         opened = nullcontext(SimpleNamespace(thresholds=lambda: list(rows)))

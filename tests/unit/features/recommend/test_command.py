@@ -53,7 +53,7 @@ def test_like_prints_the_limit_of_the_run_that_was_named(tmp_path: Path) -> None
     code, out, err = command("--store", location, "recommend", "--like", "r1", "--format", "json")
     assert code == 0
     assert [row["safe_max_tokens"] for row in json.loads(out)["recommendations"]] == [583]
-    assert "the later run r3 at http://a/v1 found only 317" in err
+    assert "the later run r3 at http://a/v1 (concurrency 1) found only 317" in err
     assert "r2" not in err
     _, out, _ = command("--store", location, "recommend", "--format", "json")
     assert {row["safe_max_tokens"] for row in json.loads(out)["recommendations"]} == {583, 1293, 317}

@@ -239,7 +239,10 @@ def fill(path: Path, rows: list[LimitRow], *, prompts: int = 120) -> None:
     with open_store(str(path)) as store:
         for each in rows:
             run = make_run(each.run_id, created=each.created, subject=each.subject, simulated=each.simulated)
-            run = replace(run, settings=replace(run.settings, decoding=each.decoding, rigor=each.rigor))
+            settings = replace(
+                run.settings, decoding=each.decoding, rigor=each.rigor, concurrency=each.concurrency
+            )
+            run = replace(run, settings=settings)
             store.create_run(run)
             store.save_threshold(
                 each.run_id, each.threshold, each.safe_max_tokens, each.verdict, distinct_prompts=prompts
@@ -298,6 +301,32 @@ def test_an_unfit_model_has_no_limit_and_is_called_so(tmp_path: Path, output: st
     else:
         assert f"unfit for this task and language: {why}" in " ".join((out + err).split())
     assert output in {"table", "json"} or out == ""
+
+
+@pytest.mark.parametrize("output", ["table", "json", "vllm", "openai", "litellm", "env", "openmetrics"])
+def test_a_limit_is_not_printed_beside_an_unfit_run_of_another_load(tmp_path: Path, output: str) -> None:
+    """Unfit at 16 requests at a time, certified at 2 later: no limit, and why. The user may name the run."""
+    why = "the limit would be 7 tokens, and one unit takes about 70 (the task's estimate)"
+    unfit = replace(row(tokens=8).threshold, withheld=why, unit_tokens=70, unfit=True)
+    store, fine = tmp_path / "s.db", row(run_id="bbb-2", created=200.0, concurrency=2)
+    fill(
+        store,
+        [row(run_id="aaa-1", threshold=unfit, safe_max_tokens=None, created=100.0, concurrency=16), fine],
+    )
+    code, out, err = recommend(store, "--format", output)
+    assert code == 4
+    if output == "json":
+        overruled = {found["run_id"]: found["overruled_by"] for found in json.loads(out)["recommendations"]}
+        assert overruled == {"aaa-1": None, "bbb-2": "aaa-1"}
+    elif output == "openmetrics":
+        assert "stresstest_safe_max_tokens" not in out
+        assert "stresstest_certified{" in out
+    else:
+        assert "1,800 is not recommended: run aaa-1" in " ".join((out + err).split())
+    code, out, err = recommend(store, "--format", output, "--like", "bbb-2")
+    assert code == 0
+    assert "warning: the run aaa-1" in err
+    assert str(fine.safe_max_tokens) in out
 
 
 @pytest.mark.parametrize("output", ["table", "json", "vllm", "openai", "litellm", "env", "openmetrics"])
