@@ -10,6 +10,7 @@ from stresstest.campaign.ladder.reach import sample_reach
 from stresstest.model import RIGORS, GenerationRecord, RunSettings, Threshold
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.statistics import observations, safe_max_tokens
+from stresstest.statistics.sample import ended_by_itself
 
 
 def withhold_cap(
@@ -18,14 +19,17 @@ def withhold_cap(
     certifying: Sequence[GenerationRecord],
     settings: RunSettings,
 ) -> Threshold:
-    """The threshold, with a reason for no cap: the margin leaves none, or the answers end before the onset
-    that the climb suspects and a cap below T would cut most healthy ones."""
+    """The threshold, with a reason for no cap: the margin leaves none, or a cap below T would cut most
+    healthy answers although they end on their own, before the onset that the climb suspects or without any.
+    """
     suspected = median_onset(o.onset for o in observations(climb))
     safe = safe_max_tokens(threshold, settings.margin)
     if safe == 0:
         return replace(threshold, withheld="the margin leaves no token of it")
-    if suspected is None or safe is None:
+    if safe is None:
         return threshold
+    if suspected is None:
+        return _withhold_from_short(threshold, certifying, safe)
     reach = sample_reach(certifying, suspected, RIGORS[settings.rigor])
     healthy, cut = count_cut(certifying, safe)
     if reach.enough or cut <= MOST_HEALTHY_CUT * healthy:
@@ -36,6 +40,18 @@ def withhold_cap(
         f"{reach.size} ended on their own before the {suspected:,} tokens at which the climb's "
         f"answers degenerated, so that length is not measured",
     )
+
+
+def _withhold_from_short(
+    threshold: Threshold, certifying: Sequence[GenerationRecord], safe: int
+) -> Threshold:
+    """Nothing fails, and what limits T is that the answers end: a cap would protect from nothing."""
+    healthy = [g for g in certifying if not g.verdict.degenerate and g.failure is None]
+    cut = sum(1 for g in healthy if ended_by_itself(g) and g.verdict.tokens > safe)
+    if len(healthy) < len(certifying) or cut <= MOST_HEALTHY_CUT * len(healthy):
+        return threshold
+    why = f"a cap of {safe:,} would cut {cut} of {len(healthy)} healthy answers, which end on their own"
+    return replace(threshold, withheld=f"{why}; longer ones are not measured")
 
 
 def count_cut(certifying: Sequence[GenerationRecord], cap: int) -> tuple[int, int]:

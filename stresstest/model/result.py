@@ -35,7 +35,7 @@ RIGORS: Mapping[str, Rigor] = MappingProxyType(
 
 MOST_HEALTHY_CUT = 0.5
 """A cap that would cut more of the healthy answers than this is not recommended: in `scan` always, in `run`
-where the answers end before the suspected onset."""
+where the answers end on their own before the suspected onset, or none fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ class Record:
     finish_reason: the server's word. max_tokens: the cap that was sent. start/end: seconds since the epoch,
     or on whatever clock the log has; first_token: when the first token came, on that clock. prompt_text:
     the prompt; requested_text: the same without the model's own earlier turns, None where it has none;
-    messages: its turns, where the log kept who said what. prompt_key: what several answers of one prompt
+    messages: its turns, where the log kept who said what; whole_prompt: False where it is more than these, or
+    more than its text: pictures, calls of tools, turns put together. calls: text holds the arguments of calls
+    of tools. prompt_key: what several answers of one prompt
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
     own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
     has_text: False where the log kept no text (a span, a line of times): nothing is known of degeneration
@@ -86,6 +88,8 @@ class Record:
     prompt_text: str = ""
     requested_text: str | None = None
     messages: tuple[Message, ...] = ()
+    whole_prompt: bool = True
+    calls: bool = False
     prompt_key: str | None = None
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None

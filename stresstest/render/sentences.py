@@ -27,6 +27,7 @@ from stresstest.render.text import (
     margin_words,
     subject_name,
 )
+from stresstest.statistics.sample import ended_by_itself
 
 
 def prompt_limit(result: RunResult) -> str:
@@ -112,7 +113,13 @@ def _cap_advice(result: RunResult) -> list[str]:
     if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.generations):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
         safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"
-        return [f"{found}: {safe}. To certify more, raise --horizon."]
+        ended = sum(map(ended_by_itself, result.certifying))
+        more = "raise --horizon"
+        if 2 * ended > len(result.certifying):
+            more = (
+                f"measure prompts with longer answers: {ended} of {len(result.certifying)} end on their own"
+            )
+        return [f"{found}: {safe}. To certify more, {more}."]
     cap = f"Now: set max_tokens to {format_count(result.safe_max_tokens)}{only and ','}{only}."
     return [f"{cap} {_cap_effect(result, result.safe_max_tokens)}"]
 

@@ -9,6 +9,7 @@ from sqlalchemy import delete, insert, select
 
 from stresstest.errors import StoreError
 from stresstest.model import (
+    RIGORS,
     Diagnosis,
     EndpointProfile,
     PlaneVerdict,
@@ -136,13 +137,20 @@ def _unless_overruled(stored: StoredThreshold, latest: list[StoredThreshold]) ->
 
 
 def _repeats(stored: StoredThreshold, unfit: StoredThreshold) -> bool:
-    """Whether a result is newer than one that found the model unfit, at the same address and load or more."""
+    """Whether a result is newer than one that found the model unfit, at its address, and under a load and
+    with a sample that are no smaller."""
     return (
         stored.safe_max_tokens is not None
         and stored.created > unfit.created
         and stored.base_url == unfit.base_url
         and stored.concurrency >= unfit.concurrency
+        and _planned(stored) >= _planned(unfit)
     )
+
+
+def _planned(stored: StoredThreshold) -> int:
+    rigor = RIGORS.get(stored.rigor)
+    return 0 if rigor is None else rigor.planned
 
 
 def _kind(stored: StoredThreshold) -> object:

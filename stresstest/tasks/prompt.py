@@ -26,6 +26,8 @@ MAX_PROMPTS_ITEMS = 2_000_000
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 _LONGEST_CODE = 3
+_UNREAD_FIELDS = frozenset({"user", "metadata", "cache_salt", "priority", "service_tier", "store"})
+"""Fields of a request that the model never sees."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -144,7 +146,14 @@ class Task:
 
 
 def fingerprint(messages: Iterable[Message], text: str | None, body: str | None = None) -> str:
-    """Hash of a prompt's content: 16 hex digits, the same on every machine."""
+    """Hash of a prompt's content: 16 hex digits, the same on every machine.
+
+    Fields that tell the server who asks, or how soon, are no content.
+    """
+    if body is not None:
+        fields = request_fields(body)
+        read = {name: value for name, value in fields.items() if name not in _UNREAD_FIELDS}
+        body = body if len(read) == len(fields) else canonical(read) if read else None
     turns = [[m.role, m.content] if m.wire is None else [m.wire] for m in messages]
     content = json.dumps([turns, text] if body is None else [turns, text, body], ensure_ascii=True)
     return hashlib.sha256(content.encode("ascii")).hexdigest()[:16]
@@ -191,7 +200,8 @@ def load_prompts(path: str | Path) -> PromptsFile:
     """The user's prompts: JSONL, ``{"id", "messages"}`` or ``{"id", "prompt"}`` with any fields of a request
     a line, blank lines skipped.
 
-    A missing id becomes the content's fingerprint. UsageError names the line and what is wrong with it.
+    A missing id becomes the content's fingerprint, which repeated lines share. UsageError names the line and
+    what is wrong with it.
     """
     read: list[tuple[int, Prompt, dict[str, Any]]] = []
     not_sent: set[str] = set()
@@ -214,6 +224,7 @@ def load_prompts(path: str | Path) -> PromptsFile:
     first = read[0][2]
     common = {k: v for k, v in first.items() if all(k in f and f[k] == v for _, _, f in read)}
     prompts: list[Prompt] = []
+    ids_given: set[str] = set()
     for number, prompt, fields in read:
         for name in PARAMETERS:
             if fields.get(name) != first.get(name):
@@ -224,13 +235,15 @@ def load_prompts(path: str | Path) -> PromptsFile:
                 )
         own_fields = {name: value for name, value in fields.items() if name not in common}
         prompt = replace(prompt, body=canonical(own_fields) if own_fields else None)
-        prompt = prompt if prompt.id else replace(prompt, id=prompt.fingerprint)
-        if prompt.id in line_of:
+        named = bool(prompt.id)
+        prompt = prompt if named else replace(prompt, id=prompt.fingerprint)
+        if prompt.id in line_of and (named or prompt.id in ids_given):
             raise UsageError(
                 f"{path}, line {number}: id {format_short(prompt.id)} is already used on line "
                 f"{line_of[prompt.id]}"
             )
-        line_of[prompt.id] = number
+        line_of.setdefault(prompt.id, number)
+        ids_given |= {prompt.id} if named else set()
         prompts.append(prompt)
     differing = {name for prompt in prompts for name in request_fields(prompt.body)}
     return PromptsFile(

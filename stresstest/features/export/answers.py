@@ -13,7 +13,8 @@ class AskedPrompt:
     """A prompt as the user gave it, without the system prompt of a decoding; text: of a plain completion.
 
     topic: what decides the split where a task asks for one topic at several lengths. units: how many are
-    asked for, recognised by unit_pattern; None where nobody counts.
+    asked for, recognised by unit_pattern; None where nobody counts. body: the fields that its request alone
+    brings, as canonical JSON.
     """
 
     id: str
@@ -22,11 +23,12 @@ class AskedPrompt:
     topic: str | None = None
     units: int | None = None
     unit_pattern: str | None = None
+    body: str | None = None
 
     @property
     def key(self) -> str:
         """Hash of the content: two prompts that share it are one."""
-        return fingerprint(self.messages, self.text)
+        return fingerprint(self.messages, self.text, self.body)
 
     def messages_under(self, decoding: Decoding) -> tuple[Message, ...]:
         """The turns that were sent, with the system prompt of a decoding."""
@@ -83,6 +85,8 @@ class LeftOutAnswer:
 
 LOST = "lost to service failures"
 REASONING = "with reasoning, which pairs have no place for"
+CALLS = "with calls of tools, which pairs have no place for"
+PARTIAL_PROMPT = "with pictures, calls of tools or other parts in their prompt, which pairs have no place for"
 NO_PROMPT = "without their prompt"
 NOT_ENDED = "healthy, but cut before its end"
 IN_DOUBT = "healthy, but a symptom may have been under way at their end"

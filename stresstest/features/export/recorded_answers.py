@@ -6,11 +6,13 @@ import re
 
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.features.export.answers import (
+    CALLS,
     IN_DOUBT,
     LOST,
     NO_PROMPT,
     NOT_ENDED,
     OTHER_LANGUAGE,
+    PARTIAL_PROMPT,
     REASONING,
     AskedPrompt,
     ExportedAnswer,
@@ -37,6 +39,10 @@ def recorded_answer(
         return LeftOutAnswer(LOST)
     if record.reasoning or verdict.reasoned:
         return LeftOutAnswer(REASONING)
+    if record.calls:
+        return LeftOutAnswer(CALLS)
+    if not record.whole_prompt:
+        return LeftOutAnswer(PARTIAL_PROMPT)
     if not record.prompt_text:
         return LeftOutAnswer(NO_PROMPT)
     text = record.text

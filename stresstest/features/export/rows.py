@@ -14,6 +14,7 @@ from typing import Any
 from stresstest.features.export.answers import AskedPrompt, ExportedAnswer
 from stresstest.features.export.pairing import PreferencePair
 from stresstest.model import Decoding
+from stresstest.model.request import request_fields
 from stresstest.render.limits import decoding_words
 from stresstest.render.steering import escape_steering
 
@@ -55,7 +56,7 @@ def prompt_rows(prompts: Iterable[AskedPrompt]) -> list[dict[str, Any]]:
         name = prompt.key if prompt.id in ids else prompt.id
         ids.add(name)
         asked = {"messages": _turns(prompt, Decoding())} if prompt.text is None else {"prompt": prompt.text}
-        rows.append({"id": name, **asked})
+        rows.append({"id": name, **asked, **request_fields(prompt.body)})
     return rows
 
 
@@ -90,6 +91,7 @@ def _metadata(answer: ExportedAnswer) -> dict[str, Any]:
     subject = answer.subject
     return {
         "prompt_id": answer.prompt.id,
+        "request_fields": answer.prompt.body,
         "model": subject.model,
         "task": subject.task,
         "language": subject.language,

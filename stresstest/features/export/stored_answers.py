@@ -106,7 +106,8 @@ def asked_prompt(run: Run, prompts: PromptSource, generation: GenerationRecord) 
     settings = replace(run.settings, decoding=replace(run.settings.decoding, system_prompt=None))
     prompt = replace(prompts, settings=settings).prompt_at(job.prompt_index, job.units)
     topic = None if prompt.topic is None else f"{run.settings.subject.task}/{prompt.topic}"
-    return AskedPrompt(prompt.id, prompt.messages, prompt.text, topic, prompt.units, prompts.unit_pattern)
+    pattern = prompts.unit_pattern
+    return AskedPrompt(prompt.id, prompt.messages, prompt.text, topic, prompt.units, pattern, prompt.body)
 
 
 def forked_pairs(store: Store, run: Run, copies: int) -> Iterator[PreferencePair | LeftOutAnswer]:

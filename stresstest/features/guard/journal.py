@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import IO, Any, Protocol
 
 import msgspec
 
-from stresstest.features.guard.asked import Asked
+from stresstest.features.guard.asked import MAX_PROMPT_CHARS, Asked, Route
 from stresstest.features.guard.lines import LineWriter
 from stresstest.features.guard.watch import JudgedChoice
+from stresstest.records.formats.fields import FLATTENED
 
+_DEPTH = 6
+"""Levels of a turn in which data is looked for."""
 MAX_FIELD = 512
 """Characters of an id, a name or a header that are kept: events wait by their number, not by their size."""
 
@@ -91,8 +95,43 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
         "dry_run": entry.dry_run,
     }
     if choice.texts is not None:
-        line["prompt"] = asked.prompt
+        line |= _prompt(asked)
+        if _may_call(asked, choice.finish_reason):
+            line["tool_calls"] = [{}]  # the response may hold their arguments
         line["response"] = "".join(token.text for token in choice.texts if not token.reasoning)
         line["reasoning"] = "".join(token.text for token in choice.texts if token.reasoning)
     # An answer without text says so: `scan` takes a line without one for damaged.
     return {key: value for key, value in line.items() if key == "response" or value not in (None, "")}
+
+
+def _prompt(asked: Asked) -> dict[str, Any]:
+    """The prompt: its turns where it has some and they are short enough, else its text."""
+    given = asked.body.get("input" if asked.route is Route.RESPONSES else "messages")
+    if asked.route is Route.COMPLETIONS or isinstance(given, str):
+        return {"prompt": asked.prompt}
+    if isinstance(given, list) and not asked.lax:
+        turns = [_without_data(turn) for turn in given]
+        with suppress(OverflowError, RecursionError):
+            if len(msgspec.json.encode(turns)) <= MAX_PROMPT_CHARS:
+                return {"messages": turns}
+    return {"prompt": asked.prompt, FLATTENED: True}
+
+
+def _without_data(value: Any, depth: int = _DEPTH) -> Any:
+    """Pictures and sound that a turn holds itself, each by its hash alone: two prompts differ if these do."""
+    if isinstance(value, str) and value.startswith("data:") and len(value) > MAX_FIELD:
+        return f"data:sha256,{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    if depth and isinstance(value, dict):
+        return {key: _without_data(each, depth - 1) for key, each in value.items()}
+    if depth and isinstance(value, list):
+        return [_without_data(each, depth - 1) for each in value]
+    return value
+
+
+def _may_call(asked: Asked, reason: str | None) -> bool:
+    """Whether the answer may hold calls of tools. A server that chose for itself says so by its reason."""
+    body = asked.body
+    choice = body.get("tool_choice") or body.get("function_call") or "auto"
+    offered = bool(body.get("tools") or body.get("functions"))
+    unsure = choice != "auto" or reason != "stop" or asked.route is Route.RESPONSES
+    return offered and choice != "none" and unsure

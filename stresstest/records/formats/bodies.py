@@ -100,7 +100,8 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
     if text is None and not reasoning and (message is None or not hidden):
         raise UnreadableError("no text in it")
     tokens = logprob_tokens(choice.get("logprobs"), text or "", reasoning)
-    return RecordedAnswer(text or "", reasoning, finish, tokens)
+    calls = message is not None and has_calls(message)
+    return RecordedAnswer(text or "", reasoning, finish, tokens, calls=calls)
 
 
 def message_text(message: Mapping[str, Any], finish: str | None = None, reasoning: str = "") -> str | None:
@@ -141,7 +142,7 @@ def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
         raise TextlessError(ONLY_TOOL_CALLS)
     if not found and not reasoning:
         raise UnreadableError("no text in it")
-    return RecordedAnswer(text, reasoning, finish)
+    return RecordedAnswer(text, reasoning, finish, calls=has_tool_call(items))
 
 
 def _item_text(item: Mapping[str, Any]) -> str | None:
@@ -160,13 +161,15 @@ def _items_finish(body: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """One of the answers of a row. known: False where the log kept no text of it."""
+    """One of the answers of a row. known: False where the log kept no text of it. calls: whether the text
+    holds the arguments of calls of tools."""
 
     text: str
     reasoning: str = ""
     finish_reason: str | None = None
     tokens: tuple[Token, ...] | None = None
     known: bool = True
+    calls: bool = False
 
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies import find_reasoning, message_text
-from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls
+from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls, is_tool_call
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.formats.turns import MODEL_SPEAKS
 from stresstest.records.record import FieldMapping, TextlessError, as_text
@@ -39,12 +39,21 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
         raise TextlessError(ONLY_TOOL_CALLS)
     turns, _, speaker, key = found
     before = [
-        {"role": _ROLES.get(str(turn.get(speaker)).lower()), "content": turn.get(key)}
+        {"role": _ROLES.get(str(turn.get(speaker)).lower()), "content": turn.get(key), **_calls(turn)}
         for turn in turns[:-1]
         if isinstance(turn, dict)
     ]
     thought = {"reasoning_content": reasoning} if reasoning else {}
-    return [{**row, **thought, "response": "" if said is None else said, "messages": before}]
+    said = "" if said is None else said
+    return [{**row, **thought, **_calls(turns[-1]), "response": said, "messages": before}]
+
+
+def _calls(turn: Row) -> Row:
+    """A turn's calls of tools, wherever it keeps them."""
+    content = turn.get("content")
+    parts = [part for part in content if is_tool_call(part)] if isinstance(content, list) else []
+    calls = turn.get("tool_calls") or turn.get("function_call") or parts
+    return {"tool_calls": calls if isinstance(calls, list) else [calls]} if calls else {}
 
 
 def _said(row: Row, turns: list[Any], content: Any) -> Any:

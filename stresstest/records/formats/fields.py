@@ -13,6 +13,7 @@ from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_cont
 from stresstest.records.formats.turns import (
     MODEL_SPEAKS,
     before_the_answer,
+    beside_text,
     refuse_longer_ending,
     role_of,
     unwrap_turn,
@@ -35,6 +36,8 @@ _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_outpu
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 PROMPT_KEYS = ("messages", "prompt", "input")
+FLATTENED = "prompt_flattened"
+"""Set where a log keeps the turns of a prompt as one text."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = ("request", "body", "model_parameters", "params", "sampling_params", "optional_params")
@@ -54,6 +57,7 @@ def answered(
             text=answer.text,
             has_text=answer.known,
             reasoning=answer.reasoning,
+            calls=answer.calls,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=answer.tokens,
             prompt_key=prompt_key,
@@ -81,14 +85,16 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         return next((p[k] for p in within for k in keys or (name,) if p.get(k) is not None), None)
 
     asked = at("prompt", *PROMPT_KEYS)
-    if turns := _turns(asked):
-        asked = before_the_answer(turns, found)
+    turns = _turns(asked)
+    if turns:
+        asked = turns = before_the_answer(turns, found)
         if body is None and "response" not in mapped.fields:
             refuse_longer_ending(asked, found)
-    prompt = prompt_text(asked)
+    prompt, messages, beside = prompt_text(asked), _messages(asked), beside_text(turns)
     prompt_key = as_text(at("prompt_id"))
-    if prompt and not prompt_key:
-        prompt_key = hashlib.blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    if (prompt or beside) and not prompt_key:
+        content = f"{prompt}\0{beside}" if beside else prompt
+        prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     finish = as_text(at("finish_reason", *_FINISH_KEYS))
     counted = _count_token_ids(row, body)
     ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
@@ -114,7 +120,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
         prompt_text=prompt,
         requested_text=requested_text(asked),
-        messages=_messages(asked),
+        messages=messages,
+        whole_prompt=not beside and bool(messages or not turns) and not row.get(FLATTENED),
         prompt_key=prompt_key,
         extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
     )

@@ -13,7 +13,14 @@ import msgspec
 
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies import find_reasoning, join_reasoning
-from stresstest.records.formats.calls import arguments, is_tool_call, message_arguments
+from stresstest.records.formats.calls import (
+    arguments,
+    has_calls,
+    has_tool_call,
+    is_tool_call,
+    message_arguments,
+)
+from stresstest.records.formats.fields import FLATTENED
 from stresstest.records.record import FieldMapping, UnreadableError
 
 _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
@@ -32,6 +39,9 @@ _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _COMPLETION, _PROMPT = "gen_ai.completion.{}.", "gen_ai.prompt.{}."
 _CALL = "tool_calls.{}.arguments"
+_CALLS = "tool_calls"
+_CALLED: list[dict[str, Any]] = [{}]
+"""Tells that an answer's text holds the arguments of calls."""
 _THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
@@ -97,6 +107,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "start": start,
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
         "prompt": _prompt(found),
+        FLATTENED: _has_called(found) or None,
         **_answer(found),
     }
     if isinstance(first, int | float) and isinstance(start, float):
@@ -155,8 +166,9 @@ def _answer(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
     thought = answer.get("reasoning_content")
+    calls = {_CALLS: answer[_CALLS]} if _CALLS in answer else {}
     return {
-        "message": {"content": answer.get("response", ""), "reasoning_content": thought},
+        "message": {"content": answer.get("response", ""), "reasoning_content": thought, **calls},
         "finish_reason": answer.get("finish_reason"),
     }
 
@@ -181,7 +193,8 @@ def _message_choices(messages: Any) -> list[dict[str, Any]]:
             "reasoning_content": thought or None,
             "finish_reason": each.get("finish_reason"),
         }
-        found.append({key: value for key, value in fields.items() if isinstance(value, str)})
+        called = {_CALLS: _CALLED} if _holds_calls(each) else {}
+        found.append({key: value for key, value in fields.items() if isinstance(value, str)} | called)
     return [each for each in found if "response" in each or "reasoning_content" in each]
 
 
@@ -195,9 +208,10 @@ def _numbered_choice(found: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     said = (kept.get(prefix + name) for name in ("content", *map(_CALL.format, range(_MOST_NUMBERED))))
     parts = [each for each in said if each is not None]
     thought = "".join(kept.get(prefix + name, "") for name in _THOUGHTS)
-    fields = {
+    fields: dict[str, Any] = {
         "response": "".join(parts) if parts else None,
         "reasoning_content": thought or None,
+        _CALLS: _CALLED if len(parts) > 1 or (parts and prefix + "content" not in kept) else None,
         "finish_reason": kept.get(prefix + "finish_reason"),
     }
     answered = bool(parts or thought)
@@ -219,6 +233,12 @@ def _prompt(found: Mapping[str, Any]) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(each, dict) for each in value):
         return [{"role": each.get("role"), "content": _joined(_pieces(each))} for each in value]
     return _joined(_pieces(value))
+
+
+def _has_called(found: Mapping[str, Any]) -> bool:
+    """Whether turns of the prompt call tools: their arguments are then part of its text."""
+    numbered = any(key.startswith("gen_ai.prompt.") and f".{_CALLS}." in key for key in found)
+    return numbered or _holds_calls(_structure(_first(found, _INPUTS)))
 
 
 def _joined(parts: Iterator[str]) -> str | None:
@@ -248,6 +268,16 @@ def _pieces(value: Any) -> Iterator[str]:
         yield from _pieces(value[key]) if key else ()
         beside = message_arguments({**value, "content": None})
         yield from filter(None, [beside])
+
+
+def _holds_calls(message: Any) -> bool:
+    """Whether a message, or a list of them, calls a tool."""
+    if isinstance(message, list | tuple):
+        return any(map(_holds_calls, message))
+    if not isinstance(message, dict):
+        return False
+    parts = message.get("parts")
+    return has_calls(message) or has_tool_call(list(parts) if isinstance(parts, list | tuple) else None)
 
 
 def _json(text: str) -> Any:

@@ -18,8 +18,15 @@ from stresstest.records.formats.bodies import (
     join_content,
     join_reasoning,
 )
-from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_tool_call, is_nothing, parts_arguments
+from stresstest.records.formats.calls import (
+    ONLY_TOOL_CALLS,
+    has_calls,
+    has_tool_call,
+    is_nothing,
+    parts_arguments,
+)
 from stresstest.records.formats.fields import PROMPT_KEYS, TIME_KEYS, answered, prompt_text
+from stresstest.records.formats.pieces import join_pieces
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
     FieldMapping,
@@ -137,11 +144,16 @@ def _records(row: Row, place: Place) -> list[Record]:
     key = _answer_key(row)
     value = row[key]
     several = value if key in _LISTED and isinstance(value, list) else None
+    if several and all(isinstance(each, str) for each in several):
+        joined = join_pieces(several)
+        several = several if joined is None else [joined]
     if several:
         return answered(row, [_listed(each) for each in several], place)
     reasoning = find_reasoning(row) or join_reasoning(value)
     text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
-    return answered(row, [RecordedAnswer(text, reasoning)], place)
+    return answered(
+        row, [RecordedAnswer(text, reasoning, calls=has_tool_call(value) or has_calls(row))], place
+    )
 
 
 def _listed(value: Any) -> RecordedAnswer:
@@ -172,8 +184,10 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     if value is None:
         raise UnreadableError(f"nothing at {'.'.join(map(str, path))}")
     beside = value_at(row, path[:-1]) if path[1:] else row
-    reasoning = find_reasoning(beside) if isinstance(beside, dict) else ""
-    return answered(row, [RecordedAnswer(text_of(value), reasoning)], place)
+    reasoning, calls = "", has_tool_call(value)
+    if isinstance(beside, dict):
+        reasoning, calls = find_reasoning(beside), calls or has_calls(beside)
+    return answered(row, [RecordedAnswer(text_of(value), reasoning, calls=calls)], place)
 
 
 USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

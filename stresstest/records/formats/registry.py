@@ -19,6 +19,7 @@ from stresstest.records.formats import (
     openai,
     openai_batch,
     opentelemetry,
+    pieces,
     plain,
     vllm_log,
     vllm_outputs,
@@ -35,6 +36,7 @@ from stresstest.records.record import (
 
 TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
+    pieces.PIECE,
     opentelemetry.FORMAT,
     litellm.FORMAT,
     plain.USER_MAPPING,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from stresstest.records.record import LENGTH, LONG_ANSWER, UnreadableError
 
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
+_IDS = frozenset({"id", "call_id", "tool_use_id", "cache_control", "index"})
 _MIN_LONGER, _MIN_CHARS = 4, 200
 """Times and characters by which a turn is so much longer than an answer that it was read out of it."""
 
@@ -48,6 +50,29 @@ def refuse_longer_ending(turns: list[Any], found: Sequence[RecordedAnswer]) -> N
             "the conversation ends with a far longer answer than the record's own, which may have been read "
             "out of it: name the answer with --field, for example --field response=messages.-1.content"
         )
+
+
+def beside_text(turns: Iterable[Any]) -> str:
+    """What turns hold beside their texts, as JSON: pictures and other parts, calls of tools; "" for nothing.
+
+    Ids are left out, which are new in each request.
+    """
+    found = [held for turn in turns if isinstance(turn, dict) for held in _beside(turn)]
+    return json.dumps(found, sort_keys=True, default=str) if found else ""
+
+
+def _beside(turn: Mapping[str, Any]) -> Iterator[Any]:
+    content, calls = turn.get("content"), turn.get("tool_calls")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and not isinstance(part.get("text", part.get("refusal")), str):
+            yield _without_ids(part)
+    yield from map(_without_ids, calls if isinstance(calls, list) else ())
+    if turn.get("function_call"):
+        yield turn["function_call"]
+
+
+def _without_ids(part: Any) -> Any:
+    return {key: value for key, value in part.items() if key not in _IDS} if isinstance(part, dict) else part
 
 
 def unwrap_turn(turn: Any) -> Any:

@@ -43,8 +43,8 @@ def test_answers_that_never_arrived_are_counted_in_a_note() -> None:
 
 @pytest.mark.parametrize(
     ("climb", "reached", "withheld"),
-    [(464, 3, True), (464, 22, False), (None, 3, False), (190, 3, False)],
-    ids=["ends before the onset", "enough get there", "no onset", "onset before the ends"],
+    [(464, 3, True), (464, 22, False), (190, 3, False)],
+    ids=["ends before the onset", "enough get there", "onset before the ends"],
 )
 def test_a_cap_that_rests_on_early_ends_is_not_recommended(
     climb: int | None, reached: int, withheld: bool
@@ -61,6 +61,24 @@ def test_a_cap_that_rests_on_early_ends_is_not_recommended(
             "a cap of 181 would cut 38 of 38 healthy answers. 35 of 38 ended on their own before the 464 "
             "tokens at which the climb's answers degenerated, so that length is not measured"
         )
+
+
+def test_a_model_that_never_fails_needs_no_cap_below_its_answers() -> None:
+    """T is what the answers' own ends leave: a cap there would cut them and protect from nothing. Answers
+    that the horizon cut, and samples with a failure, have their cap."""
+    settings = replace(make_run("r").settings, rigor="quick", margin=0.1)
+    rigor, ends = RIGORS["quick"], [180 + n for n in range(38)]
+    calm = sample([None] * 38, ends)
+    found = withhold_cap(certified_threshold(calm, rigor), [], calm, settings)
+    assert found.certified
+    assert found.withheld is not None
+    assert "of 38 healthy answers, which end on their own; longer ones are not measured" in found.withheld
+    capped = [
+        replace(g, finish_reason="length", job=replace(g.job, max_tokens=g.verdict.tokens)) for g in calm
+    ]
+    assert withhold_cap(certified_threshold(capped, rigor), [], capped, settings).withheld is None
+    failing = sample([None] * 37 + [215], ends)
+    assert withhold_cap(certified_threshold(failing, rigor), [], failing, settings).withheld is None
 
 
 def test_a_mixture_of_models_is_told() -> None:

@@ -293,6 +293,19 @@ def test_an_unfit_result_holds_against_a_newer_one_of_a_lower_load(store: Store)
     assert limits() == {"a": None, "b": 800, "c": 800, "d": 800, "e": 800}
 
 
+def test_a_smaller_sample_does_not_overrule_a_larger_one(store: Store) -> None:
+    """Unfit by a standard run, certified by a quick one of the same load: its few answers prove less."""
+    verdict = PlaneVerdict(None, None, "fine")
+    for name, rigor, threshold in (
+        ("a", "standard", Threshold(0.05, 0.95, None, unfit=True)),
+        ("b", "quick", Threshold(0.1, 0.9, 900)),
+    ):
+        run = make_run(name, created=float(ord(name)))
+        store.create_run(replace(run, settings=replace(run.settings, rigor=rigor)))
+        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+    assert [row.limit for row in store.thresholds()] == [None, None]
+
+
 def test_delete_takes_everything_along(store: Store) -> None:
     """A deleted run leaves no generation, sample, session or threshold; its neighbour keeps its own."""
     for run_id in ("r1", "r2"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,26 @@ def test_same_content_under_two_ids_is_one_distinct_prompt(tmp_path: Path) -> No
     path = prompts_file(tmp_path, '{"id": "a", "prompt": "x"}', '{"id": "b", "prompt": "x"}')
     first, second = load_prompts(path).prompts
     assert first.fingerprint == second.fingerprint
+
+
+@pytest.mark.parametrize("name", ["user", "metadata", "cache_salt", "priority"])
+def test_who_asks_makes_no_other_prompt(tmp_path: Path, name: str) -> None:
+    """One prompt, logged for sixty users, is one prompt: else a limit would stand on sixty."""
+
+    def value(n: int) -> object:
+        return {"metadata": {"team": n}, "priority": n}.get(name, f"u{n}")
+
+    lines = [json.dumps({"prompt": "x", name: value(n)}) for n in range(3)]
+    prompts = load_prompts(prompts_file(tmp_path, *lines)).prompts
+    assert len({prompt.fingerprint for prompt in prompts}) == 1
+    other = load_prompts(prompts_file(tmp_path, *lines, '{"prompt": "x", "stop": ["y"]}')).prompts
+    assert len({prompt.fingerprint for prompt in other}) == 2
+
+
+def test_lines_that_repeat_a_prompt_need_no_ids(tmp_path: Path) -> None:
+    """A log of requests holds the same one often: it is no error."""
+    first, second = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}', '{"prompt": "x"}')).prompts
+    assert first.id == second.id == first.fingerprint
 
 
 GOOD = '{"id": "a", "prompt": "x"}'

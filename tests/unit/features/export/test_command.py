@@ -18,9 +18,10 @@ from stresstest.campaign.progress import Progress
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_text, detect_tokens
 from stresstest.features.diagnose.workflow import DiagnoseOptions, diagnose
-from stresstest.features.export.answers import ExportedAnswer
+from stresstest.features.export.answers import AskedPrompt, ExportedAnswer
 from stresstest.features.export.pairing import with_known_prompts
-from stresstest.model import Decoding, Job, Phase, Plane, Run, RunSettings, RunStatus, Subject
+from stresstest.features.export.rows import prompt_rows
+from stresstest.model import Decoding, Job, Message, Phase, Plane, Run, RunSettings, RunStatus, Subject
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from stresstest.store.repository import Store
@@ -324,6 +325,33 @@ def test_logs_without_prompts_are_told_so(tmp_path: Path) -> None:
     assert code == 4
     assert "needs the prompt of each answer" in flat(out + err)
     assert "none of these answers is degenerate" not in flat(out + err)
+
+
+def test_what_pairs_have_no_place_for_is_left_out(tmp_path: Path) -> None:
+    """A prompt with a picture is more than its text; arguments of a call are no text to learn from."""
+    rows = []
+    for n, row in enumerate(story_rows()):
+        picture = {"type": "image_url", "image_url": {"url": f"https://host/{n}.png"}}
+        content = [{"type": "text", "text": "Tell me of the picture."}, picture]
+        seen = {**row, "messages": [{"role": "user", "content": content}]}
+        call = {"type": "function", "function": {"name": "save", "arguments": '{"text": "done"}'}}
+        rows += [seen, {**row, "id": f"{row['id']}-c", "tool_calls": [call]}]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["export", "dpo", str(log), "--lang", "en", "-o", str(tmp_path / "pairs.jsonl")]
+    code, out, err = command("--display", "none", *words)
+    assert code == 4
+    said = flat(out + err)
+    assert f"{len(rows) // 2} with pictures, calls of tools or other parts in their prompt" in said
+    assert f"{len(rows) // 2} with calls of tools" in said
+
+
+def test_the_fields_of_a_prompt_stay_with_it() -> None:
+    """Prompts that are held out are measured again: without their tools they would be other requests."""
+    messages = (Message("user", "Plan a trip."),)
+    asked = [AskedPrompt("p", messages, body=json.dumps({"tools": [{"n": n}]})) for n in (1, 2)]
+    assert asked[0].key != asked[1].key
+    assert [row["tools"] for row in prompt_rows(asked)] == [[{"n": 1}], [{"n": 2}]]
 
 
 def test_a_file_that_nobody_named_is_not_replaced(tmp_path: Path) -> None:

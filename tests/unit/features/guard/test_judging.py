@@ -10,6 +10,7 @@ import pytest
 
 from stresstest.features.guard.asked import PromptSearch
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
+from stresstest.records import FieldMapping, parse_line
 from tests.support.commands import called
 from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
@@ -260,7 +261,30 @@ async def test_scan_reads_the_log(tmp_path: Path, reasoning: bool) -> None:
     done = called("scan", "guard.jsonl", "--json", "--workers", "1", tmp_path=tmp_path)
     (group,) = json.loads(done.stdout)["groups"]
     assert (group["requests"], group["degenerate"]) == (1, 1)
-    assert here.log[0]["prompt"] == "Tell a story."
+    assert here.log[0]["messages"] == [{"role": "user", "content": "Tell a story."}]
+
+
+async def test_the_log_keeps_who_said_what() -> None:
+    """Turns put together would become one user's message in an export. A picture is kept as its hash; what is
+    too long is kept as text, and says so."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 2000}}
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "And this?"}, picture]},
+    ]
+    async with guarded(Events([*chat_events(FAILING), DONE]), text=True) as here:
+        await here.ask(body={**ASK, "messages": turns, "tools": [{"type": "function"}]})
+        await here.ask(body={**ASK, "messages": [{"role": "user", "content": "x " * 40_000}]})
+        await here.judged(2)
+        seen, long = here.log
+    kept = seen["messages"][1]["content"][1]["image_url"]["url"]
+    assert kept.startswith("data:sha256,")
+    assert len(kept) < 100
+    assert seen["tool_calls"]  # offered, and the answer does not say that it called none
+    (record,) = parse_line(json.dumps(seen).encode(), "f", 1, FieldMapping())
+    assert (record.calls, record.whole_prompt) == (True, False)
+    (flat,) = parse_line(json.dumps(long).encode(), "f", 1, FieldMapping())
+    assert (flat.calls, flat.whole_prompt, flat.messages) == (False, False, ())
 
 
 @pytest.mark.parametrize(("counted", "outcome"), [(1500, "unread"), (20, "healthy")])

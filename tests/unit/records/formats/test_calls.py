@@ -202,3 +202,55 @@ def test_healthy_arguments_stay_healthy() -> None:
     call = {"function": {"name": "write", "arguments": json.dumps({"path": "a.md", "content": story(12)})}}
     [judged] = detect_records([read(chat(content=None, tool_calls=[call]))], ScanJob(language="en"), {})
     assert (judged.degenerate, judged.unresolved, judged.ended) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        chat(content="I look. ", tool_calls=[CALL]),
+        {"object": "response", "output": [{"type": "function_call", "arguments": ARGUMENTS}]},
+        {"response": "I look.", "tool_calls": [CALL]},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": CALLS}]},
+        span({"gen_ai.completion.0.tool_calls.0.arguments": ARGUMENTS}),
+        span({"gen_ai.output.messages": json.dumps([{"role": "assistant", "tool_calls": [CALL]}])}),
+    ],
+    ids=["chat", "Responses API", "plain", "conversation", "numbered attributes", "output messages"],
+)
+def test_an_answer_that_calls_tools_says_so(row: Any) -> None:
+    """Its text is no text to learn from: the arguments stand in it without the call around them."""
+    assert read(row).calls
+    assert not read(chat("stop", content="I look.")).calls
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://host/1.png"}}
+OTHER = {"type": "image_url", "image_url": {"url": "https://host/2.png"}}
+
+
+def asked(*turns: dict[str, Any]) -> Record:
+    return read({"messages": list(turns), "response": "Two boats.", "finish_reason": "stop"})
+
+
+def test_a_prompt_is_more_than_its_text() -> None:
+    """Two pictures with one question are two prompts; so are the results of two calls. New ids are none."""
+    question = {"type": "text", "text": "What is in the picture?"}
+    first, second = (asked({"role": "user", "content": [question, each]}) for each in (PICTURE, OTHER))
+    assert first.prompt_text == second.prompt_text
+    assert first.prompt_key != second.prompt_key
+    assert not first.whole_prompt
+
+    def called(arguments: str, name: str) -> Record:
+        call = {"id": name, "type": "function", "function": {"name": "f", "arguments": arguments}}
+        turn = {"role": "assistant", "content": None, "tool_calls": [call]}
+        return asked({"role": "user", "content": "Go."}, turn, {"role": "tool", "content": "ok"})
+
+    assert called("1", "a").prompt_key == called("1", "b").prompt_key != called("2", "a").prompt_key
+    assert not called("1", "a").whole_prompt
+    assert asked({"role": "user", "content": "Go."}).whole_prompt
+
+
+def test_the_same_question_has_one_key_however_it_is_written() -> None:
+    """As text, as turns and as parts."""
+    parts = [{"type": "text", "text": "Go."}]
+    texts = (asked({"role": "user", "content": "Go."}), asked({"role": "user", "content": parts}))
+    plain = read({"prompt": "Go.", "response": "Two boats."})
+    assert {record.prompt_key for record in (*texts, plain)} == {plain.prompt_key}

@@ -253,8 +253,8 @@ def test_what_is_missing_is_said_and_not_left_blank(snapshot: Snapshot) -> None:
 
 
 def test_no_onset_is_an_answer_and_says_where_it_ends(snapshot: Snapshot) -> None:
-    """Healthy throughout: "≥ C", nothing extrapolated, the longest healthy answer in depth."""
-    answers = [healthy(i, 400) for i in range(30)]
+    """Healthy up to the cap: "≥ C", nothing extrapolated, the longest healthy answer in depth."""
+    answers = [replace(healthy(i, 400), finish_reason="length") for i in range(30)]
     own = [
         replace(a, tokens=(*a.tokens[:-1], replace(a.tokens[-1], text=f" {i}")))
         for i, a in enumerate(answers)

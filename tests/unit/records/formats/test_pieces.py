@@ -1,0 +1,63 @@
+"""Answers that a log keeps in the pieces of their stream: no piece passes for an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
+from tests.support.stories import story
+
+TEXT = story(6)
+
+
+def read(row: Any) -> list[Record]:
+    return parse_line(json.dumps(row).encode(), "f.jsonl", 1, FieldMapping())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"model": "m", "created_at": "2026-01-01T00:00:00Z", "response": " lamp", "done": False},
+        {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"content": " l"}, "done": False},
+        {"object": "text_completion", "choices": [{"index": 0, "text": " lamp", "finish_reason": None}]},
+        {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": " lamp"}}]},
+    ],
+    ids=["Ollama", "Ollama's chat", "a completion's event", "a chat's event"],
+)
+def test_an_event_of_a_stream_is_no_answer(row: Any) -> None:
+    """Each is short and healthy, so that a thousand of them would pass as a thousand healthy answers."""
+    with pytest.raises(UnreadableError, match="a piece of a streamed answer"):
+        read(row)
+
+
+def test_what_ends_a_stream_or_was_never_one_is_read() -> None:
+    """Ollama's whole answers say that they are done; a completion's body has its end or its usage."""
+    (whole,) = read({"model": "m", "created_at": "2026-01-01", "response": TEXT, "done": True})
+    assert whole.text == TEXT
+    choice = {"index": 0, "text": TEXT, "finish_reason": None}
+    (used,) = read({"object": "text_completion", "choices": [choice], "usage": {"completion_tokens": 300}})
+    assert used.text == TEXT
+
+
+@pytest.mark.parametrize("leading", [True, False])
+def test_a_list_of_tokens_is_one_answer(leading: bool) -> None:
+    """As Replicate returns it."""
+    words = TEXT.split(" ")
+    tokens = [f" {word}" if leading else f"{word} " for word in words]
+    (record,) = read({"input": {"prompt": "Tell."}, "output": tokens, "status": "succeeded"})
+    assert record.text.strip() == TEXT
+
+
+def test_a_list_of_short_texts_that_may_be_pieces_is_refused() -> None:
+    """A script without spaces tells nothing; labels that recur are answers."""
+    with pytest.raises(UnreadableError, match="may be pieces of one answer"):
+        read({"prompt": "x", "output": ["今日", "は", "良い", "天気", "です", "ね", "散歩", "に", "行こう"]})
+    assert len(read({"prompt": "x", "output": ["Yes", "No"] * 8})) == 16
+
+
+def test_several_answers_stay_several() -> None:
+    """Sixteen samples of one prompt are sixteen answers."""
+    assert len(read({"prompt": "x", "output": [f"{n}. {TEXT}" for n in range(16)]})) == 16
