@@ -24,6 +24,7 @@ from stresstest.model import (
 from stresstest.model.sweep import SweepCell, ThresholdRatio
 from stresstest.statistics import certify, observations, onset_ratio, risk_at
 from stresstest.statistics.certify import clopper_pearson, needed_at_risk
+from stresstest.statistics.comparison import more_failures_p
 
 _READ = 400
 """Healthy tokens of each answer used for the lexical measures, so that cells are compared at equal length."""
@@ -31,6 +32,7 @@ _WORKS = 0.1
 _KEPT = 0.8
 """Share of the first cell's recurring terms below which a cell has lost terms."""
 _SIDE = 0.975
+_LEVEL = 0.05
 
 _Row = tuple[float, SweepCell]
 """A value of one parameter and its cell."""
@@ -111,8 +113,9 @@ def _share_of(sample: Sequence[GenerationRecord], holds: Callable[[GenerationRec
 def sweep_answers(cells: Sequence[SweepCell], names: Sequence[str]) -> tuple[str, ...]:
     """One sentence per numeric parameter: the smallest change that works, and the failures of larger ones.
 
-    A change works if at most a tenth of the answers fail with the predominant failure of the first cell, and
-    enough go on to where those without it fail. Cells that also differ in other parameters are not compared.
+    A change works if at most a tenth of the answers fail with the predominant failure of the first cell,
+    significantly fewer than there, and enough go on to where those without it fail. Cells that also differ
+    in other parameters are not compared.
     """
     series = [(name, _series(cells, name)) for name in names]
     found = [_answer(name, rows) for name, rows in series if len(rows) >= 2]
@@ -144,6 +147,8 @@ def _answer(name: str, rows: Sequence[_Row]) -> str | None:
             before = row
         elif too_few := _too_few_reach(row, before):
             words.append(_in_another_way(row) or too_few)
+        elif chance := _may_be_chance(row, rows, worst):
+            words.append(chance)
         else:
             working = rows[at:]
             break
@@ -174,6 +179,19 @@ def _too_few_reach(row: _Row, before: _Row) -> str | None:
     return (
         f"at {value:g} too few answers go on long enough to tell: {reaching} of {each.generations} reach "
         f"token {onset:,.0f}, the median onset at {before[0]:g}, and {needed} are needed"
+    )
+
+
+def _may_be_chance(row: _Row, rows: Sequence[_Row], worst: str) -> str | None:
+    """That a cell's few failures do not differ from those of the first one by more than chance: one-sided
+    by Fisher's exact test, Bonferroni's correction for the values that are looked at."""
+    (value, each), (first_value, first) = row, rows[0]
+    failed, before = _count(each, worst), _count(first, worst)
+    if more_failures_p((failed, each.generations), (before, first.generations)) <= _LEVEL / (len(rows) - 1):
+        return None
+    return (
+        f"at {value:g}, {failed} of {each.generations} fail with {worst}, which {before} of "
+        f"{first.generations} at {first_value:g} may be by chance"
     )
 
 
@@ -212,9 +230,12 @@ def _family(each: SweepCell) -> str | None:
     return counts.most_common(1)[0][0]
 
 
+def _count(each: SweepCell, worst: str) -> int:
+    return sum(n for kind, n in each.kinds.items() if symptom_family(kind) == worst)
+
+
 def _share(each: SweepCell, worst: str) -> float:
-    n = sum(n for kind, n in each.kinds.items() if symptom_family(kind) == worst)
-    return n / each.generations if each.generations else 0.0
+    return _count(each, worst) / each.generations if each.generations else 0.0
 
 
 def threshold_ratios(cells: Sequence[SweepCell]) -> tuple[ThresholdRatio, ...]:

@@ -36,7 +36,12 @@ from stresstest.records.record import (
     TextlessError,
     normalize_finish_reason,
 )
-from stresstest.scanning.position_scale import PositionScale, length_class, needs_text_positions
+from stresstest.scanning.position_scale import (
+    PositionScale,
+    is_implausible,
+    length_class,
+    needs_text_positions,
+)
 
 SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 """Characters around an onset that are kept of the worst outputs."""
@@ -193,6 +198,9 @@ def build_verdict(
     source, as `wanted_language` says."""
     language, source = wanted
     group = group_key(record, job.keys)
+    if verdict.symptom is SymptomKind.TRUNCATION and _lacks_its_end(record):
+        record = replace(record, finish_reason=None)
+        (verdict,) = _detect_all([record], [language])
     if source not in _STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
         own, own_source = _infer_own_language(record) if source == "group" else (None, "")
         named = named_languages(record.prompt_text)
@@ -375,6 +383,13 @@ def _lacks_its_text(record: Record, capped: bool | None) -> bool:
     """Whether it has no text although tokens were spent: up to a cap, or more than special ones."""
     empty = not (record.text or record.reasoning).strip() and record.tokens is None
     return empty and (capped is True or (record.completion_tokens or 0) >= MIN_UNSEEN_TOKENS)
+
+
+def _lacks_its_end(record: Record) -> bool:
+    """Whether the log kept less text than the answer had: where the text ends the answer did not."""
+    return record.completion_tokens is not None and is_implausible(
+        record.completion_tokens, record.reasoning + record.text
+    )
 
 
 def _was_lost(record: Record, verdict: GenerationVerdict) -> bool:

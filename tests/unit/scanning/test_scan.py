@@ -543,6 +543,15 @@ def test_a_truncation_needs_a_known_reason() -> None:
     assert judged(text, finish_reason="timeout").symptom is None
 
 
+def test_where_a_log_cuts_a_text_the_answer_did_not_end() -> None:
+    """A pipeline that keeps the first characters: the count proves that more was written, so that nobody saw
+    the end that the model chose."""
+    text = story(6)[:900].rsplit(" ", 2)[0] + " and the"
+    assert judged(text, finish_reason="stop", completion_tokens=240).symptom == "truncation"
+    found = judged(text, finish_reason="stop", completion_tokens=2400)
+    assert (found.symptom, found.ended, found.unseen) == (None, False, True)
+
+
 def test_a_natural_end_with_a_candidate_open_is_unresolved() -> None:
     """As in a run: an answer that ends by itself while it may be failing is no witness of health."""
     repeated = story(1, seed=7).split(". ", 1)[1]

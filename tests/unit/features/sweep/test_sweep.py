@@ -110,6 +110,21 @@ def test_as_many_answers_must_go_on_as_the_exact_bound_needs() -> None:
         assert told in answer
 
 
+def test_settings_that_differ_by_chance_change_nothing() -> None:
+    """Three in ten loop or break their numbering whatever the setting: which of the two is commoner turns."""
+    rng = random.Random(7)
+    claims = 0
+    for _ in range(200):
+        cells = []
+        for value in ("0", "0.2", "0.4", "0.6", "0.8", "1.0"):
+            loops, breaks = (sum(rng.random() < 0.15 for _ in range(38)) for _ in range(2))
+            kinds = {"loop": loops, "structure_break": breaks}
+            cells.append(replace(cell(value, loops + breaks, "loop"), kinds=kinds))
+        [answer] = sweep_answers(cells, ["repetition_penalty"])
+        claims += "that keeps" in answer
+    assert claims <= 10
+
+
 def certified(name: str, onsets: range, quantile: tuple[int | None, int | None]) -> SweepCell:
     """All of these onsets; T just below the first of them, "≥ T" without any."""
     tokens = onsets.start - 1
