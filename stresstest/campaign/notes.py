@@ -60,6 +60,13 @@ def _sample_notes(
             f"reasoning, or padding). Whether they were sound is not known: each such answer counts as a "
             f"possible failure."
         )
+    empty = sum(g.failure is None and not g.verdict.tokens and not g.unseen_tokens for g in certifying)
+    if empty:
+        notes.append(
+            f"{empty} of the sample's {len(certifying)} answers {'is' if empty == 1 else 'are'} empty: the "
+            "server ended without a token. No length is at risk there, so the limit says nothing of it: look "
+            "for the cause in the server."
+        )
     notes += _lost_notes(certifying)
     if copies := count_copies(certifying):
         notes.append(

@@ -8,7 +8,7 @@ import pytest
 
 from stresstest.campaign.notes import _sample_notes, mixed_models_sentence
 from stresstest.campaign.withheld import withhold_cap
-from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure
+from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure, Threshold
 from stresstest.statistics import certified_threshold
 from tests.support.samples import sample
 from tests.support.stored_data import make_run
@@ -39,6 +39,15 @@ def test_answers_that_never_arrived_are_counted_in_a_note() -> None:
     said = _sample_notes(made, certified_threshold(made, rigor), None)
     assert "2 of the sample's 30 answers never arrived (504). Whether they were sound is not known" in said[0]
     assert said[1] == "1 of the sample's 30 requests were refused (400): the result is about the others."
+
+
+def test_empty_answers_are_told_of() -> None:
+    """They fail no length, so that a limit beside them looks like a clean bill."""
+    calm = sample([None] * 38, [121] * 38)
+    some = [replace(g, verdict=GenerationVerdict(0, 0), finish_reason="stop") for g in calm[:9]] + calm[9:]
+    said = _sample_notes(some, certified_threshold(some, RIGORS["quick"]), None)
+    assert any(note.startswith("9 of the sample's 38 answers are empty") for note in said)
+    assert not any("empty" in note for note in _sample_notes(calm, Threshold(0.1, 0.9), None))
 
 
 @pytest.mark.parametrize(
