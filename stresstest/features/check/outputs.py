@@ -43,6 +43,8 @@ class CheckOutputs:
                 raise UsageError(
                     f"{what} {path} cannot be written: the folder {Path(path).parent} does not exist."
                 )
+        if self.junit is not None and self.markdown is not None and _are_one(self.junit, self.markdown):
+            raise UsageError("--junit and --markdown name the same file.")
 
     @classmethod
     def named(
@@ -105,6 +107,11 @@ class CheckOutputs:
         }
         for what, path in written.items():
             _write_file(what, path, texts[what])
+
+
+def _are_one(one: str, other: str) -> bool:
+    same = Path(one).resolve() == Path(other).resolve()
+    return same and not (Path(one).exists() and not Path(one).is_file())  # /dev/null takes both
 
 
 def with_current_files(command: Callable[..., None]) -> Callable[..., None]:

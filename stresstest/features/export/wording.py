@@ -29,7 +29,9 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
     if not found.degenerate:
         return "No pair: none of these answers is degenerate, so there is nothing to reject."
     if kind == "kto":
-        return _held_out(found) or "No healthy answer ended on its own; KTO needs both labels."
+        return (
+            found.healthy and _held_out(found)
+        ) or "No healthy answer ended on its own; KTO needs both labels."
     if not found.unpaired:
         return _held_out(found) or "No pair."
     return (

@@ -107,9 +107,10 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
 def _prompt(asked: Asked) -> dict[str, Any]:
     """The prompt: its turns where it has some and they are short enough, else its text."""
     given = asked.body.get("input" if asked.route is Route.RESPONSES else "messages")
-    if asked.route is Route.COMPLETIONS or isinstance(given, str):
+    ruled = asked.route is Route.RESPONSES and bool(asked.body.get("instructions"))
+    if asked.route is Route.COMPLETIONS or (isinstance(given, str) and not ruled):
         return {"prompt": asked.prompt}
-    if isinstance(given, list) and not asked.lax:
+    if isinstance(given, list) and not asked.lax and not ruled:
         turns = [_without_data(turn) for turn in given]
         with suppress(OverflowError, RecursionError):
             if len(msgspec.json.encode(turns)) <= MAX_PROMPT_CHARS:

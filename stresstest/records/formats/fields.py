@@ -9,7 +9,7 @@ from typing import Any
 
 from stresstest.model import Message
 from stresstest.records.formats.adapter import Place, Row
-from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_content
+from stresstest.records.formats.bodies import RecordedAnswer, has_items, is_body, join_content
 from stresstest.records.formats.turns import (
     MODEL_SPEAKS,
     before_the_answer,
@@ -91,6 +91,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         if body is None and "response" not in mapped.fields:
             refuse_longer_ending(asked, found)
     prompt, messages, beside = prompt_text(asked), _messages(asked), beside_text(turns)
+    if asked and body is not None and has_items(body) and isinstance(rules := at("instructions"), str):
+        beside += rules  # the Responses API's system message
     prompt_key = as_text(at("prompt_id"))
     if (prompt or beside) and not prompt_key:
         content = f"{prompt}\0{beside}" if beside else prompt

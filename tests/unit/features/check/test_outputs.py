@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from junitparser import Error, JUnitXml
 
-from stresstest.errors import ExitCode
+from stresstest.errors import ExitCode, UsageError
 from stresstest.features.check.outputs import CheckOutputs
 from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
@@ -83,3 +83,10 @@ def test_an_error_is_written_over_no_file_but_that_of_a_check(passed: Path) -> N
     Path("r.xml").write_text("prompts")
     assert checked(*UNREACHABLE)[0] == ExitCode.ENDPOINT
     assert (passed / "r.xml").read_text() == "prompts"
+
+
+def test_two_outputs_do_not_share_a_file(tmp_path: Path) -> None:
+    """The second would replace the first in silence; a device takes both."""
+    with pytest.raises(UsageError, match="name the same file"):
+        CheckOutputs(str(tmp_path / "r.xml"), str(tmp_path / "." / "r.xml"))
+    CheckOutputs("/dev/null", "/dev/null")

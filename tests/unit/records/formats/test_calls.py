@@ -248,6 +248,19 @@ def test_a_prompt_is_more_than_its_text() -> None:
     assert asked({"role": "user", "content": "Go."}).whole_prompt
 
 
+def test_instructions_are_a_part_of_the_prompt() -> None:
+    """The Responses API keeps the system message apart; without an input nothing is known of the prompt."""
+    body = {"object": "response", "output": [{"type": "message", "content": [{"text": "Two boats."}]}]}
+
+    def read_body(rules: str, **request: Any) -> Record:
+        return read({"request": request, "response": {**body, "instructions": rules}})
+
+    one, other = (read_body(rules, input="Go.") for rules in ("Be brief.", "Be wordy."))
+    assert one.prompt_key != other.prompt_key
+    assert not one.whole_prompt
+    assert read_body("Be brief.").prompt_key is None
+
+
 def test_the_same_question_has_one_key_however_it_is_written() -> None:
     """As text, as turns and as parts."""
     parts = [{"type": "text", "text": "Go."}]
