@@ -1,0 +1,105 @@
+"""Numbering that no task describes: headings such as "Chapter 7." or "**Step 12:**" at the heads of lines.
+
+What a text numbers is not known here, so that only a count that was kept for long and is then lost shows
+anything. Healthy texts begin again at 1, skip, give one number to two headings (morning and evening of a day)
+or come back to earlier ones in a review. They do not mix the last two close together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from stresstest.detectors.entry import ScreenBatch, Suspicion
+
+KEPT = 8
+"""Headings in a row, each with the number after the last one's, that make a count."""
+LOST, WITHIN, NEAR = 3, 6, 5
+"""So many headings of the last so many that stick or go back, each by so little, lose it; so does one number
+under more than `LOST` headings in a row after its first."""
+_MAX_WORDS = 32
+"""Words whose headings are followed: a text has few, and a hostile one gets no more."""
+_HEADING = re.compile(
+    r"^[>#*_~\[(•\-\s]{0,16}([^\W\d_]{3,24})[ \t*_]{1,4}(\d{1,6})(?=[.:)\]*_]|[ \t]*$)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LostCount:
+    """Where a count was lost. at: as it was given for the first heading that sticks or goes back. number: the
+    last heading's; before: the number that came before that."""
+
+    at: int
+    word: str
+    number: int
+    before: int
+
+
+@dataclass(slots=True)
+class _Count:
+    """Headings under one word. run: how many were in order one after the other. slips: of the last
+    headings since the count was made: its place and kind for one that is out of order, None for others."""
+
+    last: int = 0
+    run: int = 0
+    made: bool = False
+    slips: deque[tuple[int, str] | None] = field(default_factory=lambda: deque(maxlen=WITHIN))
+
+    def add(self, number: int, at: int) -> int | None:
+        """The place at which the count was lost, with the heading that shows it."""
+        before, self.last = self.last, number
+        if number == before + 1:
+            self.run += 1
+            self.made = self.made or self.run >= KEPT
+            self.slips.append(None)
+            return None
+        self.run = 1
+        if not self.made or number <= 1 or number > before or before - number > NEAR:
+            self.made = self.made and number > 1
+            self.slips.append(None)
+            return None
+        self.slips.append((at, "stick" if number == before else "back"))
+        found = [slip for slip in self.slips if slip is not None]
+        kinds = {kind for _, kind in found}
+        stuck = all(slip is not None and slip[1] == "stick" for slip in [*self.slips][-LOST - 1 :])
+        lost = (len(found) >= LOST and len(kinds) == 2) or (stuck and len(found) > LOST)
+        return found[0][0] if lost else None
+
+
+class InferredCounts:
+    """Takes the heads of lines in order."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, _Count] = {}
+
+    def add(self, head: str, at: int) -> LostCount | None:
+        """at: the place of the line, in any unit."""
+        match = _HEADING.match(head)
+        return None if match is None else self.add_heading(match[1].casefold(), int(match[2]), at)
+
+    def add_heading(self, word: str, number: int, at: int) -> LostCount | None:
+        count = self._counts.get(word)
+        if count is None:
+            if len(self._counts) >= _MAX_WORDS:
+                return None
+            count = self._counts[word] = _Count()
+        before = count.last
+        found = count.add(number, at)
+        return None if found is None else LostCount(found, word, number, before)
+
+
+def _loses_count(text: str) -> bool:
+    counts = InferredCounts()
+    headings: Iterator[re.Match[str]] = _HEADING.finditer(text)
+    return any(counts.add_heading(m[1].casefold(), int(m[2]), m.start()) for m in headings)
+
+
+def suspect_lost_counts(batch: ScreenBatch) -> list[Suspicion | None]:
+    """The texts that lose a count of headings."""
+    least = KEPT + LOST
+    return [
+        Suspicion(text, plain=True) if text.count("\n") >= least and _loses_count(text) else None
+        for text in batch.texts
+    ]
