@@ -82,7 +82,7 @@ MARKS = re.compile(
 )
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it. behind, again: the user's or the model's turn directly behind the text,
-on its line. opened: the user's, with its text beside it. end: of a turn, with text below it. other: a heading.
+on its line. opened: the user's, with its text beside it. end: of a turn, with text below. other: a heading.
 """
 _PARTS = ("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>")
 _WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
