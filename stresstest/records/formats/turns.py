@@ -13,6 +13,7 @@ from stresstest.records.record import LENGTH, LONG_ANSWER, UnreadableError
 
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
+_SAID = frozenset({"content", "tool_calls", "function_call", "text", "value"})
 _IDS = frozenset({"id", "call_id", "tool_use_id", "cache_control", "index"})
 _MIN_LONGER, _MIN_CHARS = 4, 200
 """Times and characters by which a turn is so much longer than an answer that it was read out of it."""
@@ -67,8 +68,9 @@ def _beside(turn: Mapping[str, Any]) -> Iterator[Any]:
         if isinstance(part, dict) and not isinstance(part.get("text", part.get("refusal")), str):
             yield _without_ids(part)
     yield from map(_without_ids, calls if isinstance(calls, list) else ())
-    if turn.get("function_call"):
-        yield turn["function_call"]
+    yield from (turn[key] for key in ("function_call", "images") if turn.get(key))
+    if turn.keys().isdisjoint(_SAID):
+        yield _without_ids(turn)  # a call, or the result of one
 
 
 def _without_ids(part: Any) -> Any:

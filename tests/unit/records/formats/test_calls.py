@@ -248,6 +248,30 @@ def test_a_prompt_is_more_than_its_text() -> None:
     assert asked({"role": "user", "content": "Go."}).whole_prompt
 
 
+@pytest.mark.parametrize(
+    "apart",
+    [
+        {"system": "Be {}."},
+        {"instruction": "Be {}."},
+        {"suffix": "{}"},
+        {"documents": ["{}"]},
+        {"tools": [{"type": "function", "function": {"name": "f{}"}}]},
+        {"messages": [{"role": "user", "content": "Go.", "images": ["{}"]}]},
+        {"messages": [{"role": "user", "content": "Go."}, {"type": "function_call_output", "output": "{}"}]},
+    ],
+    ids=lambda apart: next(iter(apart)),
+)
+def test_what_a_request_keeps_apart_is_a_part_of_the_prompt(apart: dict[str, Any]) -> None:
+    """Two answers to one text under two system prompts answer two prompts."""
+    request = {"messages": [{"role": "user", "content": "Go."}], **apart}
+
+    def key(word: str) -> str | None:
+        asked = json.loads(json.dumps(request).replace("{}", word))
+        return read({"request": asked, "response": chat("stop", content="So.")}).prompt_key
+
+    assert key("a") == key("a") != key("b")
+
+
 def test_instructions_are_a_part_of_the_prompt() -> None:
     """The Responses API keeps the system message apart; without an input nothing is known of the prompt."""
     body = {"object": "response", "output": [{"type": "message", "content": [{"text": "Two boats."}]}]}
