@@ -26,7 +26,10 @@ MAX_PROMPTS_ITEMS = 2_000_000
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 _LONGEST_CODE = 3
-_UNREAD_FIELDS = frozenset({"user", "metadata", "cache_salt", "priority", "service_tier", "store"})
+_UNREAD_FIELDS = frozenset(
+    {"user", "metadata", "cache_salt", "priority", "service_tier", "store", "request_id"}
+    | {"safety_identifier", "prompt_cache_key"}
+)
 """Fields of a request that the model never sees."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -148,15 +151,25 @@ class Task:
 def fingerprint(messages: Iterable[Message], text: str | None, body: str | None = None) -> str:
     """Hash of a prompt's content: 16 hex digits, the same on every machine.
 
-    Fields that tell the server who asks, or how soon, are no content.
+    Fields that tell the server who asks, or how soon, are no content, nor are the ids of calls.
     """
     if body is not None:
         fields = request_fields(body)
         read = {name: value for name, value in fields.items() if name not in _UNREAD_FIELDS}
         body = body if len(read) == len(fields) else canonical(read) if read else None
-    turns = [[m.role, m.content] if m.wire is None else [m.wire] for m in messages]
+    turns = [[m.role, m.content] if m.wire is None else [_without_ids(m.wire)] for m in messages]
     content = json.dumps([turns, text] if body is None else [turns, text, body], ensure_ascii=True)
     return hashlib.sha256(content.encode("ascii")).hexdigest()[:16]
+
+
+def _without_ids(wire: str) -> str:
+    """A turn without the ids of its calls, which are new in each request."""
+    turn = json.loads(wire)
+    turn.pop("tool_call_id", None)
+    for call in turn.get("tool_calls") or ():
+        if isinstance(call, dict):
+            call.pop("id", None)
+    return canonical(turn)
 
 
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:

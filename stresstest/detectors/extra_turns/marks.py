@@ -12,18 +12,21 @@ import re
 END = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>"),
     *("<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>", "<|return|>", "<|end_of_text|>", "[|endofturn|]"),
-    "<|START_OF_TURN_TOKEN|>",
+    *("<|START_OF_TURN_TOKEN|>", "<|end_of_turn|>", "<|end_of_sentence|>", "<|eos|>", "<seed:eos>"),
+    *("<eoa>", "<eoh>", "[e~["),
 )
 _ROLE_TOKENS = ("im_start", "start_header_id", "header_start", "start_of_role", "start")
 USER = (
     *(f"<|{name}|>user" for name in _ROLE_TOKENS),
     *("<start_of_turn>user", "<|turn>user", "<|user|>", "<|USER_TOKEN|>", "<｜User｜>", "<|prompter|>"),
-    *("<|im_user|>user", "[|user|]"),
+    *("<|im_user|>user", "[|user|]", "<seed:bos>user", "]~b]user", "GPT4 Correct User:", "<|User|>:"),
+    *("<extra_id_1>User", "<reserved_106>", "<|startoftext|>", "<用户>"),
 )
 MODEL = (
     *(f"<|{name}|>assistant" for name in _ROLE_TOKENS),
     *("<start_of_turn>model", "<|turn>model", "<|assistant|>", "<|CHATBOT_TOKEN|>", "<｜Assistant｜>"),
-    *("<|im_assistant|>assistant", "[|assistant|]"),
+    *("<|im_assistant|>assistant", "[|assistant|]", "<seed:bos>assistant", "]~b]ai", "<|Bot|>:"),
+    *("GPT4 Correct Assistant:", "<extra_id_1>Assistant", "<reserved_107>", "<|extra_0|>"),
 )
 
 
@@ -45,9 +48,11 @@ _TEXT_BEFORE = r"(?:(?<=[^\s`'\"“}>])|(?<=\|>))"
 """No space, no quotation mark, and no call of a tool."""
 _HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
 """How the head of a turn ends, where the role is not all of it."""
-_GIVEN = r"(?:[{\[$%\\]|<(?![|｜])|(?i:observation|result|output)\b)"
+_GIVEN = r"(?:[{\[$%\\]|<(?![|｜])|(?i:observation|result|output|traceback|error|exit code|stdout|stderr)\b)"
 """How a turn begins that holds what a tool or an environment replied, or a place for a text in a template."""
 _REPLY = rf"{_HEAD}\s{{0,8}}{_GIVEN}"
+_SENTENCE = r"[ ]?\S[^\n]{3,600}?[.!?…。？！:][\"'”’)*]{0,3}(?:[ ]*(?:\n|\Z)|[ ]?\#)"
+"""What a turn begins with on its line, and a heading that happens to be so worded does not."""
 _BEHIND = r"(?:^|(?<=[^\s#])[ ]?)"
 """Where a label with hashes stands: on a line of its own, or directly behind the text."""
 MARKS = re.compile(
@@ -68,23 +73,28 @@ MARKS = re.compile(
     | (?P<role_model>^(?:assistant|model)[ ]*\n(?=\s{{0,8}}[^\n]{{12}})|\[/INST\])
     | (?P<role_behind>(?<=[^\w\s@/#-])user(?=\n\n\S))
     | (?P<role_again>(?<=[^\w\s@/#-])assistant(?=\n\n))
-    | (?P<heading_opened>{_BEHIND}{_HASHES}Human:(?=[ ]?\w[^\n]{{4}}))
-    | (?P<heading_user>{_BEHIND}{_HASHES}(?:Human|User):(?=\s{{0,8}}\S))
-    | (?P<heading_model>{_BEHIND}{_HASHES}Assistant:(?=\s{{0,8}}\S))
+    | (?P<heading_opened>{_BEHIND}{_HASHES}Human:(?={_SENTENCE}))
+    | (?P<heading_user>{_BEHIND}{_HASHES}(?:Human|User):(?={_SENTENCE}))
+    | (?P<heading_model>{_BEHIND}{_HASHES}Assistant:(?={_SENTENCE}))
+    | (?P<heading_reply>{_BEHIND}{_HASHES}Assistant:(?=[ ]?\S))
     | (?P<label_user>^{LABEL}{USER_LABEL}|(?<=[.!?…。])[ ]?USER:)
     | (?P<label_model>^{LABEL}{MODEL_LABEL}|(?<=[ ])ASSISTANT:)
     | (?P<order_user>^{LABEL}Instruction[ ]?[:：])
-    | (?P<order_model>^{LABEL}Response[ ]?[:：])
+    | (?P<order_model>^{LABEL}Response[ ]?[:：](?!\s{{0,8}}[_.…]{{3}}))
     | (?P<heading_other>^{_HASHES})
-    | (?P<template_end>(?:{any_of(END)})[ ]*\n(?=\s{{0,8}}(?![<{{\[])[^\n]{{12}}))
+    | (?P<template_end>(?<=\S)(?:{any_of(END)})[ ]*\n(?=\s{{0,8}}(?![<{{\[])[^\n]{{12}}))
     """,
     re.MULTILINE | re.VERBOSE,
 )
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it. behind, again: the user's or the model's turn directly behind the text,
-on its line. opened: the user's, with its text beside it. end: of a turn, with text below. other: a heading.
+on its line. opened: the user's, with a sentence beside it. reply: the model's after
+it. end: of a turn, with text below. other: a heading.
 """
-_PARTS = ("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>")
+_PARTS = (
+    *("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>", "<seed:", "]~b]"),
+    *("[e~[", "<eo", "<extra_id_1>", "<reserved_10", "<用户>", "GPT4 Correct "),
+)
 _WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
 _LABELS = ("ssistant", "SSISTANT", "AI", "Response")
 _MODEL_TURNS = (
@@ -108,6 +118,8 @@ def may_hold_turn(text: str) -> bool:
     return any(part in text for part in _USER_TURNS) or may_hold_model_turn(text)
 
 
+_ROW = re.compile(r"\s*\|(?!>)[^|\n]*[^|<\n]\|")
+"""Of a table."""
 _INDENTED = re.compile(r"(?: {4}|\t)\s*")
 _SENTENCE_END = re.compile(r"[.!?…。！？|][\"'”’)\]*_`]*\s*\Z")
 _ANNOUNCES = re.compile(r"(?:[:：][*_`]*|(?:^|\n)[#]{1,6} [^\n]*)\s*\Z")
@@ -117,10 +129,10 @@ _ENDS = re.compile(any_of(END))
 
 
 def is_written_about(before: str, mark: str) -> bool:
-    """Whether a mark is text about templates: in quotation marks or ticks, or in indented code. before: what
-    stands before it on its line and above."""
+    """Whether a mark is text about templates: in quotation marks or ticks, in a table, or in indented code.
+    before: what stands before it on its line and above."""
     line = before.rpartition("\n")[2].replace("```", "")
-    if line.count('"') % 2 or line.count("`") % 2:
+    if line.count('"') % 2 or line.count("`") % 2 or _ROW.match(line):
         return True
     _, line_break, last = mark.rpartition("\n")
     if line_break:
@@ -134,8 +146,13 @@ def may_end(kind: str, text: str) -> bool:
     """Whether an answer may have ended here, before a mark of this kind: at a sentence's end; before hashes,
     unless it announces what follows or is a heading itself."""
     if kind == "heading":
-        return _ANNOUNCES.search(text) is None
+        return not announces(text)
     return _SENTENCE_END.search(text) is not None
+
+
+def announces(text: str) -> bool:
+    """Whether a text announces what follows, or is a heading itself."""
+    return _ANNOUNCES.search(text) is not None
 
 
 def ends_text(before: str, mark: str) -> bool:

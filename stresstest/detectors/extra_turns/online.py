@@ -12,6 +12,7 @@ from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, Scr
 from stresstest.detectors.extra_turns.marks import (
     END,
     MARKS,
+    announces,
     ends_in_name,
     ends_prose,
     ends_text,
@@ -120,6 +121,8 @@ class ExtraTurnsDetector:
             self._has_tools = True
         elif whose == "other":
             self._has_headings = True
+        elif kind == "template" and announces(before) and not mark.startswith(END):
+            self._counted -= {kind}  # a template is shown
         elif whose == "model" and self._turns["template"].open:
             self._count("template", whose, mark, at, before)  # an end of turn stood before the user's mark
         elif kind == "template" or self._turns[kind].first is not None or may_end(kind, before):
@@ -150,6 +153,8 @@ class ExtraTurnsDetector:
                 turns.model_alone(at, 1)
         elif turns.open:
             turns.model()
+        elif whose == "reply":
+            self._has_headings = True
         elif (whose == "again" or kind in _ALONE) and self._may_follow_itself(mark, before):
             turns.model_alone(at, 2 if whose == "again" and (kind != "role" or ends_prose(before)) else 1)
         if (first := turns.proven) is not None:

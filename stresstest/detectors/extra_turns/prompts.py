@@ -8,9 +8,10 @@ import re
 from stresstest.detectors.extra_turns.marks import LABEL, MODEL, MODEL_LABEL, ROLE_TOKEN, USER, any_of
 
 _TOKENS = re.compile(rf"{any_of((*USER, *MODEL))}|\[INST\]")
-_TRAINING = r"\bfine-?tun|\binstruction[ -]tun|\btraining (?:data|examples?|samples?|sets?)\b"
+_TUNING = r"\bfine-?tun|\binstruction[ -]tun|\btraining examples?\b"
+_TRAINING = rf"{_TUNING}|\btraining (?:data|samples?)\b"
 _TEMPLATES = re.compile(
-    rf"\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?|{_TRAINING}", re.IGNORECASE
+    rf"\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?|{_TUNING}", re.IGNORECASE
 )
 _RENDERED = re.compile(
     r"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]"
@@ -27,7 +28,10 @@ _DIALOGUE = re.compile(
     r"|对话|對話|聊天|会话|会話|対話|대화|حوار|محادثة|संवाद|บทสนทนา|hội thoại",
     re.IGNORECASE,
 )
-_CHAT = re.compile(r"\bchats?\b", re.IGNORECASE)
+_BOTS = re.compile(
+    r"\bchats?\b|bots?\b|\bprompts?\b|\blanguage models?\b|\bLLMs?\b|\bvoice\b|\bjokes?\b|copilot",
+    re.IGNORECASE,
+)
 _LABELS = re.compile(r"\b(?:Human|User|Assistant|AI|Instruction|Response) ?:", re.IGNORECASE)
 _ROLES = re.compile(r"^(?:user|human|assistant|model)[ ]*$", re.MULTILINE)
 
@@ -53,6 +57,6 @@ def counted_kinds(prompt: str) -> frozenset[str]:
     if not dialogue and (rendered or not _ROLES.search(prompt)):
         found.add("role")
     labelled = _OPEN_LABEL.search(prompt[-300:]) is not None
-    if prompt and not dialogue and not _CHAT.search(prompt) and (labelled or not _LABELS.search(prompt)):
+    if prompt and not dialogue and not _BOTS.search(prompt) and (labelled or not _LABELS.search(prompt)):
         found |= {"label", "order", "heading"}
     return frozenset(found)

@@ -26,6 +26,9 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
         return _held_out(found) or "No pair: no arm of the diagnosis kept any fork healthy."
     if not found.degenerate and not found.healthy and found.left_out[NO_PROMPT]:
         return "No pair: training data needs the prompt of each answer, and these records have none."
+    if not found.degenerate and not found.healthy and found.left_out:
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in found.left_out.most_common())
+        return f"No pair: all of these answers are left out: {reasons}."
     if not found.degenerate:
         return "No pair: none of these answers is degenerate, so there is nothing to reject."
     if kind == "kto":

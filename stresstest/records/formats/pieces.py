@@ -4,6 +4,7 @@ for an answer."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.record import FieldMapping, Record, UnreadableError
@@ -13,16 +14,34 @@ _MAX_MEAN, _MAX_MEAN_UNSPACED = 24, 8
 """Characters of a piece, a token or a few, on the mean; of one in a script without spaces."""
 _SPACED = 0.3
 """Share of pieces that begin or end with a space: most tokens begin with one, and no answer does."""
+_MAX_EVENT = 64
+"""Characters of an event of a stream of completions; one that is longer may be a body without its reason."""
 
 
 def _is_piece(row: Row, _mapped: FieldMapping) -> bool:
-    kind = row.get("object")
-    if kind == "text_completion":
-        choices = row.get("choices")
-        ends = [c.get("finish_reason") for c in choices if isinstance(c, dict)] if choices else []
-        return bool(ends) and not any(ends) and not row.get("usage")
-    ollama = row.get("done") is False and "created_at" in row
-    return ollama or (isinstance(kind, str) and kind.endswith(".chunk"))
+    """An event of a stream, alone or logged as the response."""
+    return any(isinstance(each, dict) and _is_event(each) for each in (row, row.get("response")))
+
+
+def _is_event(row: Row) -> bool:
+    kind, choices = row.get("object"), row.get("choices")
+    if kind == "text_completion" and isinstance(choices, list):
+        return bool(choices) and all(map(_is_open, choices))
+    langchain = row.get("type")
+    return (
+        (isinstance(kind, str) and kind.endswith(".chunk"))
+        or (isinstance(langchain, str) and langchain.endswith("MessageChunk"))
+        or row.get("done") is False  # Ollama
+        or (row.get("finished") is False and "outputs" in row)  # vLLM's own generate
+    )
+
+
+def _is_open(choice: Any) -> bool:
+    """Whether a choice has neither an end nor the length of an answer."""
+    if not isinstance(choice, dict) or choice.get("finish_reason"):
+        return False
+    text = choice.get("text")
+    return isinstance(text, str) and len(text) <= _MAX_EVENT
 
 
 def _raise_piece(_row: Row, _place: Place) -> list[Record]:
@@ -32,19 +51,21 @@ def _raise_piece(_row: Row, _place: Place) -> list[Record]:
 PIECE = RowFormat("piece of a stream", _is_piece, _raise_piece)
 
 
-def join_pieces(texts: Sequence[str]) -> str | None:
-    """The answer that a list of texts is the pieces of; None where each is an answer of its own.
+def join_pieces(row: Row, texts: Sequence[str]) -> Sequence[str]:
+    """The answers that a list of texts holds: one where Replicate streamed it, else each.
 
-    Raises UnreadableError where nothing tells.
+    Raises UnreadableError for many short texts, which may be either.
     """
     filled = [text for text in texts if text]
-    if len(filled) < _MIN_PIECES or sum(map(len, filled)) > _MAX_MEAN * len(filled):
-        return None
-    if sum(text[0].isspace() or text[-1].isspace() for text in filled) >= _SPACED * len(filled):
-        return "".join(texts)
-    short = sum(map(len, filled)) <= _MAX_MEAN_UNSPACED * len(filled)
-    if short and 2 * len(set(filled)) > len(filled):
+    size = sum(map(len, filled))
+    if len(filled) < _MIN_PIECES or size > _MAX_MEAN * len(filled):
+        return texts
+    if isinstance(row.get("input"), dict) and isinstance(row.get("status"), str):
+        return ["".join(texts)]
+    spaced = sum(text[0].isspace() or text[-1].isspace() for text in filled)
+    if spaced >= _SPACED * len(filled) or size <= _MAX_MEAN_UNSPACED * len(filled):
         raise UnreadableError(
-            f"a list of {len(texts)} short texts, which may be pieces of one answer: join them"
+            f"a list of {len(texts)} short texts, which may be the pieces of one answer: join them, or write "
+            "a line for each answer"
         )
-    return None
+    return texts

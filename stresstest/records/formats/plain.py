@@ -8,6 +8,7 @@ counts alone are enough for `cost`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
@@ -143,10 +144,9 @@ def _plain_text(value: Any) -> str:
 def _records(row: Row, place: Place) -> list[Record]:
     key = _answer_key(row)
     value = row[key]
-    several = value if key in _LISTED and isinstance(value, list) else None
+    several: Sequence[Any] | None = value if key in _LISTED and isinstance(value, list) else None
     if several and all(isinstance(each, str) for each in several):
-        joined = join_pieces(several)
-        several = several if joined is None else [joined]
+        several = join_pieces(row, several)
     if several:
         return answered(row, [_listed(each) for each in several], place)
     reasoning = find_reasoning(row) or join_reasoning(value)

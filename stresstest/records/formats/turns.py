@@ -14,7 +14,10 @@ from stresstest.records.record import LENGTH, LONG_ANSWER, UnreadableError
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
 _SAID = frozenset({"content", "tool_calls", "function_call", "text", "value"})
-_IDS = frozenset({"id", "call_id", "tool_use_id", "cache_control", "index"})
+_IDS = frozenset(
+    {"id", "call_id", "tool_use_id", "tool_call_id", "uuid", "index", "cache_control"}
+    | {"signature", "encrypted_content"}
+)
 _MIN_LONGER, _MIN_CHARS = 4, 200
 """Times and characters by which a turn is so much longer than an answer that it was read out of it."""
 

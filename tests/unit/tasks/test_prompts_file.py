@@ -57,6 +57,23 @@ def test_who_asks_makes_no_other_prompt(tmp_path: Path, name: str) -> None:
     assert len({prompt.fingerprint for prompt in other}) == 2
 
 
+def test_the_ids_of_calls_make_no_other_prompt(tmp_path: Path) -> None:
+    """They are new in each request; the calls' arguments are what the model reads."""
+
+    def line(name: str, city: str) -> str:
+        call = {"id": name, "type": "function", "function": {"name": "f", "arguments": city}}
+        turns = [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "ok", "tool_call_id": name},
+        ]
+        return json.dumps({"messages": turns})
+
+    prompts = load_prompts(prompts_file(tmp_path, line("a", "Rome"), line("b", "Rome"), line("c", "Oslo")))
+    one, same, other = (prompt.fingerprint for prompt in prompts.prompts)
+    assert one == same != other
+
+
 def test_lines_that_repeat_a_prompt_need_no_ids(tmp_path: Path) -> None:
     """A log of requests holds the same one often: it is no error."""
     first, second = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}', '{"prompt": "x"}')).prompts

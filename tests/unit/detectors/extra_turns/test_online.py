@@ -42,6 +42,7 @@ TEMPLATES = {
     "alpaca": "\n\n### Instruction:\n{0}\n\n### Response:\n{1}",
     "anthropic": "\n\nHuman: {0}\n\nAssistant: {1}",
     "guanaco": "\n\n### Human: {0}\n### Assistant: {1}",
+    "solar": "\n\n### User:\n{0}\n\n### Assistant:\n{1}",
     "guanaco, behind the text": " ### Human: {0}### Assistant: {1}",
     "falcon": "</s> \n{0}</s> \n{1}",
     "llama 3, behind the text": "<|start_header_id|>assistant<|end_header_id|>\n\n{1}",
@@ -163,6 +164,13 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         ANSWER + "\n\nOur apps are called com.acme.assistant\n\nAnd that is all there is to say about them.",
         ANSWER
         + "\nThe old <s>price of the bridge</s>\nwas changed <s>in the year 1901</s>\nand again later.",
+        ANSWER + "\n\n### Human: about 280 days\nBorn helpless.\n\n### Mouse: about 20 days\nBorn blind.",
+        ANSWER + "\n\n### User: read only\nThey read.\n\n### Assistant: read and write\nThey answer it all.",
+        "A conversation looks like this:\n\n"
+        + TEMPLATES["chatml"].format("Hi", "Hello").removeprefix("<|im_end|>\n"),
+        ANSWER + "\nLlama 2 has </s>\nat the end, and another family has <|im_end|>\nfor the same purpose.",
+        "| model | user | assistant |\n|---|---|---|\n| Qwen | <|im_start|>user | <|im_start|>assistant |\n"
+        "| Gemma | <start_of_turn>user | <start_of_turn>model |",
         "An example of such an exchange:\n\n### Human: Where is it?\n### Assistant: At sea, they say.",
         "Three samples for you:\n\nUser: Where is it?\nAssistant: At sea.\n\nUser: Why?\nAssistant: It sank.",
     ],
@@ -179,6 +187,11 @@ def test_one_long_line_is_read_before_it_ends() -> None:
         "roles",
         "names",
         "struck out",
+        "species",
+        "permissions",
+        "template shown",
+        "tokens named",
+        "table",
         "announced",
         "samples",
     ],

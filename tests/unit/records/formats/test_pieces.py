@@ -23,9 +23,22 @@ def read(row: Any) -> list[Record]:
         {"model": "m", "created_at": "2026-01-01T00:00:00Z", "response": " lamp", "done": False},
         {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"content": " l"}, "done": False},
         {"object": "text_completion", "choices": [{"index": 0, "text": " lamp", "finish_reason": None}]},
+        {"object": "text_completion", "choices": [{"text": "a", "finish_reason": None}], "usage": {"x": 1}},
+        {"response": {"object": "text_completion", "choices": [{"text": "a", "finish_reason": None}]}},
+        {"type": "AIMessageChunk", "content": "a"},
+        {"prompt": "x", "outputs": [{"index": 0, "text": "a"}], "finished": False},
         {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": " lamp"}}]},
     ],
-    ids=["Ollama", "Ollama's chat", "a completion's event", "a chat's event"],
+    ids=[
+        "Ollama",
+        "Ollama's chat",
+        "a completion's event",
+        "with usage",
+        "logged",
+        "LangChain",
+        "vLLM",
+        "a chat's event",
+    ],
 )
 def test_an_event_of_a_stream_is_no_answer(row: Any) -> None:
     """Each is short and healthy, so that a thousand of them would pass as a thousand healthy answers."""
@@ -52,10 +65,12 @@ def test_a_list_of_tokens_is_one_answer(leading: bool) -> None:
 
 
 def test_a_list_of_short_texts_that_may_be_pieces_is_refused() -> None:
-    """A script without spaces tells nothing; labels that recur are answers."""
-    with pytest.raises(UnreadableError, match="may be pieces of one answer"):
-        read({"prompt": "x", "output": ["今日", "は", "良い", "天気", "です", "ね", "散歩", "に", "行こう"]})
-    assert len(read({"prompt": "x", "output": ["Yes", "No"] * 8})) == 16
+    """Neither joined, which makes a loop of equal labels, nor counted, which makes health of a loop."""
+    for texts in (["今日", "は", "良い"] * 20, [" positive"] * 64, ["Yes", "No"] * 8):
+        with pytest.raises(UnreadableError, match="may be the pieces of one answer"):
+            read({"prompt": "x", "output": texts})
+    assert len(read({"prompt": "x", "output": ["Yes", "No"] * 3})) == 6
+    assert len(read({"prompt": "x", "output": ["The answer is 7."] * 16})) == 16
 
 
 def test_several_answers_stay_several() -> None:
