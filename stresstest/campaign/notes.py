@@ -63,9 +63,9 @@ def _sample_notes(
     empty = sum(g.failure is None and not g.verdict.tokens and not g.unseen_tokens for g in certifying)
     if empty:
         notes.append(
-            f"{empty} of the sample's {len(certifying)} answers {'is' if empty == 1 else 'are'} empty: the "
-            "server ended without a token. No length is at risk there, so the limit says nothing of it: look "
-            "for the cause in the server."
+            f"{empty} of the sample's {len(certifying)} answers {'is' if empty == 1 else 'are'} empty. An "
+            "empty answer is at risk at no length, so the limit says nothing about it: look for the cause in "
+            "the server or the chat template."
         )
     notes += _lost_notes(certifying)
     if copies := count_copies(certifying):

@@ -190,8 +190,8 @@ def _may_be_chance(row: _Row, rows: Sequence[_Row], worst: str) -> str | None:
     if more_failures_p((failed, each.generations), (before, first.generations)) <= _LEVEL / (len(rows) - 1):
         return None
     return (
-        f"at {value:g}, {failed} of {each.generations} fail with {worst}, which {before} of "
-        f"{first.generations} at {first_value:g} may be by chance"
+        f"at {value:g}, {failed} of {each.generations} fail with {worst}: the difference from {before} of "
+        f"{first.generations} at {first_value:g} may be chance"
     )
 
 

@@ -52,7 +52,7 @@ _GIVEN = r"(?:[{\[$%\\]|<(?![|｜])|(?i:observation|result|output|traceback|erro
 """How a turn begins that holds what a tool or an environment replied, or a place for a text in a template."""
 _REPLY = rf"{_HEAD}\s{{0,8}}{_GIVEN}"
 _SENTENCE = r"[ ]?\S[^\n]{3,600}?[.!?…。？！:][\"'”’)*]{0,3}(?:[ ]*(?:\n|\Z)|[ ]?\#)"
-"""What a turn begins with on its line, and a heading that happens to be so worded does not."""
+"""What a turn has beside its label, and a heading that only looks like one has not."""
 _BEHIND = r"(?:^|(?<=[^\s#])[ ]?)"
 """Where a label with hashes stands: on a line of its own, or directly behind the text."""
 MARKS = re.compile(
@@ -88,8 +88,8 @@ MARKS = re.compile(
 )
 """A mark is named by its kind and whose turn it begins. A turn that holds a tool's reply is the framework's.
 A role's name has its turn below it. behind, again: the user's or the model's turn directly behind the text,
-on its line. opened: the user's, with a sentence beside it. reply: the model's after
-it. end: of a turn, with text below. other: a heading.
+on its line. opened: the user's, which may be proof alone. reply: the model's, if the user's stands before it.
+end: of a turn, with text below. other: a heading.
 """
 _PARTS = (
     *("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>", "<seed:", "]~b]"),

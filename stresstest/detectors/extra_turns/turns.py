@@ -31,7 +31,7 @@ class Turns:
 
     def user(self, at: int, points: int) -> None:
         self._begin(at)
-        self.open = 2 if self.after_system else points
+        self.open = max(points, 2 if self.after_system else 0)
 
     def model(self) -> None:
         """The model's turn after the user's."""

@@ -1,8 +1,8 @@
 """Numbering that no task describes: headings such as "Chapter 7." or "**Step 12:**" at the heads of lines.
 
 What a text numbers is not known here, so that only a count that was kept for long and is then lost shows
-anything. Healthy texts begin again at 1, skip, give one number to two headings (morning and evening of a day)
-or come back to earlier ones in a review. They do not mix the last two close together.
+anything. Healthy texts begin again at 1, skip numbers, give one number to two headings (the morning and the
+evening of a day) or return to earlier ones in a review. They do not mix the last two close together.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from stresstest.detectors.entry import ScreenBatch, Suspicion
 
 KEPT = 8
-"""Headings in a row, each with the number after the last one's, that make a count."""
+"""Consecutive headings, each numbered one higher than the last, that establish a count."""
 LOST, WITHIN, NEAR = 3, 6, 5
-"""So many headings of the last so many that stick or go back, each by so little, lose it; so does one number
-under more than `LOST` headings in a row after its first."""
+"""A count is lost where `LOST` of the last `WITHIN` headings repeat the number before or go back by at most
+`NEAR`, some of them the one and some the other; or where `LOST` + 1 in a row repeat it."""
 _MAX_WORDS = 32
-"""Words whose headings are followed: a text has few, and a hostile one gets no more."""
+"""Words whose headings are counted: texts use few, and hostile ones get no more."""
 _HEADING = re.compile(
     r"^[>#*_~\[(•\-\s]{0,16}([^\W\d_]{3,24})[ \t*_]{1,4}(\d{1,6})(?=[.:)\]*_]|[ \t]*$)", re.MULTILINE
 )
@@ -28,8 +28,8 @@ _HEADING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LostCount:
-    """Where a count was lost. at: as it was given for the first heading that sticks or goes back. number: the
-    last heading's; before: the number that came before that."""
+    """Where a count was lost. at: the place of the first heading that repeats a number or goes back. number:
+    of the heading that shows it; before: of the one before that."""
 
     at: int
     word: str
@@ -39,8 +39,8 @@ class LostCount:
 
 @dataclass(slots=True)
 class _Count:
-    """Headings under one word. run: how many were in order one after the other. slips: of the last
-    headings since the count was made: its place and kind for one that is out of order, None for others."""
+    """Headings under one word. run: consecutive ones in order. made: the count is established. slips: of the
+    last headings, place and kind of each that is out of order, None for the others."""
 
     last: int = 0
     run: int = 0
@@ -48,7 +48,7 @@ class _Count:
     slips: deque[tuple[int, str] | None] = field(default_factory=lambda: deque(maxlen=WITHIN))
 
     def add(self, number: int, at: int) -> int | None:
-        """The place at which the count was lost, with the heading that shows it."""
+        """The place at which the count was lost, once this heading shows it."""
         before, self.last = self.last, number
         if number == before + 1:
             self.run += 1

@@ -36,8 +36,10 @@ _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_outpu
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 PROMPT_KEYS = ("messages", "prompt", "input")
-_APART = ("system", "instructions", "instruction", "images", "documents", "suffix", "chat_template_kwargs")
+_APART = ("system", "instructions", "instruction", "images", "documents", "suffix")
 """Keys of what else the model reads, beside the turns or the text of a prompt."""
+_SHAPING = ("tools", "functions", "chat_template_kwargs")
+"""Keys of what makes another prompt of the same turns, and is no text of them."""
 FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 _ID_KEYS = ("id", "custom_id", "request_id")
@@ -93,12 +95,12 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         if body is None and "response" not in mapped.fields:
             refuse_longer_ending(asked, found)
     prompt, messages, beside = prompt_text(asked), _messages(asked), beside_text(turns)
-    apart = [given for key in _APART if (given := at(key))] if asked else []
-    beside += "".join(map(repr, apart))
-    tools = (asked and at("tools", "tools", "functions")) or ""
+    if asked:
+        beside += "".join(repr(given) for key in _APART if (given := at(key)))
     prompt_key = as_text(at("prompt_id"))
     if (prompt or beside) and not prompt_key:
-        content = f"{prompt}\0{beside}{tools}" if beside or tools else prompt
+        shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
+        content = f"{prompt}\0{shaped}" if shaped else prompt
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     finish = as_text(at("finish_reason", *_FINISH_KEYS))
     counted = _count_token_ids(row, body)

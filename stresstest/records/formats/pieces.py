@@ -24,15 +24,16 @@ def _is_piece(row: Row, _mapped: FieldMapping) -> bool:
 
 
 def _is_event(row: Row) -> bool:
+    """Of OpenAI's streams, LangChain's, Ollama's, or vLLM's own `generate`."""
     kind, choices = row.get("object"), row.get("choices")
     if kind == "text_completion" and isinstance(choices, list):
         return bool(choices) and all(map(_is_open, choices))
     langchain = row.get("type")
     return (
-        (isinstance(kind, str) and kind.endswith(".chunk"))
+        (isinstance(kind, str) and kind.endswith(".chunk") and _has_deltas(choices))
         or (isinstance(langchain, str) and langchain.endswith("MessageChunk"))
-        or row.get("done") is False  # Ollama
-        or (row.get("finished") is False and "outputs" in row)  # vLLM's own generate
+        or (row.get("done") is False and ("created_at" in row or ("model" in row and _is_short(row))))
+        or (row.get("finished") is False and "outputs" in row)
     )
 
 
@@ -41,6 +42,16 @@ def _is_open(choice: Any) -> bool:
     if not isinstance(choice, dict) or choice.get("finish_reason"):
         return False
     text = choice.get("text")
+    return isinstance(text, str) and len(text) <= _MAX_EVENT
+
+
+def _has_deltas(choices: Any) -> bool:
+    listed = choices if isinstance(choices, list) else []
+    return not any(isinstance(choice, dict) and choice.get("message") for choice in listed)
+
+
+def _is_short(row: Row) -> bool:
+    text = row.get("response")
     return isinstance(text, str) and len(text) <= _MAX_EVENT
 
 

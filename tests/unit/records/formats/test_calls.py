@@ -256,6 +256,7 @@ def test_a_prompt_is_more_than_its_text() -> None:
         {"suffix": "{}"},
         {"documents": ["{}"]},
         {"tools": [{"type": "function", "function": {"name": "f{}"}}]},
+        {"chat_template_kwargs": {"mode": "{}"}},
         {"messages": [{"role": "user", "content": "Go.", "images": ["{}"]}]},
         {"messages": [{"role": "user", "content": "Go."}, {"type": "function_call_output", "output": "{}"}]},
     ],

@@ -53,6 +53,11 @@ def test_what_ends_a_stream_or_was_never_one_is_read() -> None:
     choice = {"index": 0, "text": TEXT, "finish_reason": None}
     (used,) = read({"object": "text_completion", "choices": [choice], "usage": {"completion_tokens": 300}})
     assert used.text == TEXT
+    (rollout,) = read({"prompt": "Tell.", "response": TEXT, "done": False, "reward": 0.1})
+    assert rollout.text == TEXT
+    message = {"role": "assistant", "content": TEXT}
+    (joined,) = read({"object": "chat.completion.chunk", "choices": [{"message": message}]})
+    assert joined.text == TEXT
 
 
 @pytest.mark.parametrize("leading", [True, False])
