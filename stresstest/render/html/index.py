@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.model.percent import percent
 from stresstest.render.html.page import render
+from stresstest.render.limits import overruled_words
 from stresstest.render.run_summary import format_time, provenance
 from stresstest.render.text import format_count, format_threshold, language_name
 
@@ -66,7 +67,7 @@ def _lines(history: Sequence[StoredThreshold]) -> list[SubjectLine]:
     """The newest result of each model, decoding and rigor, the largest limit first."""
     newest = [row for row in history if row.latest]
     found = [_line(row, history) for row in newest]
-    return sorted(found, key=lambda line: -(line.row.safe_max_tokens or 0))
+    return sorted(found, key=lambda line: -(line.row.limit or 0))
 
 
 def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLine:
@@ -79,11 +80,11 @@ def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLi
     return SubjectLine(
         row=row,
         reach=format_threshold(threshold),
-        safe=format_count(row.safe_max_tokens),
+        safe=format_count(row.limit),
         risk=f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}, n = {threshold.n}",
         measured=format_time(row.created),
         change=_change(before[-1].threshold.tokens if before else None, threshold.tokens, bool(before)),
-        where=provenance(row),
+        where=provenance(row) if row.overruled_by is None else f"{provenance(row)}; {overruled_words(row)}",
     )
 
 

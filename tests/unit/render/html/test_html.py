@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.model import DocumentKind, Generation, GenerationVerdict, RunStatus
-from stresstest.render.html import compared_html, run_html
+from stresstest.render.html import compared_html, index_html, run_html
 from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import data_block, sanitize_for_page
 from stresstest.render.report_data import ReportData
 from stresstest.render.sentences import glosses
 from stresstest.store import StoredDocument
+from tests.browser.pages import thresholds
 from tests.support.generations import whole
 from tests.support.reported_runs import START, campaign, documents, dossier, healthy, looping, lost, result
 from tests.support.snapshots import Snapshot, by_sentence
@@ -346,3 +347,13 @@ def test_any_document_can_be_drawn(kind: DocumentKind, body: dict[str, Any]) -> 
     assert found.kind == kind
     assert all(isinstance(cell, str) for row in found.rows for cell in row)
     assert all(isinstance(value, str) for _, value in found.facts)
+
+
+def test_the_index_recommends_no_limit_that_another_run_speaks_against() -> None:
+    """Its number would be read as safe; why it is not stands where it comes from."""
+    first, second, *others = thresholds()
+    page = index_html([first, replace(second, overruled_by="run-9"), *others], "s.sqlite3")
+    assert "run run-9" in page
+    assert "is not recommended" in page
+    assert f'class="num strong">{second.safe_max_tokens}<' not in page
+    assert f'class="num strong">{second.safe_max_tokens}<' in index_html(thresholds(), "s.sqlite3")
