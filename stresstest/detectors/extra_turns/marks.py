@@ -91,10 +91,9 @@ A role's name has its turn below it. behind, again: the user's or the model's tu
 on its line. opened: the user's, which may be proof alone. reply: the model's, if the user's stands before it.
 end: of a turn, with text below. other: a heading.
 """
-_PARTS = (
-    *("# Human:", "# User:", "</s>", "|>", "[|endofturn", "sentence｜>", "<end_of_turn>", "<seed:", "]~b]"),
-    *("[e~[", "<eo", "<extra_id_1>", "<reserved_10", "<用户>", "GPT4 Correct "),
-)
+_PLAIN = ("# Human:", "# User:", "[|endofturn", "]~b]", "[e~[", "GPT4 Correct ")
+_TAGS = ("</s>", "|>", "｜>", "<end_of_turn>", "<seed:", "<eo", "<extra_id_1>", "<reserved_10", "<用户>")
+"""Parts of marks that tell as much as the model's; those of tags are looked for where there is a tag."""
 _WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
 _LABELS = ("ssistant", "SSISTANT", "AI", "Response")
 _MODEL_TURNS = (
@@ -108,7 +107,7 @@ _USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "|prompter|", "USER_T
 def may_hold_model_turn(text: str) -> bool:
     """Whether a text holds what a mark of the model's turn is made of, or one that tells as much: first its
     words, which most lack."""
-    if any(part in text for part in _PARTS):
+    if any(part in text for part in _PLAIN) or ("<" in text and any(part in text for part in _TAGS)):
         return True
     return any(word in text for word in _WORDS) and any(part in text for part in _MODEL_TURNS)
 
