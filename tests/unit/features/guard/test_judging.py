@@ -276,7 +276,7 @@ async def test_the_log_keeps_who_said_what() -> None:
         await here.ask(body={**ASK, "messages": turns, "tools": [{"type": "function"}]})
         await here.ask(body={**ASK, "messages": [{"role": "user", "content": "x " * 40_000}]})
         await here.judged(2)
-        seen, long = here.log
+    seen, long = here.log  # written by a thread, which the end waits for
     kept = seen["messages"][1]["content"][1]["image_url"]["url"]
     assert kept.startswith("data:sha256,")
     assert len(kept) < 100
