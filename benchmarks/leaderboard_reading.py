@@ -37,7 +37,7 @@ degenerate: the answer fails as text somewhere in the excerpt: it repeats itself
 changes; two copies and then normal text are healthy), one word or sign takes over (flooding), it leaves the
 language that the prompt wants without having been asked to (language_drift), it is no language any more,
 words run together or chained without sentences (gibberish), it gives the prompt back in place of an answer
-(prompt_echo), or it goes on past the end of its turn, as the user or with the marks of a template
+(prompt_echo), or it continues past the end of its turn, as the user or with the marks of a template
 (extra_turns). Wrong facts, bad style, missed instructions, repetition that the prompt asks for, translations
 that were asked for, code and tables are healthy.
 remark: a few words of your own where you call it healthy or hesitate.

@@ -46,7 +46,7 @@ def _withhold_from_short(
     threshold: Threshold, certifying: Sequence[GenerationRecord], safe: int
 ) -> Threshold:
     """Nothing fails, and what limits T is that the answers end: a cap would protect from nothing."""
-    healthy = [g for g in certifying if not g.verdict.degenerate and g.failure is None]
+    healthy = _healthy(certifying)
     cut = sum(1 for g in healthy if ended_by_itself(g) and g.verdict.tokens > safe)
     if len(healthy) < len(certifying) or cut <= MOST_HEALTHY_CUT * len(healthy):
         return threshold
@@ -56,5 +56,9 @@ def _withhold_from_short(
 
 def count_cut(certifying: Sequence[GenerationRecord], cap: int) -> tuple[int, int]:
     """(healthy answers, how many of them are longer than `cap` tokens)."""
-    healthy = [g for g in certifying if not g.verdict.degenerate and g.failure is None]
+    healthy = _healthy(certifying)
     return len(healthy), sum(1 for g in healthy if g.verdict.tokens > cap)
+
+
+def _healthy(certifying: Sequence[GenerationRecord]) -> list[GenerationRecord]:
+    return [g for g in certifying if not g.verdict.degenerate and g.failure is None]

@@ -94,14 +94,14 @@ end: of a turn, with text below. other: a heading.
 _PLAIN = ("# Human:", "# User:", "[|endofturn", "]~b]", "[e~[", "GPT4 Correct ")
 _TAGS = ("</s>", "|>", "｜>", "<end_of_turn>", "<seed:", "<eo", "<extra_id_1>", "<reserved_10", "<用户>")
 """Parts of marks that tell as much as the model's; those of tags are looked for where there is a tag."""
-_WORDS = ("ssistant", "SSISTANT", "CHATBOT", "[/INST]", "model", "AI", "Response")
+_WORDS = ("ssistant", "SSISTANT", "[/INST]", "model", "AI", "Response")
 _LABELS = ("ssistant", "SSISTANT", "AI", "Response")
 _MODEL_TURNS = (
-    *(">assistant", ">model", "|assistant|", "｜Assistant", "CHATBOT_TOKEN", "[/INST]", "\nmodel"),
+    *(">model", "|assistant|", "[/INST]", "\nmodel"),
     *("ssistant\n", "ssistant \n", "ssistant  "),
     *(f"{name}{colon}" for name in _LABELS for colon in (":", " :", "：", " ：")),
 )
-_USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|", "|prompter|", "USER_TOKEN", "｜User")
+_USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|")
 
 
 def may_hold_model_turn(text: str) -> bool:
@@ -169,7 +169,7 @@ def ends_prose(before: str) -> bool:
 
 
 def ends_in_name(before: str) -> bool:
-    """Whether a dotted name goes on here: "com.acme."."""
+    """Whether a dotted name continues here: "com.acme."."""
     return _NAME.search(before) is not None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
@@ -77,9 +76,11 @@ class InferredCounts:
     def add(self, head: str, at: int) -> LostCount | None:
         """at: the place of the line, in any unit."""
         match = _HEADING.match(head)
-        return None if match is None else self.add_heading(match[1].casefold(), int(match[2]), at)
+        return None if match is None else self.add_heading(match, at)
 
-    def add_heading(self, word: str, number: int, at: int) -> LostCount | None:
+    def add_heading(self, heading: re.Match[str], at: int) -> LostCount | None:
+        """The same of a heading that was found."""
+        word, number = heading[1].casefold(), int(heading[2])
         count = self._counts.get(word)
         if count is None:
             if len(self._counts) >= _MAX_WORDS:
@@ -92,8 +93,7 @@ class InferredCounts:
 
 def _loses_count(text: str) -> bool:
     counts = InferredCounts()
-    headings: Iterator[re.Match[str]] = _HEADING.finditer(text)
-    return any(counts.add_heading(m[1].casefold(), int(m[2]), m.start()) for m in headings)
+    return any(counts.add_heading(found, found.start()) for found in _HEADING.finditer(text))
 
 
 def suspect_lost_counts(batch: ScreenBatch) -> list[Suspicion | None]:

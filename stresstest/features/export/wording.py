@@ -32,9 +32,8 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
     if not found.degenerate:
         return "No pair: none of these answers is degenerate, so there is nothing to reject."
     if kind == "kto":
-        return (
-            found.healthy and _held_out(found)
-        ) or "No healthy answer ended on its own; KTO needs both labels."
+        held_out = _held_out(found) if found.healthy else None
+        return held_out or "No healthy answer ended on its own; KTO needs both labels."
     if not found.unpaired:
         return _held_out(found) or "No pair."
     return (

@@ -130,7 +130,7 @@ def _without_data(value: Any, depth: int = _DEPTH) -> Any:
 
 
 def _may_call(asked: Asked, reason: str | None) -> bool:
-    """Whether the answer may hold calls of tools. A server that chose for itself says so by its reason."""
+    """Whether the answer may hold calls of tools. Where the server chose freely, its finish reason tells."""
     body = asked.body
     choice = body.get("tool_choice") or body.get("function_call") or "auto"
     offered = bool(body.get("tools") or body.get("functions"))

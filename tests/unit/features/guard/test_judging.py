@@ -266,7 +266,7 @@ async def test_scan_reads_the_log(tmp_path: Path, reasoning: bool) -> None:
 
 async def test_the_log_keeps_who_said_what() -> None:
     """Turns put together would become one user's message in an export. A picture is kept as its hash; what is
-    too long is kept as text, and says so."""
+    too long is kept as text, and marked."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 2000}}
     turns = [
         {"role": "system", "content": "Be brief."},
