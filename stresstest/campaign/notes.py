@@ -137,6 +137,10 @@ def _measurement_notes(
         notes.append(
             f"Language drift was not checked: {language!r} is not a language that can be identified."
         )
+    if generations and all(g.job.units is None for g in generations):
+        notes.append(
+            "The prompts ask for no units, so structure (numbering, lengths of units) was not checked."
+        )
     other = run.profile.gap(UNLISTED_MODEL)
     if other is not None:
         notes.append(f"The server has no {other.thing}: {other.cost}.")

@@ -96,9 +96,9 @@ def is_floor(row: LimitRow) -> bool:
 def overruled_words(row: LimitRow) -> str:
     """Why a limit is not recommended although it is certified."""
     return (
-        f"{format_count(row.safe_max_tokens)} is not recommended: run {row.overruled_by}, under another "
-        "load, at another address or with a larger sample, found the model unfit. Repeat that run, or name "
-        f"the one that you want: --like {row.run_id}"
+        f"{format_count(row.safe_max_tokens)} is not recommended: run {row.overruled_by} of the same model, "
+        "task and decoding found no safe length. Repeat that run (same address, no smaller load or sample), "
+        f"or name the one that you want: --like {row.run_id}"
     )
 
 

@@ -75,8 +75,8 @@ class StoredThreshold:
     latest: the newest of its subject, prompts, decoding, rigor, server and concurrency (simulated and real
     ones apart).
     certified_before: an older run that was certified, where this newest one is not.
-    overruled_by: a run of the same subject and decoding (under another load, at another address, with a
-    larger sample) that found the model unfit and was not repeated since; this limit is not in force then.
+    overruled_by: a run of the same subject and decoding (later, under another load, at another address, with
+    another sample) that found no safe length and was not repeated since; this limit is not in force then.
     saved: clock seconds at which it was written; created: of the run.
     """
 

@@ -73,9 +73,9 @@ def read(
 ) -> list[StoredThreshold]:
     """Saved results: the latest of each subject, prompts, decoding and rigor first, then the others.
 
-    The newest is in force even when it certified nothing: an older limit may be what it disproves. So is an
-    older one of another rigor, load or address when a newer run found the model unfit; a newer one of a lower
-    load or at another address is overruled until that run is repeated.
+    The newest is in force even when it certified nothing: an older limit may be what it disproves. One that
+    found no safe length overrules the limits of other rigors, loads and addresses, older and newer ones,
+    until it is repeated there.
     A warning names those that cannot be read. One that contradicts itself is a StoreError: it was changed.
     """
     run, result = tables.run.c, tables.threshold.c
@@ -113,38 +113,48 @@ def read(
         groups.setdefault(identity, []).append(stored)
     warn_left_out(left_out)
     latest, older = [], []
-    unfit: set[object] = set()
-    for group in groups.values():  # by their newest, as the rows came
-        newest, *others = group
-        same = _kind(newest)
-        if newest.threshold.unfit:
-            unfit.add(same)
-        elif same in unfit:
-            older += [replace(s, latest=False) for s in group]
-            continue
+    for newest, *others in groups.values():  # by their newest, as the rows came
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    return [_unless_overruled(stored, latest) for stored in latest] + older
+    return _overruled(latest, [*latest, *older]) + older
 
 
-def _unless_overruled(stored: StoredThreshold, latest: list[StoredThreshold]) -> StoredThreshold:
+def _overruled(latest: list[StoredThreshold], every: list[StoredThreshold]) -> list[StoredThreshold]:
+    """The latest, each with the newest run that speaks against its limit."""
+    failing: dict[object, list[StoredThreshold]] = {}
+    for stored in every:
+        if stored.threshold.unfit or (stored.threshold.tokens is None and stored.threshold.onsets):
+            failing.setdefault(_kind(stored), []).append(stored)
+    for kind, found in failing.items():
+        same = [stored for stored in every if _kind(stored) == kind]
+        standing = [stored for stored in found if not any(_repeats(other, stored) for other in same)]
+        failing[kind] = sorted(standing, key=lambda stored: -stored.created)
+    return [_unless_overruled(stored, failing.get(_kind(stored), [])) for stored in latest]
+
+
+def _unless_overruled(stored: StoredThreshold, failing: list[StoredThreshold]) -> StoredThreshold:
     if not stored.safe_max_tokens:
         return stored
-    same = [s for s in latest if _kind(s) == _kind(stored)]
-    unfit = (s for s in same if s.threshold.unfit and not any(_repeats(other, s) for other in same))
-    return replace(stored, overruled_by=next((s.run_id for s in unfit), None))
+    against = (each.run_id for each in failing if _speaks_against(each.threshold, stored.threshold.alpha))
+    return replace(stored, overruled_by=next(against, None))
 
 
-def _repeats(stored: StoredThreshold, unfit: StoredThreshold) -> bool:
-    """Whether a result is newer than one that found the model unfit, at its address, and under a load and
+def _speaks_against(threshold: Threshold, alpha: float) -> bool:
+    """Whether a result that names no safe length contradicts a limit that tolerates a risk of alpha: it is
+    unfit, or more than that failed at the smallest length that was examined."""
+    return threshold.unfit or threshold.onsets > alpha * threshold.n
+
+
+def _repeats(stored: StoredThreshold, failing: StoredThreshold) -> bool:
+    """Whether a result with a limit is newer than one that found none, at its address, and under a load and
     with a sample that are no smaller."""
     return (
         stored.safe_max_tokens is not None
-        and stored.created > unfit.created
-        and stored.base_url == unfit.base_url
-        and stored.concurrency >= unfit.concurrency
-        and _planned(stored) >= _planned(unfit)
+        and stored.created > failing.created
+        and stored.base_url == failing.base_url
+        and stored.concurrency >= failing.concurrency
+        and _planned(stored) >= _planned(failing)
     )
 
 

@@ -54,10 +54,8 @@ class ScreenedText:
 
 
 def screens_cover(spec: DetectorSpec) -> bool:
-    """Whether every detector that may confirm something in a text without logprobs has a screen. Where units
-    are counted, the screen of their structure does not do: it looks for what shows without them."""
-    confirming = (entry for entry in entries() if entry.may_confirm(spec, logprobs=False))
-    return all(entry.screen is not None and not entry.symptom.needs_units for entry in confirming)
+    """Whether every detector that may confirm something in a text without logprobs has a screen."""
+    return all(entry.screen is not None or not entry.may_confirm(spec, logprobs=False) for entry in entries())
 
 
 def screen_texts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, SuiteContext, SymptomInfo, lazy
+from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, SuiteContext, SymptomInfo
 from stresstest.model import SymptomKind
 
 
@@ -31,5 +31,4 @@ STRUCTURE_BREAK = DetectorEntry(
     ),
     online=_online,
     cadence=Cadence.SPANS,
-    screen=lazy("structure.inferred.suspect_lost_counts"),
 )

@@ -22,7 +22,6 @@ from stresstest.detectors.structure.compression import (
     SentenceLengthMonitor,
     UnitLengthMonitor,
 )
-from stresstest.detectors.structure.inferred import InferredCounts
 from stresstest.detectors.structure.numbering import (
     SLIP_WINDOW,
     HeadingReader,
@@ -81,14 +80,12 @@ def _is_lasting(symptom: Symptom) -> bool:
 
 
 class StructureDetector:
-    """Online detector of `structure_break`; without a unit pattern it confirms only that a count of headings
-    was lost, and warns of shrinking sentences."""
+    """Online detector of `structure_break`; without a unit pattern it only warns of shrinking sentences."""
 
     def __init__(self, spec: DetectorSpec, feed: TextSegmenter) -> None:
         self._feed = feed
         self._pattern = UnitPattern(spec.unit_pattern) if spec.unit_pattern else None
         self._headings = HeadingReader(self._pattern) if self._pattern is not None else None
-        self._inferred = InferredCounts() if self._pattern is None else None
         self._numbering = NumberingTracker(wanted=spec.units)
         self._labels = LabelTracker()
         self._reader = unit_reader(spec.unit)
@@ -226,11 +223,6 @@ class StructureDetector:
             self._heads_read += 1
             if self._headings is not None:
                 self._on_head(head, self._headings)
-            elif self._inferred is not None and (lost := self._inferred.add(head.text, head.first)):
-                self._inferred = None
-                detail = {"event": "count", "number": lost.number, "before": lost.before}
-                words = f"the numbering of “{lost.word} …” is lost: {lost.number} follows {lost.before}"
-                self._confirm(self._report(lost.at, 1.0, detail, words))
         self._read_sentences(self._feed.chars, sentences)
 
     def _read_units(self) -> None:

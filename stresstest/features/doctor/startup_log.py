@@ -49,7 +49,8 @@ def explain_startup_log(
         )
     held: list[tuple[Subject | None, KvCapacity]] = []
     if facts.kv_cache_tokens:
-        known = [row for row in limits if row.threshold.certified and not row.simulated]
+        certified = (row for row in limits if row.threshold.certified and not row.overruled_by)
+        known = [row for row in certified if not row.simulated]
         ours = [row for row in known if facts.model in (row.subject.model, None)] or known
         limited: list[tuple[Subject | None, int | None]]
         limited = [(row.subject, row.safe_max_tokens) for row in ours] or [(None, None)]

@@ -54,6 +54,10 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
         languages.update(group.languages)
     found += _unit_notes(result)
     found += _language_notes(sources, languages)
+    if result.requests:
+        found.append(
+            "Structure (numbering, lengths of units) was not checked: that needs a task, as `run` has one."
+        )
     found.append(_columns(result, left_out))
     if any(group.clustered for group in result.groups):
         found.append(

@@ -357,6 +357,7 @@ def test_own_prompts_run_as_one_rung(tmp_path: Path) -> None:
     assert result["subject"]["task"] == "prompts:prompts"
     assert result["threshold"]["certified"] is True
     assert 60 <= result["threshold"]["tokens"] <= 86
+    assert any("structure (numbering, lengths of units) was not checked" in note for note in result["notes"])
 
 
 def test_the_plane_of_a_lost_generation_is_system_by_fact(tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ def test_thresholds_latest_first(store: Store) -> None:
 
 
 def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address(store: Store) -> None:
-    """The model was swapped and measured again, with other options: its old limit is no longer in force; one
-    that was measured after that is, and so are those of another decoding."""
+    """The model was swapped and measured again, with other options: its old limits are no longer in force,
+    however they were measured; that of another decoding is."""
     fine, verdict = Threshold(0.1, 0.9, 900), PlaneVerdict(None, None, "fine")
     unfit = Threshold(0.1, 0.9, None, unfit=True)
     settings = make_run().settings
@@ -265,7 +265,36 @@ def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address
         created = float(ord(name))
         store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
         store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
-    assert {row.run_id for row in store.thresholds() if row.latest} == {"c", "d", "e"}
+    limits = {row.run_id: row.limit for row in store.thresholds() if row.latest}
+    assert limits == {"a": None, "b": None, "c": 800, "d": None, "e": None}
+
+
+@pytest.mark.parametrize(
+    ("failing", "limits"),
+    [
+        (Threshold(0.05, 0.95, n=124, onsets=29), [None, None, None]),
+        (Threshold(0.05, 0.95, n=124, onsets=9), [None, None, 800]),
+        (Threshold(0.1, 0.9, n=38, onsets=3), [None, None, 800]),
+        (Threshold(0.1, 0.9, n=38, onsets=0), [None, 800, 800]),
+        (Threshold(0.1, 0.9, 20, n=60, onsets=5, certified=True), [18, 800, 800]),
+    ],
+    ids=["most fail", "more than 5 %", "more than 5 % of few", "too few", "certified"],
+)
+def test_a_result_without_a_safe_length_speaks_against_limits_that_tolerate_less(
+    store: Store, failing: Threshold, limits: list[int | None]
+) -> None:
+    """Where no unit is asked for, nothing is unfit; 29 of 124 that fail at once contradict an older 800 all
+    the same. How many failed decides: a sample that is only too small says nothing against it."""
+    for name, rigor, threshold in (
+        ("a", "quick", Threshold(0.1, 0.9, 900, certified=True)),
+        ("b", "standard", Threshold(0.05, 0.95, 900, certified=True)),
+        ("c", "strict", failing),
+    ):
+        run = make_run(name, created=float(ord(name)))
+        store.create_run(replace(run, settings=replace(run.settings, rigor=rigor)))
+        safe = None if threshold.tokens is None else min(800, threshold.tokens - 2)
+        store.save_threshold(name, threshold, safe, PlaneVerdict(None, None, ""))
+    assert [row.limit for row in store.thresholds()] == limits
 
 
 def test_an_unfit_result_holds_against_a_newer_one_of_a_lower_load(store: Store) -> None:
