@@ -55,7 +55,7 @@ class ScanVerdict:
     "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
     onset lies in.
     reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
-    the log did not keep.
+    the log did not keep. model: as the log names it, where the groups do not tell.
     """
 
     id: str
@@ -87,6 +87,7 @@ class ScanVerdict:
     onset_in: AnswerPart | None = None
     reasoned: bool = False
     answered: bool = False
+    model: str | None = None
     shown: ScanExample | None = None
 
     @property
@@ -145,6 +146,7 @@ class GroupResult:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
     that the server has probably stopped them. unseen: answers that may have failed in text that the log did
     not keep. stopped: answers that the server stopped as repetitions, and whose text does not prove it.
+    models: names of some of the models whose answers are in the group, where the key does not tell them.
     in_doubt: unseen, stopped, or undecided over more than a last passage.
     """
 
@@ -180,6 +182,7 @@ class GroupResult:
     repetitions: int = 0
     effective_share: float = 1.0
     parts: tuple[PartRate, ...] = ()
+    models: tuple[str, ...] = ()
 
     @property
     def cap_withheld(self) -> bool:

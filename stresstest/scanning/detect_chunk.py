@@ -250,6 +250,7 @@ def build_verdict(
         onset_in=verdict.onset_in,
         reasoned=verdict.reasoning > 0,
         answered=verdict.tokens > verdict.reasoning,
+        model=None if "model" in job.keys else _shorten(record.model),
     )
     return replace(judged, shown=_build_example(record, judged, verdict)) if job.show else judged
 

@@ -26,6 +26,8 @@ _TRIM_INTERVAL = 4_096
 """Requests after which the kept outputs are counted."""
 _Worst = tuple[float, int, int, ScanExample]
 """Score, words wasted, minus the number of the request, the example."""
+MAX_MODELS = 4
+"""Names of models that are kept of a group, the first in the alphabet: no log's names may fill the memory."""
 _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 
@@ -56,6 +58,7 @@ class GroupTally:
     sources: Counter[str | None] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     language_sources: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
     wasted: Counter[str] = field(default_factory=Counter)
     sample: RecordedSample = field(default_factory=RecordedSample)
@@ -88,6 +91,9 @@ class GroupTally:
         self.sources[judged.token_source] += 1
         self.languages[judged.language or "unknown"] += 1
         self.language_sources[judged.language_source or "unknown"] += 1
+        if judged.model is not None:
+            self.models[judged.model] += 1
+            self._limit_models()
         self._measure("words", judged.words)
         if judged.tokens is not None:
             self._measure("tokens", judged.tokens)
@@ -98,6 +104,10 @@ class GroupTally:
         if extent.onset is not None:
             self.wasted[unit] += extent.length - extent.onset + 1
 
+    def _limit_models(self) -> None:
+        for name in sorted(self.models)[MAX_MODELS:]:
+            del self.models[name]
+
     def merge(self, later: GroupTally) -> None:
         """Add the counts of answers that follow these."""
         for each in fields(self):
@@ -106,6 +116,7 @@ class GroupTally:
                 setattr(self, each.name, mine + theirs)
             elif isinstance(mine, Counter):
                 mine.update(theirs)
+        self._limit_models()
         self.sample.merge(later.sample)
 
     def dump(self) -> dict[str, Any]:
@@ -175,6 +186,7 @@ class GroupTally:
             clustered=sample.clustered,
             copies=sample.copies,
             parts=self._parts(share),
+            models=tuple(sorted(self.models)),
         )
 
     def _parts(self, share: float) -> tuple[PartRate, ...]:

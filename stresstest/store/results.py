@@ -27,7 +27,7 @@ from stresstest.store.documents import (
     warn_left_out,
 )
 from stresstest.store.records import StoredThreshold
-from stresstest.store.runs import newest_first, require
+from stresstest.store.runs import last_measured_first, require
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -92,16 +92,16 @@ def read(
             run.language,
         )
         .join(tables.run, run.id == result.run_id)
-        .order_by(*newest_first())
+        .order_by(*last_measured_first())
     )
     for column, wanted in ((run.model, model), (run.task, task), (run.language, language)):
         if wanted is not None:
             query = query.where(column == clean_text(wanted))
     groups: dict[object, list[StoredThreshold]] = {}
     left_out: list[str] = []
-    for row in connection.execute(query):
+    for place, row in enumerate(connection.execute(query)):
         try:
-            stored = _stored(row)
+            stored = replace(_stored(row), prompts_digest=row.prompts_digest, order=-place)
         except UNREADABLE:
             left_out.append(row.run_id)
             continue
@@ -109,7 +109,7 @@ def read(
         # A simulator's number never takes the place of a measured one, nor one server's or one load's that
         # of another.
         conditions = (stored.simulated, stored.base_url, stored.concurrency)
-        identity = (stored.subject, stored.decoding, stored.rigor, row.prompts_digest, conditions)
+        identity = (stored.subject, stored.decoding, stored.rigor, stored.prompts_digest, conditions)
         groups.setdefault(identity, []).append(stored)
     warn_left_out(left_out)
     latest, older = [], []
@@ -117,44 +117,46 @@ def read(
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    return _overruled(latest, [*latest, *older]) + older
+    every = [stored for group in groups.values() for stored in group]
+    return [replace(stored, overruled_by=_overruling(stored, every)) for stored in latest] + older
 
 
-def _overruled(latest: list[StoredThreshold], every: list[StoredThreshold]) -> list[StoredThreshold]:
-    """The latest, each with the newest run that speaks against its limit."""
-    failing: dict[object, list[StoredThreshold]] = {}
-    for stored in every:
-        if stored.threshold.unfit or (stored.threshold.tokens is None and stored.threshold.onsets):
-            failing.setdefault(_kind(stored), []).append(stored)
-    for kind, found in failing.items():
-        same = [stored for stored in every if _kind(stored) == kind]
-        standing = [stored for stored in found if not any(_repeats(other, stored) for other in same)]
-        failing[kind] = sorted(standing, key=lambda stored: -stored.created)
-    return [_unless_overruled(stored, failing.get(_kind(stored), [])) for stored in latest]
-
-
-def _unless_overruled(stored: StoredThreshold, failing: list[StoredThreshold]) -> StoredThreshold:
+def _overruling(stored: StoredThreshold, every: list[StoredThreshold]) -> str | None:
+    """The last run that speaks against a limit and was not repeated since; None for no limit."""
     if not stored.safe_max_tokens:
-        return stored
-    against = (each.run_id for each in failing if _speaks_against(each.threshold, stored.threshold.alpha))
-    return replace(stored, overruled_by=next(against, None))
+        return None
+    same = [other for other in every if _kind(other) == _kind(stored)]
+    against = [
+        other
+        for other in same
+        if _contradicts(other, stored)
+        and not any(each.safe_max_tokens is not None and _repeats(each, other) for each in same)
+    ]
+    return max(against, key=lambda other: other.order).run_id if against else None
 
 
-def _speaks_against(threshold: Threshold, alpha: float) -> bool:
-    """Whether a result that names no safe length contradicts a limit that tolerates a risk of alpha: it is
-    unfit, or more than that failed at the smallest length that was examined."""
-    return threshold.unfit or threshold.onsets > alpha * threshold.n
+def _contradicts(failing: StoredThreshold, stored: StoredThreshold) -> bool:
+    """Whether a result names no safe length because answers failed, and a limit cannot stand beside it: the
+    model is unfit, more failed at the smallest length examined than the limit tolerates, or it repeats the
+    limit's measurement."""
+    threshold = failing.threshold
+    if threshold.unfit:
+        return True
+    if threshold.tokens is not None or not threshold.onsets:
+        return False
+    return threshold.onsets > stored.threshold.alpha * threshold.n or _repeats(failing, stored)
 
 
-def _repeats(stored: StoredThreshold, failing: StoredThreshold) -> bool:
-    """Whether a result with a limit is newer than one that found none, at its address, and under a load and
-    with a sample that are no smaller."""
+def _repeats(later: StoredThreshold, earlier: StoredThreshold) -> bool:
+    """Whether a result was measured after another, at its address, and under a load and with a sample that
+    are no smaller; other prompts must be as many."""
+    prompts = later.prompts_digest == earlier.prompts_digest
     return (
-        stored.safe_max_tokens is not None
-        and stored.created > failing.created
-        and stored.base_url == failing.base_url
-        and stored.concurrency >= failing.concurrency
-        and _planned(stored) >= _planned(failing)
+        later.order > earlier.order
+        and later.base_url == earlier.base_url
+        and later.concurrency >= earlier.concurrency
+        and _planned(later) >= _planned(earlier)
+        and (prompts or (later.distinct_prompts or 0) >= (earlier.distinct_prompts or 0))
     )
 
 

@@ -168,6 +168,15 @@ def newest_first() -> tuple[ColumnElement[Any], ...]:
     return func.coalesce(first, 0).desc(), _run.created.desc(), _run.id.desc()
 
 
+def last_measured_first() -> tuple[ColumnElement[Any], ...]:
+    """How to order a query on results: by the last answer of their samples. A run that was resumed may be
+    older than another, and its result newer."""
+    table = tables.generation.c
+    own = (table.run_id == _run.id) & (table.phase == Phase.CERTIFY.value)
+    last = select(func.max(table.id)).where(own).scalar_subquery()
+    return func.coalesce(last, 0).desc(), *newest_first()
+
+
 def begin_session(connection: Connection, run_id: str, started: float) -> int:
     """Insert a session and return its id."""
     require(connection, run_id)

@@ -168,14 +168,14 @@ def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) ->
 
     for row in rows:
         less = (row.safe_max_tokens or 0) < (own.safe_max_tokens or 0)
-        speaks = row.created > own.created or row.run_id == own.overruled_by
+        speaks = row.order > own.order or row.run_id == own.overruled_by
         if row.run_id != own.run_id and less and speaks:
             found = (
                 f"only {format_count(row.safe_max_tokens)}" if row.safe_max_tokens else "no safe max_tokens"
             )
             typer.echo(
                 single_line(
-                    f"warning: the {'later ' if row.created > own.created else ''}run {row.run_id} at "
+                    f"warning: the {'later ' if row.order > own.order else ''}run {row.run_id} at "
                     f"{row.base_url} (concurrency {row.concurrency}) found {found} for the same model, "
                     "task and decoding."
                 ),

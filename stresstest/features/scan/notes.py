@@ -52,6 +52,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     for group in result.groups:
         sources.update(group.language_sources)
         languages.update(group.languages)
+    found += _mixed_models(result)
     found += _unit_notes(result)
     found += _language_notes(sources, languages)
     if result.requests:
@@ -105,6 +106,19 @@ def _unsure_stops(result: ScanResult) -> list[str]:
         f"LiteLLM writes vLLM's finish reason `repetition` as `stop`, so a loop that the server "
         f"stopped looks like an ordinary end. Of {answers} with `stop`, {format_count(repetitions)} "
         f"end in copies of one text and count as stopped by the server."
+    ]
+
+
+def _mixed_models(result: ScanResult) -> list[str]:
+    """That one rate and one T are stated for several models."""
+    mixed = [group for group in result.groups if len(group.models) > 1]
+    if not mixed:
+        return []
+    names = sorted({name for group in mixed for name in group.models})
+    shown = ", ".join(names[:MAX_NAMED_GROUPS]) + (" and others" if names[MAX_NAMED_GROUPS:] else "")
+    return [
+        f"Several models share a rate and a T {_group_prefix(mixed, result)}({shown}): "
+        f"--group-by model gives each its own."
     ]
 
 

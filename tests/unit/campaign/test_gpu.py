@@ -60,6 +60,7 @@ def _run(library: Path, tmp_path: Path, script: str) -> tuple[dict[str, Any], Pa
 
 
 @pytest.mark.compiler
+@pytest.mark.simulated
 def test_a_calm_gpu_speaks_against_the_system(library: Path, tmp_path: Path) -> None:
     """Its facts stand beside the verdict; its idle and slowed neighbour is not held against anyone."""
     found, store = _run(library, tmp_path, WORKING)
@@ -75,6 +76,7 @@ def test_a_calm_gpu_speaks_against_the_system(library: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.compiler
+@pytest.mark.simulated
 def test_a_slowed_gpu_is_suspected_and_spoils_the_sample(library: Path, tmp_path: Path) -> None:
     """All that was written on it is in doubt; the evidence says what slowed it."""
     found, store = _run(library, tmp_path, HOT)

@@ -102,6 +102,7 @@ def test_a_campaign_without_logprobs_says_so(tmp_path: Path) -> None:
     assert " --no-logprobs" in (tmp_path / "r.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.simulated
 def test_a_model_that_writes_less_when_asked_for_more_is_certified_where_it_fails(tmp_path: Path) -> None:
     """Loops at 450 ± 10 % tokens in short requests, healthy ends at half of that in long ones: T is that of
     the short ones, and the note says which answers do not count."""
@@ -159,6 +160,7 @@ def test_a_model_that_ends_early_is_short_not_degenerate(tmp_path: Path) -> None
     assert 40 <= result["threshold"]["tokens"] <= 150
 
 
+@pytest.mark.simulated
 def test_a_model_that_ignores_the_numbering_is_told_what_to_ask_instead(
     tmp_path: Path,
 ) -> None:

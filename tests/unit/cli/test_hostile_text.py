@@ -24,6 +24,8 @@ from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import Answer, Asked, FakeVllm, Page, page
 from tests.support.reported_runs import diagnosis, documents, gpu_samples, healthy, looping, lost, result
 
+pytestmark = pytest.mark.simulated
+
 ATTACKS = {
     "command": "\n::error::owned\r::error::owned\u2028::error::owned",
     "marked": "##[error]owned\n  ::add-mask::x",

@@ -64,8 +64,8 @@ def test_any_value_in_any_column_is_read_or_a_sentence(path: str, column: str, v
     """SQLite takes every type in every column; none may end a command with a traceback."""
     table, name = column.split(".")
     _edit(path, f"UPDATE {table} SET {name} = ?", value)
-    for read in READS:
-        with open_store(path) as store:
+    with open_store(path) as store:
+        for read in READS:
             try:
                 read(store)
             except StoreError as error:

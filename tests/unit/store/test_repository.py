@@ -249,22 +249,27 @@ def test_thresholds_latest_first(store: Store) -> None:
     assert store.thresholds(language="en") == []
 
 
+def save_results(store: Store, *results: tuple[str, Threshold, dict[str, Any]]) -> None:
+    """Quick runs in the order of time that differ in some settings; those with a T have a limit of 800."""
+    for name, threshold, changes in results:
+        run = make_run(name, created=float(ord(name)))
+        store.create_run(replace(run, settings=replace(run.settings, **({"rigor": "quick"} | changes))))
+        safe = min(800, threshold.tokens) if threshold.tokens else None
+        store.save_threshold(name, threshold, safe, PlaneVerdict(None, None, "fine"))
+
+
 def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address(store: Store) -> None:
     """The model was swapped and measured again, with other options: its old limits are no longer in force,
     however they were measured; that of another decoding is."""
-    fine, verdict = Threshold(0.1, 0.9, 900), PlaneVerdict(None, None, "fine")
-    unfit = Threshold(0.1, 0.9, None, unfit=True)
-    settings = make_run().settings
-    for name, threshold, changes in (
+    fine, unfit = Threshold(0.1, 0.9, 900), Threshold(0.1, 0.9, None, unfit=True)
+    save_results(
+        store,
         ("a", fine, {"rigor": "standard"}),
         ("b", fine, {"base_url": "http://127.0.0.1:8000/v1"}),
         ("c", fine, {"decoding": Decoding(repetition_penalty=1.1)}),
         ("d", unfit, {"concurrency": 16}),
         ("e", fine, {"rigor": "strict"}),
-    ):
-        created = float(ord(name))
-        store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
-        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+    )
     limits = {row.run_id: row.limit for row in store.thresholds() if row.latest}
     assert limits == {"a": None, "b": None, "c": 800, "d": None, "e": None}
 
@@ -272,66 +277,96 @@ def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address
 @pytest.mark.parametrize(
     ("failing", "limits"),
     [
-        (Threshold(0.05, 0.95, n=124, onsets=29), [None, None, None]),
-        (Threshold(0.05, 0.95, n=124, onsets=9), [None, None, 800]),
-        (Threshold(0.1, 0.9, n=38, onsets=3), [None, None, 800]),
-        (Threshold(0.1, 0.9, n=38, onsets=0), [None, 800, 800]),
-        (Threshold(0.1, 0.9, 20, n=60, onsets=5, certified=True), [18, 800, 800]),
+        (Threshold(0.1, 0.9, n=38, onsets=9), [None, None]),
+        (Threshold(0.1, 0.9, n=38, onsets=3), [800, None]),
+        (Threshold(0.1, 0.9, n=38, onsets=0), [800, 800]),
+        (Threshold(0.1, 0.9, 20, n=60, onsets=5, certified=True), [800, 800]),
     ],
-    ids=["most fail", "more than 5 %", "more than 5 % of few", "too few", "certified"],
+    ids=["most fail", "more than 5 %", "too few", "certified"],
 )
 def test_a_result_without_a_safe_length_speaks_against_limits_that_tolerate_less(
     store: Store, failing: Threshold, limits: list[int | None]
 ) -> None:
-    """Where no unit is asked for, nothing is unfit; 29 of 124 that fail at once contradict an older 800 all
-    the same. How many failed decides: a sample that is only too small says nothing against it."""
-    for name, rigor, threshold in (
-        ("a", "quick", Threshold(0.1, 0.9, 900, certified=True)),
-        ("b", "standard", Threshold(0.05, 0.95, 900, certified=True)),
-        ("c", "strict", failing),
-    ):
-        run = make_run(name, created=float(ord(name)))
-        store.create_run(replace(run, settings=replace(run.settings, rigor=rigor)))
-        safe = None if threshold.tokens is None else min(800, threshold.tokens - 2)
-        store.save_threshold(name, threshold, safe, PlaneVerdict(None, None, ""))
-    assert [row.limit for row in store.thresholds()] == limits
+    """Where no unit is asked for, nothing is unfit; 9 of 38 that fail at once contradict the 800 of another
+    address all the same. How many failed decides: a sample that is only too small says nothing."""
+    fine = Threshold(0.1, 0.9, 900, certified=True)
+    save_results(
+        store,
+        ("a", fine, {}),
+        ("b", replace(fine, alpha=0.05, confidence=0.95), {"rigor": "standard"}),
+        ("c", failing, {"base_url": "http://127.0.0.1:8000/v1"}),
+    )
+    found = {row.run_id: row.limit for row in store.thresholds()}
+    assert [found["a"], found["b"]] == limits
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"), [({"rigor": "standard"}, None), ({"concurrency": 2}, 800)], ids=["repeats", "less"]
+)
+def test_a_larger_sample_that_finds_no_safe_length_takes_the_limits_place(
+    store: Store, changes: dict[str, Any], limit: int | None
+) -> None:
+    """7 % of a standard sample fail, which a quick one's 10 % would allow; but it was asked the same question
+    later and more thoroughly. One of a lower load was not."""
+    failing = Threshold(0.05, 0.95, n=124, onsets=9)
+    save_results(store, ("a", Threshold(0.1, 0.9, 900, certified=True), {}), ("b", failing, changes))
+    assert next(row for row in store.thresholds() if row.run_id == "a").limit == limit
+
+
+def test_a_run_that_was_resumed_last_is_the_newest_result(store: Store) -> None:
+    """Begun first, interrupted, and measured to its end after the other: the server had become worse."""
+    save_results(store, ("a", Threshold(0.1, 0.9, unfit=True), {}), ("b", Threshold(0.1, 0.9, 900), {}))
+    for run_id in ("b", "a"):
+        job = replace(make_generation().job, phase=Phase.CERTIFY)
+        store.add_generation(run_id, replace(make_generation(), job=job))
+    assert [(row.run_id, row.latest, row.limit) for row in store.thresholds()] == [
+        ("a", True, None),
+        ("b", False, 800),
+    ]
 
 
 def test_an_unfit_result_holds_against_a_newer_one_of_a_lower_load(store: Store) -> None:
     """Unfit at 16 requests at a time, certified at 2: the worse result must not be the one that is dropped. A
     repetition at that load and address settles it."""
-    fine, verdict = Threshold(0.1, 0.9, 900), PlaneVerdict(None, None, "fine")
-    settings = make_run().settings
-    there = {"base_url": "http://127.0.0.1:8000/v1"}
-
-    def saved(name: str, threshold: Threshold, **changes: Any) -> None:
-        created = float(ord(name))
-        store.create_run(replace(make_run(name, created=created), settings=replace(settings, **changes)))
-        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+    fine, there = Threshold(0.1, 0.9, 900), {"base_url": "http://127.0.0.1:8000/v1"}
 
     def limits() -> dict[str, int | None]:
         return {row.run_id: row.limit for row in store.thresholds() if row.latest}
 
-    saved("a", Threshold(0.1, 0.9, None, unfit=True), concurrency=16)
-    saved("b", fine, concurrency=2)
-    saved("c", fine, concurrency=16, rigor="strict", **there)
-    saved("d", fine, concurrency=2, decoding=Decoding(repetition_penalty=1.1))
+    save_results(
+        store,
+        ("a", Threshold(0.1, 0.9, None, unfit=True), {"concurrency": 16}),
+        ("b", fine, {"concurrency": 2}),
+        ("c", fine, {"concurrency": 16, "rigor": "strict", **there}),
+        ("d", fine, {"concurrency": 2, "decoding": Decoding(repetition_penalty=1.1)}),
+    )
     assert limits() == {"a": None, "b": None, "c": None, "d": 800}
     assert {row.overruled_by for row in store.thresholds() if row.run_id in {"b", "c"}} == {"a"}
-    saved("e", fine, concurrency=32)
+    save_results(store, ("e", fine, {"concurrency": 32}))
     assert limits() == {"a": None, "b": 800, "c": 800, "d": 800, "e": 800}
+
+
+@pytest.mark.parametrize(("prompts", "limit"), [(1, None), (38, 800)])
+def test_a_repetition_with_fewer_prompts_is_none(store: Store, prompts: int, limit: int | None) -> None:
+    """Unfit for 38 prompts, then certified for another one alone: that says nothing of the 38."""
+    verdict = PlaneVerdict(None, None, "fine")
+    for name, digest, threshold, distinct in (
+        ("a", "many", Threshold(0.1, 0.9, unfit=True), 38),
+        ("b", "other", Threshold(0.1, 0.9, 900), prompts),
+    ):
+        store.create_run(replace(make_run(name, created=float(ord(name))), prompts_digest=digest))
+        safe = 800 if threshold.tokens else None
+        store.save_threshold(name, threshold, safe, verdict, distinct_prompts=distinct)
+    assert next(row for row in store.thresholds() if row.run_id == "b").limit == limit
 
 
 def test_a_smaller_sample_does_not_overrule_a_larger_one(store: Store) -> None:
     """Unfit by a standard run, certified by a quick one of the same load: its few answers prove less."""
-    verdict = PlaneVerdict(None, None, "fine")
-    for name, rigor, threshold in (
-        ("a", "standard", Threshold(0.05, 0.95, None, unfit=True)),
-        ("b", "quick", Threshold(0.1, 0.9, 900)),
-    ):
-        run = make_run(name, created=float(ord(name)))
-        store.create_run(replace(run, settings=replace(run.settings, rigor=rigor)))
-        store.save_threshold(name, threshold, 800 if threshold.tokens else None, verdict)
+    save_results(
+        store,
+        ("a", Threshold(0.05, 0.95, None, unfit=True), {"rigor": "standard"}),
+        ("b", Threshold(0.1, 0.9, 900), {"rigor": "quick"}),
+    )
     assert [row.limit for row in store.thresholds()] == [None, None]
 
 

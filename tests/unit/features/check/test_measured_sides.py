@@ -85,6 +85,7 @@ def test_the_candidate_is_measured_and_kept(
         assert {d.simulated for d in opened.documents(DocumentKind.CHECK)} == {True}
 
 
+@pytest.mark.simulated
 def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
     urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
     assert horizons[1] == 600
 
 
+@pytest.mark.simulated
 def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     store: str, urls: dict[str, str]
 ) -> None:
@@ -148,6 +150,7 @@ def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
     assert any("answers are empty" in note for note in document["notes"])
 
 
+@pytest.mark.simulated
 def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:
     """What a cut-short measurement left is taken up by the same check: the run is resumed, not repeated."""
     with open_store(store) as opened:
@@ -189,6 +192,7 @@ def test_a_server_that_is_not_there_is_the_endpoints_trouble(store: str) -> None
     assert "Traceback" not in err
 
 
+@pytest.mark.simulated
 def test_a_candidate_that_could_not_be_compared_is_no_baseline(
     urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

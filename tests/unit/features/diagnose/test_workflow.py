@@ -267,6 +267,7 @@ def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
         assert [arm.name for arm in link.arms] == ["unchanged", "alone"]
 
 
+@pytest.mark.simulated
 def test_without_token_ids_the_prompts_are_asked_anew_and_that_is_said(tmp_path: Path) -> None:
     """Fewer measurements on a plain server, never a silent guess: no context arm, and a note."""
     late = LOOPS_BELOW_1_1.replace("median = 80", "median = 140")
@@ -291,6 +292,7 @@ def test_a_part_of_a_diagnosis_is_its_run(tmp_path: Path) -> None:
             store.save_diagnosis(Diagnosis("nope", ()))
 
 
+@pytest.mark.simulated
 def test_a_budget_ends_a_diagnosis_in_good_order_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     """Nothing more is begun once it is spent, what was answered is kept and not asked again."""
     with simulated(tmp_path, LOOPS_BELOW_1_1) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
@@ -326,6 +328,7 @@ def test_without_a_budget_too_few_failing_prompts_are_an_answer(tmp_path: Path) 
         assert few.added_budget == 0
 
 
+@pytest.mark.simulated
 def test_a_diagnosis_measures_on_until_the_test_has_its_failing_prompts(tmp_path: Path) -> None:
     """By default, and within the stated budget. One that is too small is not spent; a larger one opens the
     diagnosis again. The run's sample stays as it was, and no arm begins before all forks are there."""
@@ -350,6 +353,7 @@ def test_a_diagnosis_measures_on_until_the_test_has_its_failing_prompts(tmp_path
         assert set(watched.keys[: len(extra)]) == {g.key for g in extra}
 
 
+@pytest.mark.simulated
 def test_measuring_on_is_interrupted_and_goes_on(tmp_path: Path) -> None:
     """Ctrl-C keeps what was added; the same command asks for the rest only."""
     rare = LOOPS_BELOW_1_1.replace("[[hazard]]", "[[hazard]]\nprobability = 0.5")

@@ -223,6 +223,7 @@ def test_a_sweep_without_parameters_is_refused() -> None:
     assert command("sweep", "--lang", "it", "--param", "temperature")[0] == ExitCode.USAGE
 
 
+@pytest.mark.simulated
 def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path: Path) -> None:
     """Stopped in its second cell: the first is taken as it is, the second goes on, one document holds both;
     the same sweep again sends nothing, another decoding is measured."""
