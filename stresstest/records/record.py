@@ -22,7 +22,8 @@ LOST_REASONS = frozenset({"abort", "error", "content_filter"})
 
 _WORDS = {
     **dict.fromkeys(
-        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete"), LENGTH
+        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete", "limit"),
+        LENGTH,
     ),
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
     **{word: word for word in (*LOST_REASONS, REPETITION_REASON)},
@@ -63,7 +64,7 @@ class Record:
     the prompt; requested_text: the same without the model's own earlier turns, None where it has none;
     messages: its turns, where the log kept who said what; whole_prompt: False where it is more than these, or
     more than its text: pictures, calls of tools, turns put together. calls: text holds the arguments of calls
-    of tools. prompt_key: what several answers of one prompt
+    of tools. refused: the API marks it as a refusal. prompt_key: what several answers of one prompt
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
     own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
     has_text: False where the log kept no text (a span, a line of times): nothing is known of degeneration
@@ -90,6 +91,7 @@ class Record:
     messages: tuple[Message, ...] = ()
     whole_prompt: bool = True
     calls: bool = False
+    refused: bool = False
     prompt_key: str | None = None
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None

@@ -15,7 +15,7 @@ from stresstest.model import PARAMETERS, Message
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _MESSAGE_KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content")
 _PARTS = ("text", "image_url", "video_url", "audio_url", "input_audio", "file", "refusal")
-_FIELDS = (
+FIELDS = (
     *("response_format", "structured_outputs", "tools", "tool_choice", "parallel_tool_calls", "stop"),
     *("chat_template_kwargs", "chat_template", "reasoning_effort", "thinking_token_budget", "logit_bias"),
     *(
@@ -44,7 +44,7 @@ def parse_fields(record: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     nested = record.get("extra_body") or {}
     if not isinstance(nested, dict):
         raise MalformedFileError(f'"extra_body" must be an object, not {format_short(nested)}')
-    known = (*_PLACEHOLDER_KEYS, *PARAMETERS, *_FIELDS, *OWN_FIELDS)
+    known = (*_PLACEHOLDER_KEYS, *PARAMETERS, *FIELDS, *OWN_FIELDS)
     _refuse_extra(record, known, 'put a field of your own server into "extra_body"')
     found = {k: v for k, v in record.items() if k not in _PLACEHOLDER_KEYS and v is not None}
     for name, value in nested.items():

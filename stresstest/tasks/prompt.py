@@ -26,7 +26,7 @@ MAX_PROMPTS_ITEMS = 2_000_000
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 _LONGEST_CODE = 3
-_UNREAD_FIELDS = frozenset(
+UNREAD_FIELDS = frozenset(
     {"user", "metadata", "cache_salt", "priority", "service_tier", "store", "request_id"}
     | {"safety_identifier", "prompt_cache_key"}
 )
@@ -155,7 +155,7 @@ def fingerprint(messages: Iterable[Message], text: str | None, body: str | None 
     """
     if body is not None:
         fields = request_fields(body)
-        read = {name: value for name, value in fields.items() if name not in _UNREAD_FIELDS}
+        read = {name: value for name, value in fields.items() if name not in UNREAD_FIELDS}
         body = body if len(read) == len(fields) else canonical(read) if read else None
     turns = [[m.role, m.content] if m.wire is None else [_without_ids(m.wire)] for m in messages]
     content = json.dumps([turns, text] if body is None else [turns, text, body], ensure_ascii=True)

@@ -30,6 +30,12 @@ class AskedPrompt:
         """Hash of the content: two prompts that share it are one."""
         return fingerprint(self.messages, self.text, self.body)
 
+    @property
+    def question(self) -> str:
+        """What was asked, under whatever system prompt and in whatever white space."""
+        asked = [turn.content for turn in self.messages if turn.role not in ("system", "developer")]
+        return " ".join(" ".join([self.text or "", *asked]).split())
+
     def messages_under(self, decoding: Decoding) -> tuple[Message, ...]:
         """The turns that were sent, with the system prompt of a decoding."""
         if decoding.system_prompt is None or self.text is not None:
@@ -87,6 +93,7 @@ LOST = "lost to service failures"
 REASONING = "with reasoning, which pairs have no place for"
 CALLS = "with calls of tools, which pairs have no place for"
 PARTIAL_PROMPT = "with pictures, calls of tools or other parts in their prompt, which pairs have no place for"
+REFUSED = "marked as refusals by the API"
 NO_PROMPT = "without their prompt"
 NOT_ENDED = "healthy, but cut before its end"
 IN_DOUBT = "healthy, but a symptom may have been under way at their end"

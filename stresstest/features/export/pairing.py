@@ -28,8 +28,8 @@ class PreferencePair:
 
 
 def is_held_out(prompt: AskedPrompt, share: float) -> bool:
-    """Whether a prompt belongs to the held-out part: by its hash alone, so the same in every run."""
-    digest = hashlib.sha256((prompt.topic or prompt.key).encode("utf-8", "surrogatepass")).digest()
+    """Whether a prompt belongs to the held-out part: by a hash of what it asks, so the same in every run."""
+    digest = hashlib.sha256((prompt.topic or prompt.question).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
+from stresstest.config.request_fields import canonical
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.features.export.answers import (
     CALLS,
@@ -14,6 +17,7 @@ from stresstest.features.export.answers import (
     OTHER_LANGUAGE,
     PARTIAL_PROMPT,
     REASONING,
+    REFUSED,
     AskedPrompt,
     ExportedAnswer,
     LeftOutAnswer,
@@ -21,10 +25,21 @@ from stresstest.features.export.answers import (
 from stresstest.model import PARAMETERS, Decoding, Message, Subject
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
-from stresstest.tasks.prompt import fingerprint
+from stresstest.tasks.bodies import FIELDS
+from stresstest.tasks.prompt import UNREAD_FIELDS, fingerprint
 
-DECODING_KEYS = PARAMETERS
-"""Keys of a record, or of its request, that say how it was decoded."""
+_OLDER_FIELDS = (
+    "functions",
+    "function_call",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+)
+_SHAPING = tuple(name for name in (*FIELDS, *_OLDER_FIELDS) if name not in UNREAD_FIELDS)
+"""Fields of a request that shape the answer: what was asked under others was asked something else."""
+REQUEST_KEYS = (*PARAMETERS, *_SHAPING)
+"""Keys of a record, or of its request, that say how it was asked."""
 _WORD_END = re.compile(r"\w*")
 
 
@@ -41,6 +56,8 @@ def recorded_answer(
         return LeftOutAnswer(REASONING)
     if record.calls:
         return LeftOutAnswer(CALLS)
+    if record.refused:
+        return LeftOutAnswer(REFUSED)
     if not record.whole_prompt:
         return LeftOutAnswer(PARTIAL_PROMPT)
     if not record.prompt_text:
@@ -73,18 +90,29 @@ def _rejected_end(text: str, verdict: ScanVerdict, copies: int) -> int:
 
 
 def _prompt(record: Record, strings: bool) -> AskedPrompt:
-    if record.messages:
-        return AskedPrompt(fingerprint(record.messages, None), record.messages)
-    if strings:
-        return AskedPrompt(fingerprint((), record.prompt_text), (), record.prompt_text)
-    messages = (Message("user", record.prompt_text),)
-    return AskedPrompt(fingerprint(messages, None), messages)
+    text = record.prompt_text if strings and not record.messages else None
+    messages = record.messages if text is None else ()
+    if text is None and not messages:
+        messages = (Message("user", record.prompt_text),)
+    body = _request_fields(record)
+    return AskedPrompt(fingerprint(messages, text, body), messages, text, body=body)
+
+
+def _request_fields(record: Record) -> str | None:
+    found: dict[str, Any] = {}
+    for key in _SHAPING:
+        if (given := record.extra.get(key)) is not None:
+            try:
+                found[key] = json.loads(given)
+            except ValueError:
+                found[key] = given
+    return canonical(found) if found else None
 
 
 def _decoding(record: Record) -> Decoding:
     """What the log says of it; nothing where it is silent."""
     given: dict[str, float] = {}
-    for key in DECODING_KEYS:
+    for key in PARAMETERS:
         try:
             given[key] = float(record.extra[key])
         except (KeyError, ValueError):

@@ -29,6 +29,8 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
     if not found.degenerate and not found.healthy and found.left_out:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in found.left_out.most_common())
         return f"No pair: all of these answers are left out: {reasons}."
+    if not found.degenerate and not found.healthy:
+        return "No pair: no answer could be read."
     if not found.degenerate:
         return "No pair: none of these answers is degenerate, so there is nothing to reject."
     if kind == "kto":

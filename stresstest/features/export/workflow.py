@@ -19,7 +19,7 @@ from stresstest.features.export.pairing import (
     pair_answers,
     with_known_prompts,
 )
-from stresstest.features.export.recorded_answers import DECODING_KEYS, recorded_answer
+from stresstest.features.export.recorded_answers import REQUEST_KEYS, recorded_answer
 from stresstest.features.export.stored_answers import fork_link, forked_pairs, run_answers
 from stresstest.model import CauseLink, Decoding, Run
 from stresstest.records import FieldMapping
@@ -169,7 +169,7 @@ class _AnswerReader:
             run = find_run(self._store, reference)
             self.runs.append(run)
             return run_answers(self._store, run, options.copies)
-        job = ScanJob(mapped=FieldMapping(options.mapped.fields, DECODING_KEYS), language=options.language)
+        job = ScanJob(mapped=FieldMapping(options.mapped.fields, REQUEST_KEYS), language=options.language)
         extract = partial(recorded_answer, copies=options.copies, strings=options.strings)
         return extract_with_verdicts([reference], job, extract, self._listener)
 

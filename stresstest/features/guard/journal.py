@@ -17,6 +17,21 @@ from stresstest.records.formats.fields import FLATTENED
 
 _DEPTH = 6
 """Levels of a turn in which data is looked for."""
+_DATA_KEYS = frozenset(
+    {
+        "url",
+        "data",
+        "image_url",
+        "video_url",
+        "audio_url",
+        "file_url",
+        "file_data",
+        "image",
+        "images",
+        "audio",
+    }
+)
+"""Of the parts of a turn, where pictures, sound and files are, or their addresses."""
 MAX_FIELD = 512
 """Characters of an id, a name or a header that are kept: events wait by their number, not by their size."""
 
@@ -118,14 +133,15 @@ def _prompt(asked: Asked) -> dict[str, Any]:
     return {"prompt": asked.prompt, FLATTENED: True}
 
 
-def _without_data(value: Any, depth: int = _DEPTH) -> Any:
-    """Pictures and sound that a turn holds itself, each by its hash alone: two prompts differ if these do."""
-    if isinstance(value, str) and value.startswith("data:") and len(value) > MAX_FIELD:
+def _without_data(value: Any, depth: int = _DEPTH, key: str = "") -> Any:
+    """Pictures, sound and files of a turn, and their addresses, which may be signed, each by its hash alone:
+    two prompts differ if these do."""
+    if isinstance(value, str) and (key in _DATA_KEYS or value.startswith("data:")):
         return f"data:sha256,{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()}"
     if depth and isinstance(value, dict):
-        return {key: _without_data(each, depth - 1) for key, each in value.items()}
+        return {name: _without_data(each, depth - 1, name) for name, each in value.items()}
     if depth and isinstance(value, list):
-        return [_without_data(each, depth - 1) for each in value]
+        return [_without_data(each, depth - 1, key) for each in value]
     return value
 
 

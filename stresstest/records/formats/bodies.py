@@ -101,7 +101,8 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
         raise UnreadableError("no text in it")
     tokens = logprob_tokens(choice.get("logprobs"), text or "", reasoning)
     calls = message is not None and has_calls(message)
-    return RecordedAnswer(text or "", reasoning, finish, tokens, calls=calls)
+    refused = message is not None and is_refusal(message)
+    return RecordedAnswer(text or "", reasoning, finish, tokens, calls=calls, refused=refused)
 
 
 def message_text(message: Mapping[str, Any], finish: str | None = None, reasoning: str = "") -> str | None:
@@ -120,6 +121,13 @@ def message_text(message: Mapping[str, Any], finish: str | None = None, reasonin
     if not text and not reasoning and is_nothing(written) and normalize_finish_reason(finish) != LENGTH:
         raise TextlessError(ONLY_TOOL_CALLS)
     return (text or "") + written
+
+
+def is_refusal(message: Mapping[str, Any]) -> bool:
+    """Whether the API marks a message, or a part of it, as a refusal."""
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return any(isinstance(held.get("refusal"), str) and held["refusal"] for held in (message, *parts))
 
 
 def _spoken_beside(message: Mapping[str, Any]) -> Iterator[str]:
@@ -142,7 +150,8 @@ def items_answer(body: Mapping[str, Any]) -> RecordedAnswer:
         raise TextlessError(ONLY_TOOL_CALLS)
     if not found and not reasoning:
         raise UnreadableError("no text in it")
-    return RecordedAnswer(text, reasoning, finish, calls=has_tool_call(items))
+    refused = any(map(is_refusal, items))
+    return RecordedAnswer(text, reasoning, finish, calls=has_tool_call(items), refused=refused)
 
 
 def _item_text(item: Mapping[str, Any]) -> str | None:
@@ -162,7 +171,7 @@ def _items_finish(body: Mapping[str, Any]) -> str | None:
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
     """One of the answers of a row. known: False where the log kept no text of it. calls: whether the text
-    holds the arguments of calls of tools."""
+    holds the arguments of calls of tools. refused: whether the API marks it as a refusal."""
 
     text: str
     reasoning: str = ""
@@ -170,6 +179,7 @@ class RecordedAnswer:
     tokens: tuple[Token, ...] | None = None
     known: bool = True
     calls: bool = False
+    refused: bool = False
 
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,12 +32,16 @@ from stresstest.records.record import (
 )
 
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
-_FINISH_KEYS = ("finish_reason", "stop_reason")
+_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 PROMPT_KEYS = ("messages", "prompt", "input")
-_APART = ("system", "instructions", "instruction", "images", "documents", "suffix")
+_APART = (
+    *("system", "system_prompt", "system_message", "instructions", "instruction", "suffix", "history"),
+    *("context", "contexts", "documents", "image", "images", "image_url", "image_urls"),
+    *("audio", "audios", "video", "videos", "multi_modal_data"),
+)
 """Keys of what else the model reads, beside the turns or the text of a prompt."""
 _SHAPING = ("tools", "functions", "chat_template_kwargs")
 """Keys of what makes another prompt of the same turns, and is no text of them."""
@@ -44,7 +49,10 @@ FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
-_REQUEST_KEYS = ("request", "body", "model_parameters", "params", "sampling_params", "optional_params")
+_REQUEST_KEYS = (
+    *("request", "body", "model_parameters", "params", "sampling_params", "optional_params", "parameters"),
+    *("generation_config", "generation_kwargs", "gen_kwargs", "invocation_params"),
+)
 
 
 def answered(
@@ -62,6 +70,7 @@ def answered(
             has_text=answer.known,
             reasoning=answer.reasoning,
             calls=answer.calls,
+            refused=answer.refused,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=answer.tokens,
             prompt_key=prompt_key,
@@ -96,7 +105,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
             refuse_longer_ending(asked, found)
     prompt, messages, beside = prompt_text(asked), _messages(asked), beside_text(turns)
     if asked:
-        beside += "".join(repr(given) for key in _APART if (given := at(key)))
+        beside += "".join(repr(given) for key in _APART if _is_apart(key, given := at(key), prompt))
     prompt_key = as_text(at("prompt_id"))
     if (prompt or beside) and not prompt_key:
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
@@ -134,6 +143,16 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
     )
 
 
+def _is_apart(key: str, given: Any, prompt: str) -> bool:
+    """Whether a field holds something for the model to read that its prompt does not hold as well.
+
+    The context of a tracer, an object, is none.
+    """
+    if isinstance(given, str):
+        return given not in prompt
+    return isinstance(given, list if key == "context" else list | dict) and bool(given)
+
+
 def _request(row: Row) -> dict[str, Any]:
     """The request's parameters, where the row keeps them apart."""
     found: dict[str, Any] = {}
@@ -160,9 +179,12 @@ def _extra(row: Row, body: Mapping[str, Any] | None, key: str, mapped: FieldMapp
         return None
     path = mapped.fields.get(key) or parse_path(key)
     for place in (row, row.get("metadata"), body, _request(row)):
-        value = as_text(value_at(place, path)) if place is not None else None
-        if value is not None:
-            return value
+        value = value_at(place, path) if place is not None else None
+        text = (
+            json.dumps(value, sort_keys=True) if value and isinstance(value, dict | list) else as_text(value)
+        )
+        if text is not None:
+            return text
     return None
 
 

@@ -287,6 +287,28 @@ async def test_the_log_keeps_who_said_what() -> None:
     assert (flat.calls, flat.whole_prompt, flat.messages) == (False, False, ())
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "https://u:SECRET@h/y?sig=SECRET"}},
+        {"type": "image_url", "image_url": "https://h/y?X-Amz-Signature=SECRET"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,SECRET"}},
+        {"type": "input_audio", "input_audio": {"data": "SECRET", "format": "wav"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,SECRET"}},
+        {"type": "image", "source": {"type": "base64", "data": "SECRET"}},
+    ],
+)
+async def test_the_log_keeps_no_address_of_a_picture(part: dict[str, Any]) -> None:
+    """Addresses may be signed, and data short: neither is text of the prompt."""
+    turns = [{"role": "user", "content": [{"type": "text", "text": "And this?"}, part]}]
+    async with guarded(Events([*chat_events(FAILING), DONE]), text=True) as here:
+        await here.ask(body={**ASK, "messages": turns})
+        await here.judged(1)
+    (line,) = here.log
+    assert "And this?" in json.dumps(line)
+    assert "SECRET" not in json.dumps(line)
+
+
 @pytest.mark.parametrize(("counted", "outcome"), [(1500, "unread"), (20, "healthy")])
 async def test_an_answer_without_text_is_not_called_healthy(
     tmp_path: Path, counted: int, outcome: str

@@ -255,6 +255,10 @@ def test_a_prompt_is_more_than_its_text() -> None:
         {"instruction": "Be {}."},
         {"suffix": "{}"},
         {"documents": ["{}"]},
+        {"system_prompt": "Be {}."},
+        {"context": "It is {}."},
+        {"history": [{"role": "user", "content": "{}"}]},
+        {"image_url": {"url": "https://host/{}.png"}},
         {"tools": [{"type": "function", "function": {"name": "f{}"}}]},
         {"chat_template_kwargs": {"mode": "{}"}},
         {"messages": [{"role": "user", "content": "Go.", "images": ["{}"]}]},
@@ -271,6 +275,28 @@ def test_what_a_request_keeps_apart_is_a_part_of_the_prompt(apart: dict[str, Any
         return read({"request": asked, "response": chat("stop", content="So.")}).prompt_key
 
     assert key("a") == key("a") != key("b")
+
+
+def test_what_the_prompt_holds_already_is_not_apart() -> None:
+    """A log that keeps the parts of a prompt beside the whole; a tracer's context is no part of it."""
+    whole = {"prompt": "Context: it rains. What falls?", "response": "Rain."}
+    plain = read(whole)
+    for more in ({"context": "it rains"}, {"context": {"trace_id": "7"}}, {"system_prompt": ""}):
+        beside = read({**whole, **more})
+        assert (beside.prompt_key, beside.whole_prompt) == (plain.prompt_key, True)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "I cannot help with that."},
+        {"content": [{"type": "refusal", "refusal": "I cannot help with that."}]},
+    ],
+)
+def test_a_refusal_is_marked(message: dict[str, Any]) -> None:
+    """What the API says, and no guess by the words."""
+    assert read({"prompt": "Go.", "response": chat("stop", **message)}).refused
+    assert not read({"prompt": "Go.", "response": chat("stop", content="I cannot help.")}).refused
 
 
 def test_instructions_are_a_part_of_the_prompt() -> None:
