@@ -193,7 +193,7 @@ def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dic
     env_set = {name for name in known if os.environ.get(ENV_PREFIX + name.upper())}
     merged = {k: v for k, v in from_file.items() if k not in env_set}
     merged.update({k: v for k, v in given.items() if v is not None and k in known})
-    _protect_database_password(given, config_file)
+    _refuse_found_database(given, config_file)
     _refuse_unsendable(merged)
     try:
         return dict(cls(**merged))
@@ -274,11 +274,16 @@ def _found(key: str, given: Mapping[str, Any], config_file: Path | None) -> Any:
     return _toml(Path(PROJECT_FILE)).get(key)
 
 
-def _protect_database_password(given: Mapping[str, Any], config_file: Path | None) -> None:
-    """Raise UsageError where libpq would send PGPASSWORD to a server that nobody but a found file names."""
-    if os.environ.get("PGPASSWORD") and str(_found("store", given, config_file) or "").startswith("postgres"):
+def _refuse_found_database(given: Mapping[str, Any], config_file: Path | None) -> None:
+    """Raise UsageError for a database server that nobody but a found file names.
+
+    libpq would send it passwords of the user (PGPASSWORD, ~/.pgpass, services), and the address may name
+    files to read and to write (passfile, sslkeylogfile).
+    """
+    store = str(_found("store", given, config_file) or "")
+    if "://" in store and not store.startswith("sqlite"):
         raise UsageError(
-            f"The database password in the environment is not sent to the store that ./{PROJECT_FILE} names.",
+            f"./{PROJECT_FILE} names a database server as the store: passwords of yours could go there.",
             hint=f"If you trust the file, name it: --config {PROJECT_FILE}",
         )
 

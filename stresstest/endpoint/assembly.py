@@ -23,6 +23,7 @@ from stresstest.endpoint.wire import (
     decode_bytes,
     max_plausible_tokens,
     sane_count,
+    split_parts,
 )
 from stresstest.model import Token
 from stresstest.model.tokens import entropy_bound
@@ -134,7 +135,10 @@ class TokenAssembler:
         thought, answer = "", choice.text or ""
         if delta is not None:
             thought = delta.reasoning or delta.reasoning_content or ""
-            answer = delta.content or delta.refusal or answer
+            content = delta.content
+            if isinstance(content, list):
+                thought, content = split_parts(content)
+            answer = content or delta.refusal or answer
             if delta.function_call is not None:
                 answer += delta.function_call.arguments or ""
             for call in delta.tool_calls or ():

@@ -6,6 +6,7 @@ only the fields we read cost a few.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +61,9 @@ class ToolCall(msgspec.Struct, gc=False):
 
 class ChunkDelta(msgspec.Struct, gc=False):
     """`tool_calls`, `function_call`: pieces of the arguments of calls; they are the answer where a model
-    calls tools. `refusal`: an answer too."""
+    calls tools. `refusal`: an answer too. `content`: parts where the API streams these (Mistral's)."""
 
-    content: str | None = None
+    content: str | list[dict[str, Any]] | None = None
     refusal: str | None = None
     function_call: ToolFunction | None = None
     tool_calls: list[ToolCall] | None = None
@@ -105,6 +106,19 @@ _ints = msgspec.json.Decoder(list[int] | None)
 def decode_chunk(payload: bytes) -> StreamChunk:
     """The decoded chunk. Raises msgspec.DecodeError if the payload is not a chunk."""
     return _decoder.decode(payload)
+
+
+def split_parts(parts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """(reasoning, answer) of a content in parts, as Mistral's API streams it."""
+    thought, answer = "", ""
+    for part in parts:
+        inner = part.get("thinking")
+        if isinstance(inner, list):
+            thought += "".join(str(each.get("text") or "") for each in inner if isinstance(each, dict))
+        else:
+            thought += inner if isinstance(inner, str) else ""
+            answer += part["text"] if isinstance(part.get("text"), str) else ""
+    return thought, answer
 
 
 def decode_bytes(raw: msgspec.Raw) -> bytes | None:

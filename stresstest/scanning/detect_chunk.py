@@ -382,6 +382,8 @@ def _is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> boo
 
 def _lacks_its_text(record: Record, capped: bool | None) -> bool:
     """Whether it has no text although tokens were spent: up to a cap, or more than special ones."""
+    if not record.has_text:
+        return True
     empty = not (record.text or record.reasoning).strip() and record.tokens is None
     return empty and (capped is True or (record.completion_tokens or 0) >= MIN_UNSEEN_TOKENS)
 

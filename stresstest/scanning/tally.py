@@ -70,7 +70,7 @@ class GroupTally:
         self.unsure_stops += judged.stop_unsure
         self.repetitions += judged.stop_unsure and judged.repetition
         empty = judged.words.length == 0
-        self.empty += empty
+        self.empty += empty and not judged.unseen
         self.lost += judged.lost
         self.undecided += judged.unresolved
         self.unseen += judged.unseen

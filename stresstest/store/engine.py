@@ -111,7 +111,11 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _switch_to_wal(connection: Any) -> None:
-    """Turn WAL on if it is off. SQLite does not wait for a lock here, so we do."""
+    """Turn WAL on if it is off, but not in another program's file, which would keep it. SQLite does not wait
+    for a lock here, so we do."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if names and VERSION_TABLE not in names:
+        return
     for _ in range(_WAL_ATTEMPTS):
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode in {"wal", "memory"}:

@@ -16,7 +16,7 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import StallLimit, Timeouts
 from stresstest.endpoint.stream import ResponseStream, StreamLimits
 from stresstest.endpoint.transport import BODY_EXTENSION, DirectBody
-from stresstest.endpoint.wire import decode_chunk
+from stresstest.endpoint.wire import decode_chunk, split_parts
 from stresstest.model import ServiceFailure, Token
 
 URL = "http://127.0.0.1:9/v1"
@@ -134,7 +134,10 @@ def _streamed(stream: bytes) -> list[str]:
         if choice is not None:
             delta = choice.delta
             thought = (delta.reasoning or delta.reasoning_content or "") if delta else ""
-            texts.append(thought + ((delta.content if delta else None) or choice.text or ""))
+            content = delta.content if delta else None
+            if isinstance(content, list):
+                thought, content = split_parts(content)
+            texts.append(thought + (content or choice.text or ""))
     return texts
 
 

@@ -16,6 +16,7 @@ from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
+from stresstest.records.formats.bodies import find_reasoning, join_content, join_reasoning
 from stresstest.records.formats.calls import message_arguments, parts_arguments
 
 MAX_JUDGED_TOKENS = 262_144
@@ -37,17 +38,23 @@ class UnreadableAnswerError(Exception):
     """An answer that is none of this API's: it is passed on, and not judged."""
 
 
+def _size(token: Token) -> int:
+    return len(token.text) if token.text.isascii() else len(token.text.encode("utf-8", "surrogatepass"))
+
+
 class ChoiceWatch:
     """One choice of an answer while it arrives.
 
     assembler: makes tokens of its chunks. texts: (reasoning, text) of its tokens, kept only where asked for.
-    answering: its answer has begun, after any reasoning. alarm: output token at which it was known to fail.
+    size: bytes of their texts. answering: its answer has begun, after any reasoning. alarm: output token at
+    which it was known to fail.
     """
 
     def __init__(self, index: int, spec: DetectorSpec, *, keep_text: bool) -> None:
         self.index = index
         self.assembler = TokenAssembler(index)
         self.tokens = 0
+        self.size = 0
         self.answering = False
         self.texts: list[Token] | None = [] if keep_text else None
         self.finish_reason: str | None = None
@@ -56,6 +63,7 @@ class ChoiceWatch:
     def add(self, tokens: Sequence[Token]) -> None:
         """Pass on some tokens."""
         self.tokens += len(tokens)
+        self.size += sum(map(_size, tokens))
         if not self.answering:
             self.answering = any(token.text and not token.reasoning for token in tokens)
         if self.tokens > MAX_JUDGED_TOKENS:
@@ -93,11 +101,7 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 _deltas = msgspec.json.Decoder(_Delta)
-_TEXT_DELTAS = {  # and whether it is reasoning
-    "response.output_text.delta": False,
-    "response.function_call_arguments.delta": False,
-    "response.reasoning_text.delta": True,
-}
+_NO_TEXT = "response.audio.delta"
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -201,9 +205,12 @@ class AnswerReader:
         return added
 
     def _add_delta(self, event: _Delta) -> int:
-        reasoning = _TEXT_DELTAS.get(event.type)
-        if reasoning is not None and isinstance(event.delta, str):
-            self._pass_on(self.choice(0), [Token(event.delta, reasoning=reasoning)])
+        # Texts, refusals, summaries of reasoning, and what is written for calls of all kinds.
+        kind = event.type
+        if kind.startswith("response.") and kind.endswith(".delta") and kind != _NO_TEXT:
+            if not isinstance(event.delta, str):
+                return 0
+            self._pass_on(self.choice(0), [Token(event.delta, reasoning="reasoning" in kind)])
             return 1
         if event.type in _ENDS and isinstance(event.response, dict):
             self._end_response(event.response)
@@ -258,16 +265,14 @@ class AnswerReader:
 def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     """(reasoning, text with arguments of calls, finish reason) of each choice of an unstreamed body."""
     if route is Route.RESPONSES:
-        parts = [p for item in body["output"] for p in item.get("content") or ()]
-        texts = {kind: "".join(p["text"] for p in parts if p.get("type") == kind) for kind in _PARTS}
-        yield texts["reasoning_text"], texts["output_text"] + parts_arguments(body["output"]), None
+        items = [item for item in body["output"] if isinstance(item, dict)]
+        said = (
+            join_content(item.get("content")) for item in items if item.get("type", "message") == "message"
+        )
+        yield join_reasoning(items), "".join(filter(None, said)) + parts_arguments(items), None
         return
     for choice in body["choices"]:
         message = choice.get("message") or {}
-        text = choice.get("text") if route is Route.COMPLETIONS else message.get("content")
-        reasoning = message.get("reasoning") or message.get("reasoning_content")
-        written = str(text or "") + message_arguments(message)
-        yield str(reasoning or ""), written, choice.get("finish_reason")
-
-
-_PARTS = ("reasoning_text", "output_text")
+        text = choice.get("text") if route is Route.COMPLETIONS else join_content(message.get("content"))
+        written = str(text or message.get("refusal") or "") + message_arguments(message)
+        yield find_reasoning(message), written, choice.get("finish_reason")

@@ -153,7 +153,8 @@ class Ledger:
         first = None
         choices = watch.outcome(exchange.ended)
         for choice in choices:
-            metrics.tokens.labels(*where).inc(choice.tokens if choice.seen else 0)
+            unseen = choice.hidden or not choice.seen
+            metrics.tokens.labels(*where).inc(choice.seen if unseen else choice.tokens)
             verdict = choice.verdict
             if verdict.onset is not None:
                 first = first or verdict.symptom

@@ -25,7 +25,7 @@ MAX_PENDING = 256 * 1024
 @dataclass(frozen=True, slots=True)
 class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
-    counted: by the server. texts: its tokens, None unless kept."""
+    size: bytes of their texts. counted: by the server. texts: its tokens, None unless kept."""
 
     index: int
     verdict: GenerationVerdict
@@ -33,12 +33,17 @@ class JudgedChoice:
     finish_reason: str | None
     texts: Sequence[Token] | None = None
     seen: int = 0
+    size: int = 0
     counted: bool = False
 
     @property
     def hidden(self) -> bool:
-        """Whether nothing was sent of an answer of more than special tokens, or of an unknown number."""
-        return self.seen == 0 and (self.tokens >= MIN_UNSEEN_TOKENS or not self.counted)
+        """Whether nothing was sent of an answer of an unknown number of tokens, or more than special ones
+        were surely not: a token has a byte at least. One that fails visibly is not hidden."""
+        if self.verdict.degenerate:
+            return False
+        unseen = self.tokens - max(self.seen, self.size)
+        return unseen >= MIN_UNSEEN_TOKENS if self.counted else self.seen == 0
 
 
 class AnswerWatch:
@@ -202,6 +207,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
         finish_reason=choice.finish_reason or ended,
         texts=choice.texts,
         seen=choice.tokens,
+        size=choice.size,
         counted=counted is not None,
     )
 

@@ -28,7 +28,9 @@ from stresstest.records.record import (
     normalize_finish_reason,
 )
 
-REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details")
+REASONING_KEYS = (
+    *("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details", "reasoning_text"),
+)
 _EXTRA_FIELDS = ("provider_specific_fields", "model_extra")
 _THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
 _DEPTH = 3

@@ -45,7 +45,8 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
     ]
     thought = {"reasoning_content": reasoning} if reasoning else {}
     said = "" if said is None else said
-    return [{**row, **thought, **_calls(turns[-1]), "response": said, "messages": before}]
+    called: Row = {"tool_calls": [{}]} if _calls(turns[-1]) else {}  # what they say is in the text already
+    return [{**row, **thought, **called, "response": said, "messages": before}]
 
 
 def _calls(turn: Row) -> Row:

@@ -47,6 +47,8 @@ _SHAPING = ("tools", "functions", "chat_template_kwargs")
 """Keys of what makes another prompt of the same turns, and is no text of them."""
 FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
+TEXTLESS = "text_not_kept"
+"""Set where a log did not keep the text of this answer, and that of others beside it."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (

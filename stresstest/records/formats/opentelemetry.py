@@ -1,7 +1,8 @@
 """OpenTelemetry's GenAI spans to plain rows: a collector's OTLP JSON, and spans as the SDKs print them.
 
 Attributes as in the GenAI semantic conventions (1.27 and later), with the names that vLLM's own spans
-(`--otlp-traces-endpoint`) and OpenLLMetry use for the same things. Spans of other kinds are left out.
+(`--otlp-traces-endpoint`), OpenLLMetry and OpenInference use for the same things, and answers in events.
+Spans of other kinds are left out.
 """
 
 from __future__ import annotations
@@ -20,34 +21,41 @@ from stresstest.records.formats.calls import (
     is_tool_call,
     message_arguments,
 )
-from stresstest.records.formats.fields import FLATTENED
+from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 from stresstest.records.record import FieldMapping, UnreadableError
 
-_PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens")
+_PROMPT_TOKENS = (
+    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    *("llm.usage.prompt_tokens", "llm.token_count.prompt"),
+)
 _OUTPUT_TOKENS = (
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.usage.completion_tokens",
+    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    *("llm.usage.completion_tokens", "llm.token_count.completion"),
 )
 _CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
-_MODELS = ("gen_ai.response.model", "gen_ai.request.model")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _IDS = ("gen_ai.response.id", "gen_ai.request.id")
 _FINISH = "gen_ai.response.finish_reasons"
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
-_COMPLETION, _PROMPT = "gen_ai.completion.{}.", "gen_ai.prompt.{}."
-_CALL = "tool_calls.{}.arguments"
+_COMPLETIONS = ("gen_ai.completion.{}.", "llm.output_messages.{}.message.")
+_PROMPTS = ("gen_ai.prompt.{}.", "llm.input_messages.{}.message.")
+_ARGUMENTS = ("tool_calls.{}.arguments", "tool_calls.{}.tool_call.function.arguments")
+_CHOICE_EVENT = "gen_ai.choice"
 _CALLS = "tool_calls"
 _CALLED: list[dict[str, Any]] = [{}]
 """Tells that an answer's text holds the arguments of calls."""
 _THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
-_MARKS = ("gen_ai.", "llm.usage.")
+_MARKS = ("gen_ai.", "llm.usage.", "llm.output_messages.", "llm.token_count.")
 _NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_agent", "retrieval"})
 """`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
+_GENERATIONS = frozenset({"chat", "text_completion", "generate_content"})
+_SERVERS = "llm_request"
+"""Name of vLLM's own spans: beside a client's, the same generations."""
 
 
 def _recognises(row: Row, mapped: FieldMapping) -> bool:
@@ -56,13 +64,25 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
 
 
 def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
-    """The generations of an export, or of a single span, as plain rows in order; other spans left out, and
-    without `mapped.textless` those that kept no text."""
-    found = [each for span in _spans(row) if (each := _row(span)) is not None]
-    wanted = [each for each in found if mapped.textless or "response" in each]
-    if not wanted:
+    """The generations of an export, or of a single span, as plain rows in order; other spans left out.
+
+    Without `mapped.textless` one of them must have kept its text; others that surely generated are marked.
+    """
+    found = [(each, span) for span in _spans(row) if (each := _row(span)) is not None]
+    if found and mapped.textless:
+        return [each for each, _ in found]
+    if not any("response" in each for each, _ in found):
         raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
-    return wanted
+    marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in found)
+    return [each for each, span in marked if "response" in each or _has_generated(each, span)]
+
+
+def _has_generated(row: Row, span: Mapping[str, Any]) -> bool:
+    """Whether a span without text is a client's of a generation, and not around or behind one."""
+    found = _attributes(span.get("attributes"))
+    counted = row.get("completion_tokens") is not None and "gen_ai.agent.name" not in found
+    operation = found.get("gen_ai.operation.name")
+    return span.get("name") != _SERVERS and (operation in _GENERATIONS or (operation is None and counted))
 
 
 def _is_span(row: Mapping[str, Any]) -> bool:
@@ -94,6 +114,9 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     if found.get("gen_ai.operation.name") in _NO_GENERATION:
         return None
+    if found.get("openinference.span.kind", "LLM") != "LLM":
+        return None
+    choices = list(_choice_events(span, found))
     for event in _objects(span.get("events")):
         found = {**_attributes(event.get("attributes")), **found}
     start = _nanoseconds(span.get("startTimeUnixNano", span.get("start_time")))
@@ -108,7 +131,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "end": _nanoseconds(span.get("endTimeUnixNano", span.get("end_time"))),
         "prompt": _prompt(found),
         FLATTENED: _has_called(found) or None,
-        **_answer(found),
+        **_answer(found, choices),
     }
     if isinstance(first, int | float) and isinstance(start, float):
         row["first_token"] = start + first
@@ -151,11 +174,27 @@ def _value(value: Any) -> Any:
     return inner
 
 
-def _answer(found: Mapping[str, Any]) -> dict[str, Any]:
+def _choice_events(span: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The output messages that a span keeps as events: its own, or a list of them in an attribute."""
+    own = [each for each in _objects(span.get("events")) if each.get("name") == _CHOICE_EVENT]
+    kept = map(_attributes, (each.get("attributes") for each in own))
+    contents = (_structure(fields.get("gen_ai.event.content", fields)) for fields in kept)
+    listed = _objects(_structure(found.get("events")))
+    for event in (*contents, *(each for each in listed if each.get("event.name") == _CHOICE_EVENT)):
+        message = _structure(_object(event).get("message", _object(event).get("content")))
+        if message is not None:
+            said = message if isinstance(message, dict) else {"content": message}
+            yield {**said, "finish_reason": _object(event).get("finish_reason")}
+
+
+def _answer(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The answer, as fields of a plain row; none where the span kept no text. Each output message, and each
     number of attributes, is a choice: several are those of a response body."""
     value = _first(found, _OUTPUTS)
-    choices = _numbered_choices(found) if value is None else _message_choices(_structure(value))
+    if value is None and events:
+        choices = _message_choices(list(events))
+    else:
+        choices = _numbered_choices(found) if value is None else _message_choices(_structure(value))
     reasons = _reasons(found.get(_FINISH))
     if len(reasons) == len(choices):
         choices = [{**each, "finish_reason": reason} for each, reason in zip(choices, reasons, strict=True)]
@@ -200,12 +239,14 @@ def _message_choices(messages: Any) -> list[dict[str, Any]]:
 
 def _numbered_choices(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The answers in numbered attributes, as fields of plain rows."""
-    return [each for n in range(_MOST_NUMBERED) if (each := _numbered_choice(found, _COMPLETION.format(n)))]
+    prefixes = (prefix.format(n) for prefix in _COMPLETIONS for n in range(_MOST_NUMBERED))
+    return [each for prefix in prefixes if (each := _numbered_choice(found, prefix))]
 
 
 def _numbered_choice(found: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     kept = {key: value for key, value in found.items() if key.startswith(prefix) and isinstance(value, str)}
-    said = (kept.get(prefix + name) for name in ("content", *map(_CALL.format, range(_MOST_NUMBERED))))
+    calls = (name.format(n) for n in range(_MOST_NUMBERED) for name in _ARGUMENTS)
+    said = (kept.get(prefix + name) for name in ("content", *calls))
     parts = [each for each in said if each is not None]
     thought = "".join(kept.get(prefix + name, "") for name in _THOUGHTS)
     fields: dict[str, Any] = {
@@ -222,7 +263,7 @@ def _prompt(found: Mapping[str, Any]) -> Any:
     """The turns of the prompt, or its text; None where the span kept neither."""
     value = _first(found, _INPUTS)
     if value is None:
-        numbered = map(_PROMPT.format, range(_MOST_NUMBERED))
+        numbered = (prefix.format(n) for prefix in _PROMPTS for n in range(_MOST_NUMBERED))
         turns = [
             {"role": found.get(prefix + "role"), "content": content}
             for prefix in numbered
@@ -237,7 +278,8 @@ def _prompt(found: Mapping[str, Any]) -> Any:
 
 def _has_called(found: Mapping[str, Any]) -> bool:
     """Whether turns of the prompt call tools: their arguments are then part of its text."""
-    numbered = any(key.startswith("gen_ai.prompt.") and f".{_CALLS}." in key for key in found)
+    beginnings = tuple(prefix.partition("{")[0] for prefix in _PROMPTS)
+    numbered = any(key.startswith(beginnings) and f".{_CALLS}." in key for key in found)
     return numbered or _holds_calls(_structure(_first(found, _INPUTS)))
 
 

@@ -8,25 +8,32 @@ counts alone are enough for `cost`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.bodies import (
     REASONING_KEYS,
     RecordedAnswer,
     find_reasoning,
+    has_choices,
+    is_body,
     join_content,
     join_reasoning,
+    parse_answers,
 )
 from stresstest.records.formats.calls import (
     ONLY_TOOL_CALLS,
     has_calls,
     has_tool_call,
     is_nothing,
+    message_arguments,
     parts_arguments,
 )
-from stresstest.records.formats.fields import PROMPT_KEYS, TIME_KEYS, answered, prompt_text
+from stresstest.records.formats.fields import PROMPT_KEYS, TEXTLESS, TIME_KEYS, answered, prompt_text
 from stresstest.records.formats.pieces import join_pieces
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
@@ -61,6 +68,10 @@ _OTHER_WORDS = frozenset(
     | {"teacher", "a", "b"}
 )
 """Words in the names of keys under which answers are kept, and of those that hold something else."""
+_WHOLE = frozenset({"raw", "full", "unparsed"})
+_ANSWERS = frozenset({"response", "output", "completion", "generation", "prediction", "predicted", "answer"})
+_THOUGHTS = frozenset({"cot", "scratchpad"})
+"""Words that name the whole of what a model wrote, by themselves or two together."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
@@ -110,25 +121,42 @@ def _answer_key(row: Row) -> str:
 
 def _refuse_extracted(row: Row, key: str, said: str) -> None:
     """Raise UnreadableError where another text of the row looks like the answer that this one was read out
-    of: by its key's name, its length and its words, and neither a body nor the prompt with the answer."""
+    of: by its key's name, its length, and its words or the name alone, since what could not be read out of a
+    loop is no part of it. The prompt with the answer is none."""
     least = max(_MIN_LONGER * len(said), _MIN_CHARS)
     for other, value in row.items():
-        if not isinstance(value, str) or len(value) < least or other in TEXT_KEYS:
+        found = _WORDS.findall(other.lower())
+        words = {*found, *(word.removesuffix("s") for word in found)}
+        if not words & _ANSWER_WORDS or words & _OTHER_WORDS or other in TEXT_KEYS or other in REASONING_KEYS:
             continue
-        words = set(_WORDS.findall(other.lower()))
-        if not (words & _ANSWER_WORDS) or words & _OTHER_WORDS or other in REASONING_KEYS:
+        text, path = _whole_text(value)
+        if len(text) < least or _is_prompted(row, text.removesuffix(said), text):
             continue
+        if said.casefold() in text.casefold() or words & _THOUGHTS or (words & _WHOLE and words & _ANSWERS):
+            raise UnreadableError(
+                f"{other!r} is far longer than {key!r}, which may have been read out of it: name the answer "
+                f"with --field, for example --field response={other}{path}"
+            )
+
+
+def _whole_text(value: Any) -> tuple[str, str]:
+    """A text, the longest of a list, or the first answer of a response body, with the path to it."""
+    if isinstance(value, str):
         text = value.strip()
-        if (
-            said.casefold() not in text.casefold()
-            or text[0] in "{["
-            or _is_prompted(row, text.removesuffix(said), text)
-        ):
-            continue
-        raise UnreadableError(
-            f"{other!r} is far longer than {key!r}, which may have been read out of it: name the answer with "
-            f"--field, for example --field response={other}"
-        )
+        if not text.startswith(("{", "[")):
+            return text, ""
+        with suppress(msgspec.DecodeError, RecursionError, UnreadableError):
+            body = msgspec.json.decode(text.encode("utf-8", "replace"))
+            return (_whole_text(body)[0] if is_body(body) else ""), ""
+    if isinstance(value, list):
+        texts = [each for each in value if isinstance(each, str)]
+        longest = max(texts, key=len, default="")
+        return longest, f".{value.index(longest)}" if texts else ""
+    if isinstance(value, dict) and has_choices(value):
+        with suppress(UnreadableError):
+            answer = parse_answers(value)[0]
+            return answer.reasoning + answer.text, ".choices.0.message.content"
+    return "", ""
 
 
 def _is_prompted(row: Row, before: str, text: str) -> bool:
@@ -151,9 +179,13 @@ def _records(row: Row, place: Place) -> list[Record]:
         return answered(row, [_listed(each) for each in several], place)
     reasoning = find_reasoning(row) or join_reasoning(value)
     text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
-    return answered(
-        row, [RecordedAnswer(text, reasoning, calls=has_tool_call(value) or has_calls(row))], place
-    )
+    return answered(row, [_with_calls(text, reasoning, value, row)], place)
+
+
+def _with_calls(text: str, reasoning: str, value: Any, holder: Mapping[str, Any]) -> RecordedAnswer:
+    """An answer with the arguments of the calls that stand beside its text."""
+    beside = message_arguments({**holder, "content": None})
+    return RecordedAnswer(text + beside, reasoning, calls=has_tool_call(value) or has_calls(holder))
 
 
 def _listed(value: Any) -> RecordedAnswer:
@@ -164,7 +196,7 @@ FORMAT = RowFormat("plain record", _recognises, _records)
 
 
 def _is_timed(row: Row, mapped: FieldMapping) -> bool:
-    return mapped.textless and any(row.get(key) is not None for key in TIME_KEYS)
+    return bool(row.get(TEXTLESS)) or (mapped.textless and any(row.get(key) is not None for key in TIME_KEYS))
 
 
 def _timed_records(row: Row, place: Place) -> list[Record]:
@@ -184,10 +216,8 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     if value is None:
         raise UnreadableError(f"nothing at {'.'.join(map(str, path))}")
     beside = value_at(row, path[:-1]) if path[1:] else row
-    reasoning, calls = "", has_tool_call(value)
-    if isinstance(beside, dict):
-        reasoning, calls = find_reasoning(beside), calls or has_calls(beside)
-    return answered(row, [RecordedAnswer(text_of(value), reasoning, calls=calls)], place)
+    holder = beside if isinstance(beside, dict) else {}
+    return answered(row, [_with_calls(text_of(value), find_reasoning(holder), value, holder)], place)
 
 
 USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

@@ -21,6 +21,7 @@ from stresstest.records.formats import (
     opentelemetry,
     pieces,
     plain,
+    traces,
     vllm_log,
     vllm_outputs,
 )
@@ -38,6 +39,7 @@ TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     pieces.PIECE,
     opentelemetry.FORMAT,
+    traces.FORMAT,
     litellm.FORMAT,
     plain.USER_MAPPING,
     conversation.FORMAT,

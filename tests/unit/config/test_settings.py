@@ -107,18 +107,21 @@ def test_counts(text: str, n: int) -> None:
     assert config.parse_count(text) == n
 
 
-def test_a_project_file_does_not_get_the_database_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """libpq sends PGPASSWORD to any server that is named: a cloned repository must not be what names it."""
+@pytest.mark.parametrize(
+    "query", ["", "?sslmode=require&sslkeylogfile=/home/u/.bashrc", "?passfile=/home/u/x"]
+)
+def test_a_project_file_names_no_database_server(tmp_path: Path, query: str) -> None:
+    """libpq sends PGPASSWORD and what ~/.pgpass holds to any server that is named, and reads and writes files
+    that the address names: a cloned repository must not be what names it."""
     project = tmp_path / "stresstest.toml"
-    project.write_text('store = "postgresql://evil.example/x"\n')
-    config.resolve({})
-    monkeypatch.setenv("PGPASSWORD", "hunter2")
-    with pytest.raises(UsageError, match="is not sent to the store"):
+    address = f"postgresql://evil.example/x{query}"
+    project.write_text(f'store = "{address}"\n')
+    with pytest.raises(UsageError, match="names a database server as the store"):
         config.resolve({})
-    assert config.resolve({}, config_file=project)["store"] == "postgresql://evil.example/x"
+    assert config.resolve({}, config_file=project)["store"] == address
     assert config.resolve({"store": "mine.sqlite3"})["store"] == "mine.sqlite3"
+    project.write_text('store = "sqlite:///mine.sqlite3"\n')
+    assert config.resolve({})["store"] == "sqlite:///mine.sqlite3"
 
 
 def test_damaged_file_is_one_sentence(tmp_path: Path) -> None:

@@ -152,8 +152,10 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     """A valid SQLite file that is not ours is refused, not filled with our tables."""
     path = tmp_path / "other.db"
     _execute(path, "CREATE TABLE invoices (id INTEGER)")
+    before = path.read_bytes()
     with pytest.raises(StoreError, match=r"another program's tables \(invoices"):
         open_store(str(path))
+    assert path.read_bytes() == before, "nor switched to WAL"
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("invoices",)]
     connection.close()

@@ -44,6 +44,16 @@ def delta_events(text: str, name: str) -> list[bytes]:
     return sse(*({"id": "c", "choices": [{"index": 0, "delta": {name: word}}]} for word in said))
 
 
+def part_events(text: str) -> list[bytes]:
+    """A chat answer whose content comes in parts, as Mistral's API streams it; three of them are thought."""
+    thinking = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": word}]} for word in words(text)[:3]
+    ]
+    said = [{"type": "text", "text": word} for word in words(text)[3:]]
+    chunks = ({"index": 0, "delta": {"content": [part]}} for part in [*thinking, *said])
+    return sse(*({"id": "c", "choices": [choice]} for choice in chunks))
+
+
 def call(arguments: str) -> dict[str, Any]:
     return {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": arguments}}
 
@@ -71,7 +81,18 @@ FORMS: dict[str, tuple[str, Events | Page]] = {
         CHAT,
         page({"choices": [{"index": 0, "message": {"content": None, "tool_calls": [call(FAILING)]}}]}),
     ),
-    "responses, a call": ("/v1/responses", Events(response_events(FAILING, "function_call_arguments"))),
+    **{
+        f"responses, {kind}": ("/v1/responses", Events(response_events(FAILING, kind)))
+        for kind in (
+            *("function_call_arguments", "mcp_call_arguments", "code_interpreter_call_code"),
+            *("custom_tool_call_input", "reasoning_summary_text", "refusal"),
+        )
+    },
+    "in parts": (CHAT, Events([*part_events(FAILING), DONE])),
+    "an answer in parts": (
+        CHAT,
+        page({"choices": [{"index": 0, "message": {"content": [{"type": "text", "text": FAILING}]}}]}),
+    ),
     "a whole response that is a call": (
         "/v1/responses",
         page({"output": [{"type": "function_call", "arguments": FAILING}], "status": "completed"}),
@@ -309,19 +330,21 @@ async def test_the_log_keeps_no_address_of_a_picture(part: dict[str, Any]) -> No
     assert "SECRET" not in json.dumps(line)
 
 
+@pytest.mark.parametrize("text", ["", "Done."])
 @pytest.mark.parametrize(("counted", "outcome"), [(1500, "unread"), (20, "healthy")])
 async def test_an_answer_without_text_is_not_called_healthy(
-    tmp_path: Path, counted: int, outcome: str
+    tmp_path: Path, counted: int, outcome: str, text: str
 ) -> None:
     """The server counts tokens that it does not send: the log has its count, and `scan` can read the line."""
-    events = sse(chunk("", role="assistant"), chunk(finish="length"), usage_only(9, counted))
+    events = sse(chunk(text, role="assistant"), chunk(finish="length"), usage_only(9, counted))
     async with guarded(Events([*events, DONE]), every=True, text=True) as here:
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
-    assert found.get(f"stresstest_guard_tokens_total{{lab,{CHAT}}}", 0) == 0
+    judged = 0 if not text else 1 if outcome == "unread" else counted
+    assert found.get(f"stresstest_guard_tokens_total{{lab,{CHAT}}}", 0) == judged
     (line,) = here.log
-    assert (line["response"], line["completion_tokens"]) == ("", counted)
+    assert (line["response"], line["completion_tokens"]) == (text, counted)
     (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
     done = called("scan", "guard.jsonl", "--json", "--workers", "1", tmp_path=tmp_path)
     assert json.loads(done.stdout)["damaged"] == 0

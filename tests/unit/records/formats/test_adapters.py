@@ -156,6 +156,39 @@ def test_a_null_answer_that_spent_tokens_is_no_damage() -> None:
 
 
 LONG = "So we write it down. " * 40 + "#### 42"
+CHAT_BODY = {
+    "choices": [{"index": 0, "message": {"content": "So we add one. " * 60}, "finish_reason": "length"}]
+}
+
+
+LOOP = "So we add one. " * 60
+
+
+@pytest.mark.parametrize(
+    ("beside", "path"),
+    [
+        ({"raw_output": LOOP}, "raw_output"),
+        ({"raw_outputs": [LOOP]}, "raw_outputs.0"),
+        ({"cot": LOOP}, "cot"),
+        ({"raw_response": CHAT_BODY}, "raw_response.choices.0.message.content"),
+        ({"raw_response": json.dumps(CHAT_BODY)}, "raw_response"),
+    ],
+)
+def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str) -> None:
+    """The failing answers are those without an extracted one: "[invalid]" is no part of them."""
+    line = json.dumps({"question": "How far?", "output": "[invalid]", **beside}).encode()
+    with pytest.raises(UnreadableError, match=rf"--field response={path}$"):
+        registry.parse_line(line, "t", 1, FieldMapping())
+
+
+def test_a_traces_generations_are_its_answers() -> None:
+    """Langfuse: the trace's own output is what the application made of them."""
+    seen = {"type": "GENERATION", "model": "m", "input": "How far?", "output": LOOP, "id": "o1"}
+    trace = {"id": "t1", "input": "How far?", "output": "42", "observations": [{"type": "SPAN"}, seen]}
+    (record,) = registry.parse_line(json.dumps(trace).encode(), "t", 1, FieldMapping())
+    assert (record.id, record.text, record.model) == ("o1", LOOP, "m")
+    ids = {**trace, "observations": ["o1"]}
+    assert registry.parse_line(json.dumps(ids).encode(), "t", 1, FieldMapping())[0].text == "42"
 
 
 @pytest.mark.parametrize("key", ["raw_output", "full_response", "cot", "model_response", "predicted_raw"])

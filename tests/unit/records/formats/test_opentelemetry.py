@@ -184,3 +184,61 @@ def test_vllms_text_log_has_times_to_the_second() -> None:
     assert row is not None
     assert row["end"] - row["start"] == 5.0
     assert row["completion_tokens"] == 2
+
+
+CHAT = attribute("gen_ai.operation.name", "stringValue", "chat")
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        {
+            "attributes": [
+                attribute("openinference.span.kind", "stringValue", "LLM"),
+                attribute("llm.model_name", "stringValue", "m"),
+                attribute("llm.input_messages.0.message.content", "stringValue", "Hello?"),
+                attribute("llm.input_messages.0.message.role", "stringValue", "user"),
+                attribute("llm.output_messages.0.message.content", "stringValue", "Hi."),
+                attribute("llm.token_count.completion", "intValue", "2"),
+            ]
+        },
+        {"attributes": [CHAT], "events": [{"name": "gen_ai.choice", "attributes": [
+            attribute("message", "stringValue", '{"content": "Hi."}'),
+        ]}]},
+        {"attributes": [CHAT], "events": [{"name": "gen_ai.choice", "attributes": [
+            attribute("gen_ai.event.content", "stringValue", '{"message": {"content": "Hi."}}'),
+        ]}]},
+        {"attributes": [CHAT, attribute("events", "stringValue", json.dumps([
+            {"event.name": "gen_ai.user.message", "content": "Hello?"},
+            {"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "Hi."}},
+        ]))]},
+    ],
+    ids=["OpenInference", "message of an event", "content of an event", "events as an attribute"],
+)  # fmt: skip
+def test_other_conventions(span: dict[str, Any]) -> None:
+    """OpenInference (Phoenix), and answers that instrumentations keep as events."""
+    [record] = read(export({"spanId": "s1", **TIMES, **span}), textless=False)
+    assert record.text == "Hi."
+
+
+def test_a_generation_without_text_beside_others_is_not_forgotten() -> None:
+    """A collector batches spans: of one whose text nobody captured nothing is known, and it was an answer.
+    vLLM's own span is the same generation as its client's; a chain and an agent only wrap others."""
+    said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
+    counted = attribute("gen_ai.usage.output_tokens", "intValue", "4096")
+    agent = attribute("gen_ai.agent.name", "stringValue", "a")
+    chain = attribute("openinference.span.kind", "stringValue", "CHAIN")
+    spans: tuple[dict[str, Any], ...] = (
+        {"attributes": [CHAT, said]},
+        {"attributes": [CHAT, counted]},
+        {"attributes": [agent, counted]},
+        {"attributes": [chain, counted]},
+        {"attributes": [counted], "name": "llm_request"},
+    )
+    found = read(
+        export(*({"spanId": str(n), **TIMES, **span} for n, span in enumerate(spans))), textless=False
+    )
+    assert [(record.id, record.has_text, record.completion_tokens) for record in found] == [
+        ("0", True, None),
+        ("1", False, 4096),
+    ]
