@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 try:
@@ -131,6 +132,11 @@ def _run() -> int | str | None:
     except StresstestError as error:
         show_error(error)
         return error.exit_code
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        show_error(UsageError(f"A file's name is too long: {str(error.filename)[:80]}…"))
+        return ExitCode.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         return ExitCode.INTERRUPTED

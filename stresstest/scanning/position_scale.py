@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from stresstest.config.foreign_files import read_file
 from stresstest.detectors.text.features import piece_count
 from stresstest.detectors.verdict import PositionMap
 from stresstest.errors import UsageError
@@ -32,6 +33,8 @@ _PIECES_A_TOKEN = 0.8
 """Measured with the poorest tokenizer at hand (SmolLM2's, English, 49,000 tokens): 1,878 long outputs have
 at most 0.92 tokens a piece, 7,106 short ones in 15 languages 1.18 (0.81 beyond the 64), random base64 1.19.
 English prose that lost half of its text has 1.45 to 1.48. A smaller loss is not seen."""
+_MAX_TOKENIZER = 256 * 1024 * 1024
+"""Bytes of a tokenizer.json; large vocabularies have 35 MB."""
 _BYTES_A_TOKEN = 4
 """Of prose. A text with more of them is taken to fail earlier than it does, never later."""
 
@@ -172,15 +175,24 @@ def require_tokenizer(path: str) -> None:
 def _tokenizer(path: str) -> Any:
     from tokenizers import Tokenizer
 
+    content = read_file(path, "--tokenizer:", _MAX_TOKENIZER)
     try:
-        return Tokenizer.from_file(path)
+        return Tokenizer.from_str(content.decode("utf-8"))
     except Exception as error:  # noqa: BLE001  the library raises bare Exception
         raise UsageError(f"--tokenizer {path} is not a tokenizer.json: {str(error)[:120]}.") from None
 
 
 def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:
-    """(ids, first character of each) of a text by a tokenizer that `require_tokenizer` has checked."""
-    encoded = _tokenizer(path).encode(text, add_special_tokens=False)
+    """(ids, first character of each) of a text by a tokenizer that `require_tokenizer` has checked.
+
+    Raises UsageError where the tokenizer fails on it.
+    """
+    try:
+        encoded = _tokenizer(path).encode(text, add_special_tokens=False)
+    except BaseException as error:  # Rust's panic is no Exception
+        if isinstance(error, UsageError) or type(error).__name__ != "PanicException":
+            raise
+        raise UsageError(f"--tokenizer {path} fails on a text: {str(error)[:120]}.") from None
     return list(encoded.ids), [start for start, _ in encoded.offsets]
 
 

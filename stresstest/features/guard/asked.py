@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,12 +62,17 @@ def judged_route(method: str, path: str) -> Route | None:
     """The route of a request whose answer is judged, as far as its path tells; None for any other."""
     if method != "POST":
         return None
-    return next((route for route in Route if path.rstrip("/").endswith(route)), None)
+    return next((route for route in Route if _plain(path).endswith(route)), None)
 
 
 def is_invocation(method: str, path: str) -> bool:
     """Whether the body tells the route."""
-    return method == "POST" and path.rstrip("/").endswith(_INVOCATIONS)
+    return method == "POST" and _plain(path).endswith(_INVOCATIONS)
+
+
+def _plain(path: str) -> str:
+    """A path as servers and proxies that merge slashes read it."""
+    return posixpath.normpath(path)
 
 
 def unread_route(method: str, path: str, *, prompted: bool) -> str | None:
@@ -74,7 +80,7 @@ def unread_route(method: str, path: str, *, prompted: bool) -> str | None:
 
     prompted: its body holds a prompt.
     """
-    path = path.rstrip("/")
+    path = _plain(path)
     if method != "POST":
         return None
     if path.endswith(_MESSAGES):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import sys
@@ -17,6 +16,7 @@ import typer
 
 from stresstest.errors import UsageError
 from stresstest.options.common import with_global_options
+from stresstest.options.listening import cannot_listen, checked_host
 from stresstest.options.measurement import on_signals
 from stresstest.output_file import refuse_database
 
@@ -39,7 +39,7 @@ Examples:
 def command(
     options: dict[str, Any],
     upstream: Annotated[str, typer.Option(help="The server behind the guard, such as http://vllm:8000.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.", callback=checked_host)] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8088,
@@ -194,12 +194,4 @@ async def _serve(
         if not stop.is_set():
             raise
     except OSError as error:
-        raise _cannot_listen(error, host, port) from None
-
-
-def _cannot_listen(error: OSError, host: str, port: int) -> UsageError:
-    if error.errno == errno.EADDRINUSE:
-        return UsageError(
-            f"Port {port} on {host} is taken.", hint="Choose another with --port; 0 takes a free one."
-        )
-    return UsageError(f"The guard cannot listen on {host}:{port}: {error.strerror or error}.")
+        raise cannot_listen(error, "The guard", host, port) from None

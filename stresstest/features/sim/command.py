@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from stresstest.errors import UsageError
 from stresstest.options.common import stdout_console, with_global_options
+from stresstest.options.listening import cannot_listen, checked_host
 from stresstest.options.measurement import on_signals
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def command(
     scenario: Annotated[
         str | None, typer.Option(help="A shipped scenario (see --list) or a file (./mine.toml). Required.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.", callback=checked_host)] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 selects a free one.")
     ] = 8000,
@@ -99,7 +99,7 @@ async def _serve(
             if running.stepping.done():
                 running.stepping.result()  # raises what ended the engine
     except OSError as error:
-        raise _cannot_listen(error, host, port) from None
+        raise cannot_listen(error, "The simulator", host, port) from None
 
 
 def _started_line(scenario: Scenario, running: RunningServer, *, quiet: bool) -> str:
@@ -111,15 +111,6 @@ def _started_line(scenario: Scenario, running: RunningServer, *, quiet: bool) ->
     language = scenario.model.languages[0] if scenario.model.languages else "it"
     trial = f"stresstest run --base-url {running.base_url} --lang {language} --rigor quick"
     return f"{line} (Ctrl-C stops it). To try it: {trial}\n"
-
-
-def _cannot_listen(error: OSError, host: str, port: int) -> UsageError:
-    if error.errno == errno.EADDRINUSE:
-        return UsageError(
-            f"Port {port} on {host} is in use.", hint="Choose another with --port; 0 selects a free one."
-        )
-    why = error.strerror or str(error)
-    return UsageError(f"The simulator cannot listen on {host}:{port}: {why}.")
 
 
 def _list(*, as_json: bool) -> None:

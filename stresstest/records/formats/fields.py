@@ -34,6 +34,9 @@ from stresstest.records.record import (
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
 _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
+_USAGE_KEYS = ("usage", "usageDetails", "details", "meta_info")
+"""Where a record, or its body, keeps its counts; TGI and SGLang keep why it ended there as well."""
+_COUNT_KEYS = ("completion_tokens", "output_tokens", "generated_tokens", "tokens_predicted", "eval_count")
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 PROMPT_KEYS = ("messages", "prompt", "input")
@@ -92,7 +95,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
     """Everything but the answer, from the user's mapping first, then the line, its body, its request."""
     mapped = place.mapped
     places = [row, *([] if body is None else [body]), _request(row)]
-    usage = [p["usage"] for p in places if isinstance(p.get("usage"), dict)]
+    usage = [held for p in places for key in _USAGE_KEYS if isinstance(held := p.get(key), dict)]
 
     def at(name: str, *keys: str, within: Sequence[Any] = places) -> Any:
         if name in mapped.fields:
@@ -113,7 +116,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
         content = f"{prompt}\0{shaped}" if shaped else prompt
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    finish = as_text(at("finish_reason", *_FINISH_KEYS))
+    finish = as_text(at("finish_reason", *_FINISH_KEYS, within=[*places, *usage]))
     counted = _count_token_ids(row, body)
     ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
     return Record(
@@ -129,9 +132,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         prompt_tokens=as_token_count(
             at("prompt_tokens", "prompt_tokens", "input_tokens", within=[*usage, row])
         ),
-        completion_tokens=as_token_count(
-            at("completion_tokens", "completion_tokens", "output_tokens", within=[*usage, row])
-        )
+        completion_tokens=as_token_count(at("completion_tokens", *_COUNT_KEYS, within=[*usage, row]))
         or counted,
         start=as_seconds(at("start", *_START_KEYS)),
         end=as_seconds(at("end", *_END_KEYS)),

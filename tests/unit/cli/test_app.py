@@ -100,6 +100,8 @@ def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
         (("report", "nonesuch"), 2, "nonesuch"),
         (("recommend", "--format", "yaml"), 2, "table, json, vllm"),
         (("runs", "delete", "nonesuch"), 2, "nonesuch"),
+        (("guard", "--upstream", "http://127.0.0.1:9", "--host", "."), 2, "--host '.' is no address"),
+        (("export", "dpo", "latest", "-o", "a" * 400), 2, "A file's name is too long: aaa"),
         (("frobnicate",), 2, "frobnicate"),
     ],
 )

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from stresstest.errors import UsageError
 from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.position_scale import require_tokenizer, token_ids
 from stresstest.scanning.scan import ScanSettings, scan
 from tests.support.paths import ROOT
 from tests.support.scanned_files import Heard
@@ -39,6 +40,24 @@ def test_positions_are_the_tokenizers_own(tmp_path: Path) -> None:
     assert verdict["symptom"] == "loop"
     assert verdict["onset_char"] == pytest.approx(second, abs=2)
     assert verdict["onset_token"] == pytest.approx(expected, abs=2)
+
+
+def test_a_tokenizer_that_fails_is_a_sentence(tmp_path: Path) -> None:
+    """Its pattern needs more steps than the library takes: Rust's panic is no Exception of Python's."""
+    pattern = {"type": "Split", "pattern": {"Regex": "(a|a|b|\\w|\\s|.)*\\1$!"}, "behavior": "Isolated"}
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(
+        json.dumps({"version": "1.0", "pre_tokenizer": {**pattern, "invert": False}, "model": model})
+    )
+    with pytest.raises(UsageError, match="fails on a text"):
+        token_ids(str(path), "abab!abab" * 9)
+
+
+def test_a_tokenizer_without_an_end_is_not_read_whole() -> None:
+    """A device would fill the memory."""
+    with pytest.raises(UsageError, match="larger than 256 MiB"):
+        require_tokenizer("/dev/zero")
 
 
 def test_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:

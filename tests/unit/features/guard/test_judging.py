@@ -170,10 +170,11 @@ PROMPT = {"model": "lab", "prompt": "Tell a story.", "max_tokens": 900, "stream"
     ("path", "body", "answer", "route"),
     [
         (f"{CHAT}/", ASK, chat_events(FAILING), CHAT),
+        ("/v1//chat/./completions", ASK, chat_events(FAILING), CHAT),
         ("/invocations", ASK, chat_events(FAILING), CHAT),
         ("/invocations/", PROMPT, text_events(FAILING), "/v1/completions"),
     ],
-    ids=["a trailing slash", "an invocation of a chat", "an invocation of a completion"],
+    ids=["a trailing slash", "slashes to merge", "an invocation of a chat", "an invocation of a completion"],
 )
 async def test_other_paths_of_the_same_routes_are_judged(
     path: str, body: dict[str, Any], answer: list[bytes], route: str

@@ -50,6 +50,16 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
             MORE,
             id="arguments as an object",
         ),
+        pytest.param({"response": "So. ", "tool_calls": CALLS}, f"So. {ARGUMENTS}{MORE}", id="beside a text"),
+        pytest.param({"text": "", "tool_calls": [CALL]}, ARGUMENTS, id="beside an empty text"),
+        pytest.param(
+            {"role": "assistant", "content": "So. ", "tool_calls": [CALL]}, f"So. {ARGUMENTS}", id="a message"
+        ),
+        pytest.param(
+            {"response": "", "function_call": {"name": "f", "arguments": MORE}},
+            MORE,
+            id="older",
+        ),
         pytest.param(
             {"response": {"status_code": 200, "body": chat(content=None, tool_calls=[CALL])}},
             ARGUMENTS,
