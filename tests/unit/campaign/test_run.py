@@ -412,6 +412,7 @@ def test_reports_of_a_stored_run(complete: Complete, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pages", [3, 0], ids=["room for a status", "no room at all"])
+@pytest.mark.simulated
 def test_a_store_that_cannot_grow_ends_the_run_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
 ) -> None:

@@ -119,6 +119,7 @@ def test_workers_know_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert json.loads(text)["groups"][0]["symptoms"] == {WORD: 10}
 
 
+@pytest.mark.simulated
 def test_run_and_its_reports_show_it(tmp_path: Path) -> None:
     """The simulator writes its specimen, a campaign finds it, and all four reports name it."""
     scenario = tmp_path / "toy.toml"

@@ -115,6 +115,7 @@ def test_text_and_detectors_certify_what_the_true_onsets_do() -> None:
     assert abs(played.tokens - played.knowing) <= 8
 
 
+@pytest.mark.simulated
 def test_failing_requests_are_told_as_system_and_never_as_degeneration() -> None:
     """A fifth of the requests refused, cut or stalled: the lost ones are system by fact and no onsets."""
     source = Source(CELLS["loop, 20 % of requests fail"], 100)

@@ -352,6 +352,7 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     assert b"Traceback" not in stderr
 
 
+@pytest.mark.simulated
 def test_ctrl_c_at_the_worst_moment_ends_the_scan() -> None:
     """It arrives while the scan holds the lock of a result that a worker is about to deliver: a lock kept for
     ever would keep the process for ever, too."""
