@@ -136,14 +136,11 @@ def _overruling(stored: StoredThreshold, every: list[StoredThreshold]) -> str | 
 
 
 def _contradicts(failing: StoredThreshold, stored: StoredThreshold) -> bool:
-    """Whether a result names no safe length because answers failed, and a limit cannot stand beside it: the
-    model is unfit, more failed at the smallest length examined than the limit tolerates, or it repeats the
-    limit's measurement."""
+    """Whether a result names no safe length, and a limit cannot stand beside it: the model is unfit, more
+    failed at the smallest length examined than the limit tolerates, or it repeats the limit's measurement."""
     threshold = failing.threshold
-    if threshold.unfit:
-        return True
-    if threshold.tokens is not None or not threshold.onsets:
-        return False
+    if threshold.unfit or threshold.tokens is not None:
+        return threshold.unfit
     return threshold.onsets > stored.threshold.alpha * threshold.n or _repeats(failing, stored)
 
 

@@ -303,12 +303,13 @@ def test_a_result_without_a_safe_length_speaks_against_limits_that_tolerate_less
 @pytest.mark.parametrize(
     ("changes", "limit"), [({"rigor": "standard"}, None), ({"concurrency": 2}, 800)], ids=["repeats", "less"]
 )
+@pytest.mark.parametrize("onsets", [0, 9], ids=["undecided", "degenerate"])
 def test_a_larger_sample_that_finds_no_safe_length_takes_the_limits_place(
-    store: Store, changes: dict[str, Any], limit: int | None
+    store: Store, changes: dict[str, Any], limit: int | None, onsets: int
 ) -> None:
     """7 % of a standard sample fail, which a quick one's 10 % would allow; but it was asked the same question
     later and more thoroughly. One of a lower load was not."""
-    failing = Threshold(0.05, 0.95, n=124, onsets=9)
+    failing = Threshold(0.05, 0.95, n=124, onsets=onsets)
     save_results(store, ("a", Threshold(0.1, 0.9, 900, certified=True), {}), ("b", failing, changes))
     assert next(row for row in store.thresholds() if row.run_id == "a").limit == limit
 
