@@ -1,5 +1,5 @@
-"""Response bodies of the OpenAI protocol and their answers: chat completions, completions, the Responses
-API."""
+"""Response bodies and their answers: chat completions, completions, the Responses API, Anthropic's messages
+(vLLM's `/v1/messages` too)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,32 @@ _REASONING_PARTS = frozenset({"reasoning", "thinking"})
 
 
 def is_body(value: Any) -> bool:
-    """Whether this is a response body: choices, or the items of the Responses API."""
-    return isinstance(value, dict) and (has_choices(value) or has_items(value))
+    """Whether this is a response body: choices, the items of the Responses API, or Anthropic's message."""
+    return isinstance(value, dict) and (has_choices(value) or has_items(value) or _is_message(value))
 
 
 def parse_answers(body: Mapping[str, Any]) -> list[RecordedAnswer]:
     """Every answer of a body, in order. UnreadableError when it holds none or has a wrong type."""
+    if _is_message(body):
+        return [_message_answer(body)]
     return [items_answer(body)] if has_items(body) else choice_answers(body)
+
+
+def _is_message(body: Mapping[str, Any]) -> bool:
+    speaks = (body.get("type"), body.get("role")) == ("message", "assistant")
+    return speaks and isinstance(body.get("content"), str | list)
+
+
+def _message_answer(body: Mapping[str, Any]) -> RecordedAnswer:
+    reason = body.get("stop_reason")
+    finish = reason if isinstance(reason, str) else None
+    reasoning = find_reasoning(body)
+    text = message_text(body, finish, reasoning)
+    if text is None and not reasoning:
+        raise UnreadableError("no text in it")
+    return RecordedAnswer(
+        text or "", reasoning, finish, calls=has_calls(body), refused=finish == "refusal" or is_refusal(body)
+    )
 
 
 def has_choices(body: Mapping[str, Any]) -> bool:

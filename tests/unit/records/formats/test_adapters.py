@@ -181,6 +181,25 @@ def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str) -> None:
         registry.parse_line(line, "t", 1, FieldMapping())
 
 
+def test_anthropics_messages_are_read() -> None:
+    """As its API, and vLLM's `/v1/messages`, answer: thoughts, text and calls in parts."""
+    parts = [
+        {"type": "thinking", "thinking": "Well."},
+        {"type": "text", "text": "Good. "},
+        {"type": "tool_use", "id": "t", "name": "save", "input": {"day": 2}},
+    ]
+    body = {"type": "message", "role": "assistant", "content": parts, "stop_reason": "max_tokens"}
+    counted = {**body, "usage": {"input_tokens": 9, "output_tokens": 12}}
+    asked = {"system": "Be brief.", "messages": [{"role": "user", "content": "Go."}], "max_tokens": 12}
+    (record,) = registry.parse_line(
+        json.dumps({"request": asked, "response": counted}).encode(), "t", 1, FieldMapping()
+    )
+    assert (record.text, record.reasoning) == ('Good. {"day": 2}', "Well.")
+    assert (record.finish_reason, record.completion_tokens, record.max_tokens) == ("max_tokens", 12, 12)
+    refused = {**body, "content": [{"type": "text", "text": "No."}], "stop_reason": "refusal"}
+    assert registry.parse_line(json.dumps({"response": refused}).encode(), "t", 1, FieldMapping())[0].refused
+
+
 def test_a_traces_generations_are_its_answers() -> None:
     """Langfuse: the trace's own output is what the application made of them."""
     seen = {"type": "GENERATION", "model": "m", "input": "How far?", "output": LOOP, "id": "o1"}
