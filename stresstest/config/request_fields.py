@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from stresstest.config.secrets import remember
@@ -33,7 +34,7 @@ OWN_FIELDS: Mapping[str, str] = {
 """Fields that a measurement sets itself, and the option that decides on each; empty where none does."""
 _MAX_CHARACTERS = 200_000
 _CREDENTIAL_NAME = re.compile(
-    r"(?i)(^|[^a-z])(authorization|auth|token|bearer|secret|passw(or)?d|passphrase|pwd|credentials?"
+    r"(?i)(^|[^a-z])(authorization|auth|token|bearer|secret|pass(w(or)?d)?|passphrase|pwd|cookies?|credentials?"
     r"|api[-_]?key|(access|private|secret|signing)[-_]?key)([^a-z]|$)|[a-z](Secret|Token|Password|Credentials?|ApiKey)$"
 )
 """As a part of a name: `aws_secret_access_key`, `hf_token`, `clientSecret`."""
@@ -45,8 +46,13 @@ _PLAIN_NAMES = re.compile(
 )
 """Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
 _CREDENTIAL_VALUE = re.compile(
-    r"(?i)^bearer\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\."
+    r"(?i)^(bearer|basic)\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\.|^hf_\w{20,}"
+    r"|^AKIA[A-Z0-9]{12,}|^xox[a-z]-[\w-]{10,}|^glpat-[\w-]{16,}|^AIza[\w-]{30,}|^[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"
+    r"|^[a-z][a-z0-9+.-]*://\S*[?&][\w-]*(key|token|secret|passw(or)?d|sig|signature|credential)=[^&\s]{6,}"
 )
+"""By its beginning, and in an address: its user information, and what signs it."""
+_SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+_SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -105,15 +111,35 @@ def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _credentials(node: Any, path: str) -> Iterator[tuple[str, str]]:
-    items = node.items() if isinstance(node, Mapping) else enumerate(node)
+def _credentials(node: Any, path: str, *, named: bool = False) -> Iterator[tuple[str, str]]:
+    """(path, text) of each. named: what holds the node has the name of one."""
+    if isinstance(node, Mapping):
+        items: Iterable[tuple[Any, Any]] = node.items()
+        label = node.get("name")  # {"name": "Authorization", "value": …}
+        named = named or (isinstance(label, str) and bool(_CREDENTIAL_NAME.search(label)) and "value" in node)
+    else:
+        items = enumerate(node)
     for key, value in items:
         name = f"{path}.{key}" if path else str(key)
         if isinstance(value, str):
-            if (_is_secret_name(str(key), value) and value.strip()) or _CREDENTIAL_VALUE.match(value):
+            plain = str(key) in ("name", "type", "scheme")
+            secret = _is_secret_name(str(key), value) or (named and not plain)
+            if (secret and value.strip()) or _CREDENTIAL_VALUE.match(value):
                 yield name, value
+            elif value.startswith(("{", "[")):
+                with suppress(ValueError, RecursionError):
+                    yield from _credentials(json.loads(value), name)
         elif isinstance(value, Mapping | list):
-            yield from _credentials(value, name)
+            yield from _credentials(value, name, named=named or _is_held(str(key), value))
+
+
+def _is_held(key: str, value: Any) -> bool:
+    """Whether what is under a credential's name holds one: a JSON Schema describes a field of that name."""
+    if not _CREDENTIAL_NAME.search(key) or _PLAIN_NAMES.search(key):
+        return False
+    given = value.get("type") if isinstance(value, Mapping) else None
+    described = isinstance(value, Mapping) and not _SCHEMA_KEYS.isdisjoint(value)
+    return not described and not (isinstance(given, list) or given in _SCHEMA_TYPES)
 
 
 def _is_secret_name(key: str, value: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +17,9 @@ from stresstest.features.export.answers import (
     IN_DOUBT,
     LOST,
     NOT_ENDED,
+    OFFERED,
     OTHER_LANGUAGE,
+    PARTIAL_PROMPT,
     REASONING,
     AskedPrompt,
     ExportedAnswer,
@@ -24,6 +27,8 @@ from stresstest.features.export.answers import (
 )
 from stresstest.features.export.pairing import PreferencePair
 from stresstest.model import CauseLink, Generation, GenerationRecord, Run, Token
+from stresstest.model.request import request_fields
+from stresstest.records.formats.turns import beside_text
 from stresstest.store.repository import Store
 
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'»”’)\]]*(?=\s|$)")
@@ -41,7 +46,19 @@ def run_answers(store: Store, run: Run, copies: int) -> Iterator[ExportedAnswer 
         elif _reasons(generation):
             yield LeftOutAnswer(REASONING)
         else:
-            yield _answer(run, prompts, generation, copies)
+            answer = _answer(run, prompts, generation, copies)
+            reason = _without_place(answer)
+            yield answer if reason is None else LeftOutAnswer(reason)
+
+
+def _without_place(answer: ExportedAnswer) -> str | None:
+    """Why pairs have no place for an answer; what a run keeps of it does not tell a call from a text."""
+    prompt = answer.prompt
+    fields = answer.decoding.extra() | request_fields(prompt.body)
+    if (fields.get("tools") or fields.get("functions")) and fields.get("tool_choice") != "none":
+        return OFFERED
+    wires = [json.loads(turn.wire) for turn in prompt.messages if turn.wire is not None]
+    return PARTIAL_PROMPT if beside_text(wires) else None
 
 
 def _reasons(generation: Generation) -> bool:

@@ -68,10 +68,10 @@ class Intervention:
             return await self._relay.pass_on(exchange, upstream)
         failing, assembly = await self._collect(upstream)
         if failing is not None and self._may_ask_again(failing, streamed=False):
-            upstream = await self._relay.send(exchange, {**changes, **self._note_second(failing)})
-            if not _is_stream(upstream):
-                return await self._relay.pass_on(exchange, upstream)
-            failing, assembly = await self._collect(upstream)
+            second = await self._ask_again(failing, changes)
+            if second is not None:
+                upstream = second
+                failing, assembly = await self._collect(second)
         if failing is not None:
             self._note(GuardPolicy.ABORT, failing)
             exchange.ended = FINISH_REASON
@@ -103,8 +103,8 @@ class Intervention:
                 if watch.tripped is not None:
                     return watch.tripped
                 whole = events.add(data)
-                if whole and mark is not None:
-                    whole, mark = _marked(whole, mark), None
+                if whole and mark is not None and (marked := _marked(whole, mark)) is not None:
+                    whole, mark = marked, None
                 if whole:
                     await response.write(whole)
         if events.held:
@@ -113,15 +113,29 @@ class Intervention:
 
     async def _relay_second(self, failing: Failing, response: web.StreamResponse) -> Failing | None:
         """Where the reasoning was ended, continue with the answer to a request without reasoning."""
-        changes = self._note_second(failing)
-        try:
-            upstream = await self._relay.send(self._exchange, changes)
-        except UpstreamFailure:
+        upstream = await self._ask_again(failing, {})
+        if upstream is None:
             return failing
         async with upstream:
-            if not _is_stream(upstream) or is_encoded(upstream):
-                return failing
             return await self._relay_events(upstream, response, self._exchange.why)
+
+    async def _ask_again(self, failing: Failing, changes: Mapping[str, Any]) -> aiohttp.ClientResponse | None:
+        """The second attempt, which replaces the first; None where it fails, so that the first is ended.
+
+        What the first has shown is counted once the second begins.
+        """
+        rule = self._exchange.rule
+        asked = rule.changes or _WITHOUT_THINKING
+        self._note(rule.policy, failing, changed=",".join(asked))
+        try:
+            upstream = await self._relay.send(self._exchange, {**changes, **asked})
+        except UpstreamFailure:
+            return None
+        if not _is_stream(upstream) or is_encoded(upstream):
+            upstream.close()
+            return None
+        self._relay.settle_attempt(self._exchange)
+        return upstream
 
     async def _collect(self, upstream: aiohttp.ClientResponse) -> tuple[Failing | None, AnswerAssembly]:
         """Read a stream until it ends or trips the watch."""
@@ -153,14 +167,6 @@ class Intervention:
         thinking = not failing[0].answering and len(exchange.watch.reader.choices) == 1
         return exchange.rule.policy is GuardPolicy.END_THINKING and thinking
 
-    def _note_second(self, failing: Failing) -> Mapping[str, Any]:
-        """Note the second attempt; returns its changes. What the first has shown is counted now."""
-        rule = self._exchange.rule
-        changes = rule.changes or _WITHOUT_THINKING
-        self._note(rule.policy, failing, changed=",".join(changes))
-        self._relay.settle_attempt(self._exchange)
-        return changes
-
     def _note(self, action: GuardPolicy, failing: Failing, **more: Any) -> None:
         exchange = self._exchange
         if exchange.action is not None:
@@ -173,13 +179,17 @@ def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
     return upstream.status == 200 and upstream.content_type == "text/event-stream"
 
 
-def _marked(events: bytes, why: dict[str, Any]) -> bytes:
-    """The events, the first without a role and with the field that says why it follows others."""
-    first, end, rest = events.partition(b"\n\n")
-    try:
-        found = msgspec.json.decode(first.removeprefix(b"data: "))
-        for choice in found["choices"]:
-            choice["delta"].pop("role", None)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return events
-    return b"data: " + msgspec.json.encode({**found, FIELD: why}) + end + rest
+def _marked(events: bytes, why: dict[str, Any]) -> bytes | None:
+    """The events, the first chunk without a role and with the field that says why it follows others; None
+    where there is none, but comments."""
+    parts = events.split(b"\n\n")
+    for n, part in enumerate(parts):
+        try:
+            found = msgspec.json.decode(part.removeprefix(b"data:").strip())
+            for choice in found["choices"]:
+                choice["delta"].pop("role", None)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        parts[n] = b"data: " + msgspec.json.encode({**found, FIELD: why})
+        return b"\n\n".join(parts)
+    return None

@@ -7,23 +7,16 @@ counts alone are enough for `cost`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.beside import is_prompted, refuse_whole_answers
 from stresstest.records.formats.bodies import (
-    REASONING_KEYS,
     RecordedAnswer,
     find_reasoning,
-    has_choices,
-    is_body,
     join_content,
     join_reasoning,
-    parse_answers,
 )
 from stresstest.records.formats.calls import (
     ONLY_TOOL_CALLS,
@@ -33,7 +26,7 @@ from stresstest.records.formats.calls import (
     message_arguments,
     parts_arguments,
 )
-from stresstest.records.formats.fields import PROMPT_KEYS, TEXTLESS, TIME_KEYS, answered, prompt_text
+from stresstest.records.formats.fields import TEXTLESS, TIME_KEYS, answered
 from stresstest.records.formats.pieces import join_pieces
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
@@ -51,29 +44,8 @@ TEXT_KEYS = (
 )
 """Where a plain record has its text. Not `answer`: in a set of
 questions that is the right one, which nobody generated."""
-_PROMPT_END = 100
-"""Characters at the end of a prompt by which it is recognised in a text."""
-_WORDS = re.compile(r"[a-z]+")
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers."""
-_ANSWER_WORDS = frozenset(
-    {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted", "gen"}
-    | {"answer", "assistant", "llm", "decoded", "cot", "thought", "thoughts", "thinking", "reasoning"}
-    | {"scratchpad", "trace"}
-)
-_OTHER_WORDS = frozenset(
-    {"prompt", "input", "question", "request", "context", "reference", "expected", "gold", "target", "human"}
-    | {"correct", "label", "chosen", "rejected", "student", "user", "previous", "tool", "search", "document"}
-    | {"html", "transcript", "messages", "instructions", "guidelines", "format", "metadata", "docs", "stack"}
-    | {"teacher", "a", "b"}
-)
-"""Words in the names of keys under which answers are kept, and of those that hold something else."""
-_WHOLE = frozenset({"raw", "full", "unparsed"})
-_ANSWERS = frozenset({"response", "output", "completion", "generation", "prediction", "predicted", "answer"})
-_THOUGHTS = frozenset({"cot", "scratchpad"})
-"""Words that name the whole of what a model wrote, by themselves or two together."""
-_MIN_LONGER, _MIN_CHARS = 8, 400
-"""How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
 """Where the answer of a row may be, in any format but a conversation."""
 
@@ -106,63 +78,17 @@ def _answer_key(row: Row) -> str:
     texts = {key: text for key in there if (text := _plain_text(row[key]))}
     if len(texts) < 2:
         key = next(iter(texts or there))
-        _refuse_extracted(row, key, texts.get(key, ""))
+        refuse_whole_answers(row, key, texts.get(key, ""), TEXT_KEYS)
         return key
     shortest = min(texts, key=lambda key: len(texts[key]))
     said = texts[shortest]
-    if not all(text == said or _is_prompted(row, text.removesuffix(said), text) for text in texts.values()):
+    if not all(text == said or is_prompted(row, text.removesuffix(said), text) for text in texts.values()):
         raise UnreadableError(
             f"{' and '.join(map(repr, texts))} differ, and each could be the answer: name it with --field, "
             f"for example --field response={max(texts, key=lambda key: len(texts[key]))}"
         )
-    _refuse_extracted(row, shortest, said)
+    refuse_whole_answers(row, shortest, said, TEXT_KEYS)
     return shortest
-
-
-def _refuse_extracted(row: Row, key: str, said: str) -> None:
-    """Raise UnreadableError where another text of the row looks like the answer that this one was read out
-    of: by its key's name, its length, and its words or the name alone, since what could not be read out of a
-    loop is no part of it. The prompt with the answer is none."""
-    least = max(_MIN_LONGER * len(said), _MIN_CHARS)
-    for other, value in row.items():
-        found = _WORDS.findall(other.lower())
-        words = {*found, *(word.removesuffix("s") for word in found)}
-        if not words & _ANSWER_WORDS or words & _OTHER_WORDS or other in TEXT_KEYS or other in REASONING_KEYS:
-            continue
-        text, path = _whole_text(value)
-        if len(text) < least or _is_prompted(row, text.removesuffix(said), text):
-            continue
-        if said.casefold() in text.casefold() or words & _THOUGHTS or (words & _WHOLE and words & _ANSWERS):
-            raise UnreadableError(
-                f"{other!r} is far longer than {key!r}, which may have been read out of it: name the answer "
-                f"with --field, for example --field response={other}{path}"
-            )
-
-
-def _whole_text(value: Any) -> tuple[str, str]:
-    """A text, the longest of a list, or the first answer of a response body, with the path to it."""
-    if isinstance(value, str):
-        text = value.strip()
-        if not text.startswith(("{", "[")):
-            return text, ""
-        with suppress(msgspec.DecodeError, RecursionError, UnreadableError):
-            body = msgspec.json.decode(text.encode("utf-8", "replace"))
-            return (_whole_text(body)[0] if is_body(body) else ""), ""
-    if isinstance(value, list):
-        texts = [each for each in value if isinstance(each, str)]
-        longest = max(texts, key=len, default="")
-        return longest, f".{value.index(longest)}" if texts else ""
-    if isinstance(value, dict) and has_choices(value):
-        with suppress(UnreadableError):
-            answer = parse_answers(value)[0]
-            return answer.reasoning + answer.text, ".choices.0.message.content"
-    return "", ""
-
-
-def _is_prompted(row: Row, before: str, text: str) -> bool:
-    """Whether what stands before the answer in a text is the row's prompt, in its template or without one."""
-    asked = (prompt_text(row.get(key)).strip()[-_PROMPT_END:] for key in PROMPT_KEYS)
-    return before != text and any(end and end in before for end in asked)
 
 
 def _plain_text(value: Any) -> str:

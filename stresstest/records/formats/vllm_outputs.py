@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.beside import refuse_whole_answers
 from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
@@ -21,6 +22,8 @@ def completion_output(value: Any) -> RecordedAnswer:
 
 def _recognises(row: Row, _mapped: FieldMapping) -> bool:
     outputs = row.get("outputs")
+    if isinstance(row.get("pred"), str):  # RULER keeps the right answers there, and the model's under `pred`
+        return False
     return isinstance(outputs, str) or (isinstance(outputs, list) and bool(outputs))
 
 
@@ -31,6 +34,8 @@ def _records(row: Row, place: Place) -> list[Record]:
         if isinstance(outputs, str)
         else [completion_output(each) for each in outputs]
     )
+    for answer in found:
+        refuse_whole_answers(row, "outputs", answer.text, ("outputs",))
     return answered(row, found, place)
 
 

@@ -58,6 +58,14 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"headers": [{"Authorization": "geheim12"}]},
         {"x": "Bearer geheim12"},
         {"x": "sk-geheim12geheim12"},
+        {"x": "Basic geheim12"},
+        {"x": "hf_geheim12geheim12geheim12"},
+        {"cookie": "sid=geheim12"},
+        {"callback": "https://bob:geheim12@host/path"},
+        {"callback": "https://host/path?part=1&X-Amz-Signature=geheim12"},
+        {"mcp": {"authorization": {"scheme": "Basic", "value": "geheim12"}}},
+        {"headers": [{"name": "Authorization", "value": "geheim12"}]},
+        {"x": '{"api_key": "geheim12"}'},
         *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
 )
@@ -71,7 +79,9 @@ def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> No
 
 def test_a_schema_may_name_a_password() -> None:
     """Keys of a schema are no credentials."""
-    parse_extra_body({"tools": [{"properties": {"password": {"type": "string"}}, "required": ["token"]}]})
+    password = {"type": "string", "description": "What the user types.", "examples": ["abc"]}
+    properties = {"password": password, "token": {"$ref": "#/token"}, "cookies": {"type": ["array", "null"]}}
+    parse_extra_body({"tools": [{"name": "get_token", "properties": properties, "required": ["token"]}]})
 
 
 def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:

@@ -14,7 +14,9 @@ from stresstest.errors import UsageError
 from stresstest.features.export.answers import (
     IN_DOUBT,
     NOT_ENDED,
+    OFFERED,
     OTHER_LANGUAGE,
+    PARTIAL_PROMPT,
     REASONING,
     ExportedAnswer,
     LeftOutAnswer,
@@ -36,6 +38,7 @@ from tests.support.stored_data import make_generation, make_run
 from tests.support.stories import story
 
 ASKED = "Tell me a story."
+PICTURE = {"type": "image_url", "image_url": {"url": "https://host/1.png"}}
 
 
 def stored(folder: Path, generations: Sequence[Generation], prompt: dict[str, Any]) -> tuple[Store, Run]:
@@ -115,6 +118,35 @@ def test_only_whole_healthy_answers_in_their_language_are_examples(tmp_path: Pat
     flaws = [each.flaw for each in found if isinstance(each, ExportedAnswer)]
     assert flaws == [None, NOT_ENDED, NOT_ENDED, IN_DOUBT, OTHER_LANGUAGE]
     assert found[5:] == [LeftOutAnswer(REASONING)] * 2
+
+
+TOOLS = [{"type": "function", "function": {"name": "save"}}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [({"tools": TOOLS}, OFFERED), ({"tools": TOOLS, "tool_choice": "none"}, None), ({"stop": ["."]}, None)],
+    ids=["tools", "tools that may not be called", "no tools"],
+)
+def test_answers_that_may_be_calls_are_left_out(
+    tmp_path: Path, fields: dict[str, Any], reason: str | None
+) -> None:
+    """A run keeps the arguments of calls as text of the answer."""
+    store, run = stored(tmp_path, [answer(0, story(1))], MESSAGES)
+    decoding = replace(run.settings.decoding, extra_body=json.dumps(fields))
+    run = replace(run, settings=replace(run.settings, decoding=decoding))
+    with store:
+        [found] = run_answers(store, run, 3)
+    assert (found.reason if isinstance(found, LeftOutAnswer) else None) == reason
+
+
+def test_a_prompt_with_a_picture_is_left_out(tmp_path: Path) -> None:
+    """It is more than the text that pairs have a place for."""
+    seen = [{"type": "text", "text": ASKED}, PICTURE]
+    shown = answer(0, story(1), prompt_text=f"Be brief.\n{ASKED}\n[image_url]")
+    store, run = stored(tmp_path, [shown], {"id": "a", "messages": [{"role": "user", "content": seen}]})
+    with store:
+        assert list(run_answers(store, run, 3)) == [LeftOutAnswer(PARTIAL_PROMPT)]
 
 
 def test_the_prompt_is_kept_apart_from_the_decodings_system_prompt(tmp_path: Path) -> None:

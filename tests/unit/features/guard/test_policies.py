@@ -277,6 +277,35 @@ async def test_retry_is_not_repeated() -> None:
     assert reply.json["stresstest_guard"]["after"] == "retry"
 
 
+async def test_a_refused_retry_leaves_the_first_answer_cut() -> None:
+    """A server that does not know the change: the client never sent it, and must not get its error. The
+    answer counts once."""
+
+    def script(asked: Asked) -> Answer:
+        if "repetition_penalty" not in asked.body:
+            return FAILING
+        return page({"error": {"message": "repetition_penalty is not known"}}, status=400)
+
+    async with guarded(script, RETRY) as here:
+        reply = await here.ask(body=UNSTREAMED)
+        found = await here.judged(1)
+    assert reply.status == 200
+    assert reply.json["choices"][0]["finish_reason"] == "length"
+    assert reply.json["stresstest_guard"]["after"] == "retry"
+    assert found[f"stresstest_guard_degenerate_total{{lab,{CHAT},loop}}"] == 1
+    assert found[f"stresstest_guard_requests_total{{lab,degenerate,{CHAT}}}"] == 1
+
+
+async def test_the_second_answer_is_marked_behind_a_comment() -> None:
+    """Gateways keep streams alive with comments, which come before the first chunk."""
+    answer = Events([b": keepalive\n\n", *chat_events(HEALTHY, finish="stop"), DONE])
+    async with guarded(
+        lambda asked: answer if "chat_template_kwargs" in asked.body else THINKING, {"policy": "end-thinking"}
+    ) as here:
+        reply = await here.ask()
+    assert reply.body.count(b'"stresstest_guard"') == 1
+
+
 async def test_a_stream_that_was_passed_on_is_not_retried() -> None:
     """What a client has read cannot be taken back."""
     async with guarded(FAILING, RETRY) as here:

@@ -162,6 +162,7 @@ CHAT_BODY = {
 
 
 LOOP = "So we add one. " * 60
+MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": LOOP}]}
 
 
 @pytest.mark.parametrize(
@@ -170,15 +171,43 @@ LOOP = "So we add one. " * 60
         ({"raw_output": LOOP}, "raw_output"),
         ({"raw_outputs": [LOOP]}, "raw_outputs.0"),
         ({"cot": LOOP}, "cot"),
+        ({"raw": LOOP}, "raw"),
+        ({"rationale": LOOP}, "rationale"),
+        ({"metadata": {"reply": LOOP}}, "metadata.reply"),
+        ({"llm_calls": [{"prompt": "p", "said": LOOP}]}, "llm_calls.0.said"),
         ({"raw_response": CHAT_BODY}, "raw_response.choices.0.message.content"),
         ({"raw_response": json.dumps(CHAT_BODY)}, "raw_response"),
+        ({"raw_response": MESSAGE}, "raw_response"),
+        ({"raw_response": {"candidates": [{"content": {"parts": [{"text": LOOP}]}}]}}, None),
     ],
 )
-def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str) -> None:
-    """The failing answers are those without an extracted one: "[invalid]" is no part of them."""
-    line = json.dumps({"question": "How far?", "output": "[invalid]", **beside}).encode()
-    with pytest.raises(UnreadableError, match=rf"--field response={path}$"):
-        registry.parse_line(line, "t", 1, FieldMapping())
+def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str | None) -> None:
+    """The failing answers are those without an extracted one: "[invalid]" is no part of them. A text that ends
+    in repetitions is not passed over, whatever its name."""
+    for key in ("output", "outputs"):
+        line = json.dumps({"question": "How far?", key: "[invalid]", **beside}).encode()
+        with pytest.raises(UnreadableError, match=rf"--field response={path or 'raw_response.*'}$"):
+            registry.parse_line(line, "t", 1, FieldMapping())
+
+
+@pytest.mark.parametrize(
+    "beside", [{"prompt": LOOP}, {"messages": [{"role": "user", "content": LOOP}]}, {"documents": [LOOP]}]
+)
+def test_what_was_asked_may_repeat_itself(beside: Row) -> None:
+    """So may everything beside an answer that repeats itself: it is found."""
+    row = {"output": "It repeats itself.", **beside}
+    assert registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())[0].text == row["output"]
+    row = {"output": LOOP, "note": LOOP + "So we add two. " * 40}
+    assert registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())[0].text == LOOP
+
+
+def test_right_answers_are_not_read_as_the_models() -> None:
+    """NVIDIA's RULER keeps them under `outputs`, and what the model wrote under `pred`."""
+    row = {"index": 1, "pred": "It is 42.", "input": "How far?", "outputs": ["42"], "others": {}}
+    with pytest.raises(UnreadableError):
+        registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
+    mapped = FieldMapping({"response": ("pred",)})
+    assert registry.parse_line(json.dumps(row).encode(), "t", 1, mapped)[0].text == "It is 42."
 
 
 def test_anthropics_messages_are_read() -> None:
@@ -227,7 +256,7 @@ def test_an_extracted_answer_beside_a_far_longer_text_is_not_judged_alone(key: s
         {"context": LONG},
         {"reference_output": LONG},
         {"raw_output": "42 "},
-        {"raw_response": json.dumps({"choices": [], "filler": LONG})},
+        {"raw_response": json.dumps({"choices": [{"message": {"content": "42"}}], "filler": LONG})},
         {"raw_prompt_output": LONG},
         {"raw_text": LONG.replace("42", "43")},
         {"student_response": LONG},

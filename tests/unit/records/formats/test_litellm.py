@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.records import FieldMapping, parse_line
-from stresstest.records.formats.litellm import ends_in_copies
+from stresstest.records.formats.copies import ends_in_copies
 from stresstest.records.record import Record
 
 LOOP = "and the end of the road "

@@ -1,0 +1,126 @@
+"""Texts that a row keeps beside its answer, any of which may be the whole of what the model wrote.
+
+Evaluations keep what they read out of an answer ("42") under a name that is known here, and the answer under
+one of their own. Of a loop nothing can be read ("[invalid]"), so that the failing answers are the ones that
+would pass. Such rows are refused until the user names the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.bodies import REASONING_KEYS, has_choices, is_body, parse_answers
+from stresstest.records.formats.copies import ends_in_copies
+from stresstest.records.formats.fields import ASKED_KEYS, PROMPT_KEYS, prompt_text
+from stresstest.records.record import UnreadableError
+
+_WORDS = re.compile(r"[a-z]+")
+_ANSWER_WORDS = frozenset(
+    {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted", "gen"}
+    | {"answer", "assistant", "llm", "decoded", "cot", "thought", "thoughts", "thinking", "reasoning"}
+    | {"scratchpad", "trace"}
+)
+_OTHER_WORDS = frozenset(
+    {"prompt", "input", "question", "request", "context", "reference", "expected", "gold", "target", "human"}
+    | {"correct", "label", "chosen", "rejected", "student", "user", "previous", "tool", "search", "document"}
+    | {"html", "transcript", "messages", "instructions", "guidelines", "format", "metadata", "docs", "stack"}
+    | {"teacher", "a", "b"}
+)
+"""Words in the names of keys under which answers are kept, and of those that hold something else."""
+_NOUNS = frozenset({"response", "output", "completion", "generation", "prediction", "answer"})
+_QUALIFIERS = frozenset(
+    {"raw", "full", "unparsed", "unprocessed", "model", "llm", "ai", "assistant", "generated", "predicted"}
+    | {"text"}
+)
+_THOUGHTS = frozenset({"cot", "scratchpad", "thought"})
+"""A name is of the whole answer by itself where it is a noun with qualifiers, "raw" alone, or of thoughts."""
+_MIN_LONGER, _MIN_CHARS = 8, 400
+"""How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
+_LEAST_COPIES = 200
+"""Characters of the copies in which a text ends, whatever its name, that nobody asked for."""
+_PROMPT_END = 100
+"""Characters at the end of a prompt by which it is recognised in a text."""
+_DEPTH = 6
+_Path = tuple[str, ...]
+
+
+def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -> None:
+    """Raise UnreadableError where the answer may have been read out of a text beside it, by that text's name
+    and length, or where a text that nobody judges ends in repetitions and the answer does not.
+
+    read: keys of what is read as an answer, and is told apart from this one elsewhere.
+    """
+    least = max(_MIN_LONGER * len(said), _MIN_CHARS)
+    loops = ends_in_copies(said)
+    for name, value in row.items():
+        if name in read or name in REASONING_KEYS or not isinstance(value, str | list | dict):
+            continue
+        named = _is_named(name)
+        if named is None and (loops or name in ASKED_KEYS):
+            continue
+        for path, text in _texts(value, (name,)):
+            if len(text) < _MIN_CHARS or is_prompted(row, text.removesuffix(said), text):
+                continue
+            if named is not None and len(text) >= least and (named or said.casefold() in text.casefold()):
+                raise _unread(path, f"is far longer than {key!r}, which may have been read out of it")
+            if not loops and name not in ASKED_KEYS and _loops(text):
+                raise _unread(path, f"ends in repetitions, and {key!r} is judged")
+
+
+def _loops(text: str) -> bool:
+    return ends_in_copies(text, _LEAST_COPIES) and any(map(str.isalpha, text[-_LEAST_COPIES:]))
+
+
+def _unread(path: _Path, why: str) -> UnreadableError:
+    where = ".".join(path)
+    return UnreadableError(
+        f"{path[0]!r} {why}: name the answer with --field, for example --field response={where}"
+    )
+
+
+def _is_named(name: str) -> bool | None:
+    """Whether a key's name is that of a whole answer; False where it may be, None where it is not."""
+    found = _WORDS.findall(name.lower())
+    words = {word.removesuffix("s") for word in found}
+    if not (words | set(found)) & _ANSWER_WORDS or (words | set(found)) & _OTHER_WORDS:
+        return None
+    noun = bool(words & _NOUNS) and words <= _NOUNS | _QUALIFIERS
+    return noun or words == {"raw"} or bool(words & _THOUGHTS)
+
+
+def _texts(value: Any, path: _Path, depth: int = _DEPTH) -> Iterator[tuple[_Path, str]]:
+    """Every text in a value, with the path to it: of a response body its answers alone, of a JSON text those
+    in what it holds, with the path to the JSON text."""
+    if isinstance(value, str):
+        text = value.strip()
+        found: Any = None
+        if text.startswith(("{", "[")) and depth == _DEPTH:
+            with suppress(msgspec.DecodeError, RecursionError):
+                found = msgspec.json.decode(text.encode("utf-8", "replace"))
+        if isinstance(found, dict | list):
+            yield from ((path, inner) for _, inner in _texts(found, path, depth - 1))
+        else:
+            yield path, text
+    elif is_body(value):
+        with suppress(UnreadableError):
+            for n, answer in enumerate(parse_answers(value)):
+                inner = ("choices", str(n), "message", "content") if has_choices(value) else ()
+                yield (*path, *inner), answer.reasoning + answer.text
+    elif depth and isinstance(value, dict):
+        for key, each in value.items():
+            yield from _texts(each, (*path, str(key)), depth - 1)
+    elif depth and isinstance(value, list):
+        for n, each in enumerate(value):
+            yield from _texts(each, (*path, str(n)), depth - 1)
+
+
+def is_prompted(row: Row, before: str, text: str) -> bool:
+    """Whether what stands before the answer in a text is the row's prompt, in its template or without one."""
+    asked = (prompt_text(row.get(key)).strip()[-_PROMPT_END:] for key in PROMPT_KEYS)
+    return before != text and any(end and end in before for end in asked)
