@@ -182,8 +182,8 @@ MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "text", 
     ],
 )
 def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str | None) -> None:
-    """The failing answers are those without an extracted one: "[invalid]" is no part of them. A text that ends
-    in repetitions is not passed over, whatever its name."""
+    """The failing answers are those without an extracted one: "[invalid]" is no part of them. A text that
+    ends in repetitions is not passed over, whatever its name."""
     for key in ("output", "outputs"):
         line = json.dumps({"question": "How far?", key: "[invalid]", **beside}).encode()
         with pytest.raises(UnreadableError, match=rf"--field response={path or 'raw_response.*'}$"):
