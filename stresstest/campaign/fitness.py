@@ -15,6 +15,8 @@ from stresstest.statistics.certify import clopper_pearson, unusable_reason
 
 _FEWEST_UNITS = 2
 """Complete units from which on an answer shows their length: a lone number may head a whole story."""
+SHORT_SENTENCE = 16
+"""Tokens below which failures leave no answer, where no task says how long one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,19 @@ def judge_fitness(
 ) -> Threshold:
     """The threshold with the length of one unit; unfit, and without a cap, where the limit is shorter.
 
-    Unfit, too, where nothing is certified because surely more than α fail from their first token on.
+    Where no unit is asked for, failures before a short sentence is written are that. Unfit, too, where
+    nothing is certified because surely more than α fail from their first token on.
     """
     unit = _unit_length(generations, run)
-    if unit is None:
-        return threshold
-    threshold = replace(threshold, unit_tokens=unit.tokens)
-    safe = safe_max_tokens(threshold, run.settings.margin)
-    if safe is None:
+    threshold = replace(threshold, unit_tokens=None if unit is None else unit.tokens)
+    if threshold.tokens is None:
         return replace(threshold, unfit=_fails_at_once(threshold, certifying, run))
+    safe = safe_max_tokens(threshold, run.settings.margin) or 0
+    if unit is None:
+        if safe >= SHORT_SENTENCE or threshold.censored_at is not None:
+            return threshold
+        why = f"the limit would be {safe:,} tokens, and a short sentence takes {SHORT_SENTENCE}"
+        return replace(threshold, unfit=True, withheld=why)
     if safe >= unit.tokens:
         return threshold
     why = f"the limit would be {safe:,} tokens, and one unit takes about {unit.tokens:,} ({unit.source})"

@@ -278,7 +278,7 @@ class CellOutcome:
         if not self.budgets:
             if self.comparison is not None and self.comparison.verdict is CheckVerdict.REGRESSION:
                 return GateOutcome.BREACH
-            usable = self.threshold.certified and not self.threshold.unfit
+            usable = self.threshold.usable
             return GateOutcome.PASS if usable else GateOutcome.INCONCLUSIVE
         return worst_outcome([each.outcome for each in self.budgets])
 

@@ -66,7 +66,8 @@ class Threshold:
     certified: at the smallest T examined). upper: bound of q(T). censored_at: C if no onset was seen
     ("≥ C"), else None. lacking: describes what is missing. withheld: why no cap is recommended although T is
     certified, else None. looks: number of looks declared. unit_tokens: length of one unit of the task; None
-    where it is not known. unfit: the limit has no room for one unit.
+    where it is not known. unfit: the limit has no room for one unit, or for a short sentence where no unit is
+    asked for.
     """
 
     alpha: float
@@ -82,6 +83,11 @@ class Threshold:
     looks: int = 1
     unit_tokens: int | None = None
     unfit: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is certified and has room for an answer."""
+        return self.certified and not self.unfit
 
 
 @dataclass(frozen=True, slots=True)

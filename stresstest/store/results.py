@@ -137,10 +137,13 @@ def _overruling(stored: StoredThreshold, every: list[StoredThreshold]) -> str | 
 
 def _contradicts(failing: StoredThreshold, stored: StoredThreshold) -> bool:
     """Whether a result names no safe length, and a limit cannot stand beside it: the model is unfit, more
-    failed at the smallest length examined than the limit tolerates, or it repeats the limit's measurement."""
+    failed at the smallest length examined than the limit tolerates, or it repeats the limit's measurement. A
+    T without a cap says so where failures set it below the limit."""
     threshold = failing.threshold
-    if threshold.unfit or threshold.tokens is not None:
+    if failing.safe_max_tokens or threshold.unfit:
         return threshold.unfit
+    if threshold.tokens is not None:
+        return threshold.censored_at is None and threshold.tokens < (stored.safe_max_tokens or 0)
     return threshold.onsets > stored.threshold.alpha * threshold.n or _repeats(failing, stored)
 
 

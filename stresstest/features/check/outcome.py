@@ -121,6 +121,9 @@ def _with_doubtful_empty(sample: CheckSample) -> CheckSample:
 
 def uncertified_reason(baseline: CheckSample) -> str:
     """Why nothing can be compared."""
+    if baseline.threshold.unfit:
+        why = baseline.threshold.withheld or baseline.threshold.lacking or "its answers fail at once"
+        return f"the baseline is unfit for this task and language, and what fails as early would pass: {why}"
     why = baseline.lacking or baseline.threshold.lacking or "nothing is certified"
     return f"the baseline has no certified threshold to compare at: {why}"
 

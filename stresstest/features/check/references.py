@@ -116,7 +116,8 @@ def _latest_baseline(store: Store, candidate: Run | None, task: str | None, lang
 
 
 def _newest_accepted(store: Store, rows: Sequence[RunSummary], name: str) -> RunSummary:
-    """The newest certified run that no check refused, else the newest other one. rows: newest first."""
+    """The newest certified run that no check refused and that is not unfit, else the newest other one. rows:
+    newest first."""
     refused = rejected_run_ids(store)
     good = [row for row in rows if row.id not in refused]
     if not good:
@@ -125,8 +126,8 @@ def _newest_accepted(store: Store, rows: Sequence[RunSummary], name: str) -> Run
             hint="Measure a good baseline, or name a run by its id. To list the stored runs: "
             "stresstest runs list",
         )
-    certified = [row for row in good if row.threshold is not None and row.threshold.certified]
-    return (certified or good)[0]
+    usable = [row for row in good if row.threshold is not None and row.threshold.usable]
+    return (usable or good)[0]
 
 
 def find_candidate(

@@ -57,19 +57,18 @@ def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -
     read: keys of what is read as an answer, and is told apart from this one elsewhere.
     """
     least = max(_MIN_LONGER * len(said), _MIN_CHARS)
-    loops = ends_in_copies(said)
     for name, value in row.items():
         if name in read or name in REASONING_KEYS or not isinstance(value, str | list | dict):
             continue
         named = _is_named(name)
-        if named is None and (loops or name in ASKED_KEYS):
+        if named is None and name in ASKED_KEYS:
             continue
         for path, text in _texts(value, (name,)):
             if len(text) < _MIN_CHARS or is_prompted(row, text.removesuffix(said), text):
                 continue
             if named is not None and len(text) >= least and (named or said.casefold() in text.casefold()):
                 raise _unread(path, f"is far longer than {key!r}, which may have been read out of it")
-            if not loops and name not in ASKED_KEYS and _loops(text):
+            if name not in ASKED_KEYS and _loops(text) and not ends_in_copies(said):
                 raise _unread(path, f"ends in repetitions, and {key!r} is judged")
 
 

@@ -12,10 +12,12 @@ def ends_in_copies(text: str, least: int = LEAST_CHARS) -> bool:
     """Whether a text ends in adjacent copies of one text that holds a letter or a digit. least: characters of
     all copies."""
     text = text.rstrip()
-    end = text[-8:]
-    for size in range(1, min(_MOST_CHARS, len(text) // COPIES) + 1):
-        if not text.endswith(end, 0, len(text) - size):
-            continue
+    if len(text) < COPIES:
+        return False
+    end, most = text[-8:], min(_MOST_CHARS, len(text) // COPIES)
+    at = len(text) - len(end)
+    while (at := text.rfind(end, max(0, len(text) - len(end) - most), at + len(end) - 1)) >= 0:
+        size = len(text) - len(end) - at
         copies = max(COPIES, -(-least // size))
         tail = text[-size * copies :]
         if tail[size:] == tail[:-size] and len(tail) == size * copies and any(map(str.isalnum, tail[:size])):

@@ -70,10 +70,17 @@ def test_one_number_over_a_whole_story_is_no_unit() -> None:
     [run_of(task="narrative:open"), replace(run_of(), prompts_digest="other")],
     ids=["no units are asked for", "the task has changed since"],
 )
-def test_an_unknown_length_judges_nothing(run: Run) -> None:
-    """Where nobody knows how long a unit is, the number stands, and `unit_tokens` is null."""
-    found = judged(certified(8), run=run)
-    assert (found.unit_tokens, found.unfit, found.withheld) == (None, False, None)
+def test_where_no_unit_is_known_a_short_sentence_is_one(run: Run) -> None:
+    """Of answers that fail at once nothing is left; short answers that do not fail are no failure."""
+    assert not judged(certified(18), run=run).unfit
+    found = judged(certified(17), run=run)
+    assert (found.unit_tokens, found.unfit) == (None, True)
+    assert found.withheld == "the limit would be 15 tokens, and a short sentence takes 16"
+    assert judged(certified(1), run=run).unfit, "the margin leaves nothing"
+    short = replace(certified(3, onsets=0), censored_at=3)
+    assert judged(short, run=run) == short
+    lacking = Threshold(0.1, 0.9, n=40, onsets=24, lacking="24 of 40 requests at risk degenerate")
+    assert judged(lacking, run=run).unfit
 
 
 def test_failing_at_the_first_token_is_unfit_too() -> None:

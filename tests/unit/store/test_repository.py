@@ -254,7 +254,7 @@ def save_results(store: Store, *results: tuple[str, Threshold, dict[str, Any]]) 
     for name, threshold, changes in results:
         run = make_run(name, created=float(ord(name)))
         store.create_run(replace(run, settings=replace(run.settings, **({"rigor": "quick"} | changes))))
-        safe = min(800, threshold.tokens) if threshold.tokens else None
+        safe = None if threshold.withheld else min(800, (threshold.tokens or 0) * 9 // 10) or None
         store.save_threshold(name, threshold, safe, PlaneVerdict(None, None, "fine"))
 
 
@@ -281,8 +281,11 @@ def test_a_newer_unfit_result_overrules_limits_of_another_rigor_load_and_address
         (Threshold(0.1, 0.9, n=38, onsets=3), [800, None]),
         (Threshold(0.1, 0.9, n=38, onsets=0), [800, 800]),
         (Threshold(0.1, 0.9, 20, n=60, onsets=5, certified=True), [800, 800]),
+        (Threshold(0.1, 0.9, 1, n=40, onsets=2, certified=True), [None, None]),
+        (Threshold(0.1, 0.9, 1, n=40, certified=True, censored_at=1), [800, 800]),
+        (Threshold(0.1, 0.9, 950, n=40, onsets=2, certified=True, withheld="short answers"), [800, 800]),
     ],
-    ids=["most fail", "more than 5 %", "too few", "certified"],
+    ids=["most fail", "more than 5 %", "too few", "certified", "no cap left", "short", "withheld"],
 )
 def test_a_result_without_a_safe_length_speaks_against_limits_that_tolerate_less(
     store: Store, failing: Threshold, limits: list[int | None]

@@ -44,8 +44,8 @@ def find_cell_baseline(
     if by_id is not None:
         if (by_id.subject.task, by_id.subject.language) != (subject.task, subject.language):
             return None, f"the baseline {named} is of {by_id.subject}"
-        if by_id.threshold is None or not by_id.threshold.certified:
-            return None, f"the baseline {named} has no certified threshold"
+        if by_id.threshold is None or not by_id.threshold.usable:
+            return None, f"the baseline {named} has no certified threshold with room for an answer"
         if by_id.id in rejected_run_ids(store, inconclusive=False):
             return None, f"the baseline {named} was rejected by a check: it regressed"
         return store.run(by_id.id), ""
@@ -54,8 +54,8 @@ def find_cell_baseline(
     wanted = (Subject(model, subject.task, subject.language), candidate.settings.decoding)
     for row in earlier_runs(store, stored, candidate):
         alike = (row.subject, row.decoding) == wanted and row.simulated == candidate.profile.simulated
-        certified = row.threshold is not None and row.threshold.certified
-        if not (alike and certified and row.status is RunStatus.DONE) or row.id in spoilt:
+        usable = row.threshold is not None and row.threshold.usable
+        if not (alike and usable and row.status is RunStatus.DONE) or row.id in spoilt:
             continue
         run = store.run(row.id)
         if not same_address or is_same_server(run, candidate.settings.base_url):

@@ -14,7 +14,7 @@ from stresstest.errors import ExitCode, UsageError
 from stresstest.features.check.references import find_baseline
 from stresstest.model import Run, RunStatus
 from stresstest.store import open_store
-from tests.support.checked_runs import check, sample, stored
+from tests.support.checked_runs import N, check, sample, stored
 
 MODELS = ("lab", "other")
 DONE, UNFINISHED = RunStatus.DONE, RunStatus.INTERRUPTED
@@ -126,3 +126,18 @@ def test_latest_passes_over_simulated_and_unfinished_runs(tmp_path: Path) -> Non
     stored(store, "next", sample(0), created=4000.0)
     code, document, _ = check(store, "--baseline", "latest", "--candidate", "next")
     assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["real"])
+
+
+def test_an_unfit_run_is_no_baseline(tmp_path: Path) -> None:
+    """Every answer of the newest run is nothing but a loop, so that T = 1 is certified: at one token the next
+    such model would pass. The run before it is the baseline; by its id the unfit one decides nothing."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "good", sample(0), created=1000.0)
+    stored(store, "broken", sample(N, onset=2), created=2000.0)
+    stored(store, "again", sample(N, onset=2), created=3000.0)
+    for word in ("latest", "lab"):
+        code, document, _ = check(store, "--baseline", word, "--candidate", "again")
+        assert (code, document["baseline"]["run_ids"]) == (ExitCode.REGRESSION, ["good"])
+    code, document, _ = check(store, "--baseline", "broken", "--candidate", "again")
+    assert code == ExitCode.INCONCLUSIVE
+    assert "unfit" in document["lacking"]
