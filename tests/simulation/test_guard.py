@@ -89,7 +89,8 @@ def test_it_aborts_where_the_project_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "stresstest.toml").write_text('[guard]\nrules = [{ model = "sim", policy = "abort" }]\n')
     with served(LOOPS, name="sim") as server:
         with guard(server.base_url, folder=tmp_path) as (url, _):
-            answer = post(url, "/chat/completions", ASK)
+            long = {**ASK, "max_tokens": 3000}  # an alarm on a busy machine comes before its end
+            answer = post(url, "/chat/completions", long)
             assert answer["choices"][0]["finish_reason"] == "length"
             assert answer["stresstest_guard"]["action"] == "abort"
             done = 'stresstest_guard_actions_total{action="abort",dry_run="false",model="sim"'
