@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-_USERINFO = re.compile(r"(?<=://)[^/\s@]*@")
+_USERINFO = re.compile(r"(://)[^/\s@]*@")
+_PASSWORD = re.compile(r"(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))[^/\s@]*@")
+"""Of any address, and of one that became a path, which has one slash of two; `abfs://container@account` has
+no password."""
 
 
 def clean_url(url: str) -> str:
@@ -19,4 +22,14 @@ def clean_url(url: str) -> str:
 
 def without_userinfo(text: str) -> str:
     """Text in which no address names a user or a password."""
-    return _USERINFO.sub("", text)
+    return _USERINFO.sub(r"\1", text)
+
+
+_SIGNED = re.compile(
+    r"(?i)([?&][\w.-]*(?:key|token|secret|passw(?:or)?d|sig|signature|credential|auth)=)[^&\s'\"]+"
+)
+
+
+def without_secrets(text: str) -> str:
+    """Text in which no address holds a password, and what signs one is an ellipsis."""
+    return _SIGNED.sub(r"\1…", _PASSWORD.sub(r"\1", text)) if ":/" in text else text

@@ -332,13 +332,14 @@ def show_warnings_of_the_store() -> None:
 
 def show_error(error: StresstestError) -> None:
     """Print the error and its hint on stderr, without the control sequences a server may have sent."""
+    from stresstest.model.address import without_secrets
     from stresstest.render.text import sanitize
 
-    text = f"stresstest: {sanitize(str(error))}"
+    text = f"stresstest: {sanitize(without_secrets(str(error)))}"
     if sys.stderr.isatty():  # a terminal breaks words; a log keeps the line
         width = shutil.get_terminal_size().columns
         fill = functools.partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
         text = "\n".join(map(fill, text.split("\n")))
     sys.stderr.write(f"{text}\n")
     if error.hint:  # a command in it is copied, so it is not broken
-        sys.stderr.write(f"  {sanitize(error.hint)}\n")
+        sys.stderr.write(f"  {sanitize(without_secrets(error.hint))}\n")

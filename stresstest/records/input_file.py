@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stresstest.errors import UsageError
-from stresstest.model.address import clean_url
+from stresstest.model.address import clean_url, without_secrets
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -46,7 +46,7 @@ def is_address(name: str) -> bool:
 
 def label(name: str) -> str:
     """The name as it may be shown and written: a signed address keeps its signature to itself."""
-    return clean_url(name) if name.startswith(_WITH_USERINFO) else name
+    return clean_url(name) if name.startswith(_WITH_USERINFO) else without_secrets(name)
 
 
 def expand_names(names: Iterable[str]) -> list[str]:

@@ -79,7 +79,10 @@ def total_size(files: list[str]) -> int | None:
     """Bytes of all files as stored; None when the size of one is not known, as a pipe's is not."""
     if "-" in files or any(_is_pipe(name) for name in files):
         return None
-    sizes = [file_state(name).size for name in files]
+    try:
+        sizes = [file_state(name).size for name in files]
+    except OSError:  # whoever reads it will say why
+        return None
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 

@@ -78,6 +78,31 @@ def test_empty_states_say_how_to_begin(tmp_path: Path) -> None:
     assert (shown.returncode, "No runs are stored yet" in shown.stderr) == (2, True)
 
 
+SIGNED = "https://bob:hunter2@127.0.0.1:9/x.jsonl?part=1&X-Amz-Signature=hunter2"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("export", "kto", SIGNED, "-o", "o.jsonl"),
+        ("check", "--baseline", SIGNED, "--candidate", SIGNED),
+        ("recommend", "--like", SIGNED),
+        ("run", "--lang", "it", "--prompts", SIGNED),
+        ("run", "--lang", "it", "--task", SIGNED),
+        ("--config", SIGNED, "runs"),
+        ("scan", f"filecache::{SIGNED}"),
+        ("doctor", "--log", SIGNED),
+    ],
+    ids=" ".join,
+)
+def test_no_error_repeats_what_opens_an_address(tmp_path: Path, args: tuple[str, ...]) -> None:
+    """Sources are files, runs and addresses: a name that is not found is quoted, in logs that others read."""
+    done = called(*args, tmp_path=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    assert "127.0.0.1" in done.stderr or "No such file" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
