@@ -28,15 +28,11 @@ from stresstest.records import Record
 from stresstest.tasks.bodies import FIELDS
 from stresstest.tasks.prompt import UNREAD_FIELDS, fingerprint
 
-_OLDER_FIELDS = (
-    "functions",
-    "function_call",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
+_OTHER_FIELDS = (
+    *("functions", "function_call", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+    *("grammar", "lora_request", "adapter"),
 )
-_SHAPING = tuple(name for name in (*FIELDS, *_OLDER_FIELDS) if name not in UNREAD_FIELDS)
+_SHAPING = tuple(name for name in (*FIELDS, *_OTHER_FIELDS) if name not in UNREAD_FIELDS)
 """Fields of a request that shape the answer: what was asked under others was asked something else."""
 REQUEST_KEYS = (*PARAMETERS, *_SHAPING)
 """Keys of a record, or of its request, that say how it was asked."""

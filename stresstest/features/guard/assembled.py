@@ -139,8 +139,31 @@ def _merge_message(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
             calls = message.setdefault("tool_calls", [])
             for call in value or ():
                 _merge_call(calls, call)
+        elif name == "content" and (isinstance(value, list) or isinstance(message.get(name), list)):
+            message[name] = _merge_parts(_as_parts(message.get(name)), _as_parts(value))
         else:
             _merge_piece(message, name, value)
+
+
+def _as_parts(content: Any) -> list[Any]:
+    """A content as parts: Mistral's API streams thoughts in parts, and the answer behind them as text."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _merge_parts(have: list[Any], more: list[Any]) -> list[Any]:
+    """Parts with further ones behind them, those of one kind joined."""
+    for part in more:
+        last = have[-1] if have else None
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text" and isinstance(last, dict) and last.get("type") == kind:
+            last["text"] += part["text"]
+        elif kind == "thinking" and isinstance(last, dict) and last.get("type") == kind:
+            last["thinking"] = _merge_parts(_as_parts(last["thinking"]), _as_parts(part["thinking"]))
+        else:
+            have.append(part)
+    return have
 
 
 def _merge_piece(whole: dict[str, Any], name: str, piece: Any) -> None:

@@ -20,6 +20,8 @@ from stresstest.records.formats.copies import ends_in_copies
 from stresstest.records.formats.fields import ASKED_KEYS, PROMPT_KEYS, prompt_text
 from stresstest.records.record import UnreadableError
 
+PREDICTED_KEYS = ("pred", "predicted", "generated")
+"""Where evaluations keep what the model wrote, or only a label: the user has to say so with --field."""
 _WORDS = re.compile(r"[a-z]+")
 _ANSWER_WORDS = frozenset(
     {"raw", "response", "output", "completion", "generation", "generated", "prediction", "predicted", "gen"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.beside import PREDICTED_KEYS
 from stresstest.records.formats.bodies import find_reasoning, message_text
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls, is_tool_call
 from stresstest.records.formats.plain import ANSWER_KEYS
@@ -24,6 +25,8 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     """Whether the last turn is an answer. Where the model does not speak last, all of it is a prompt."""
     if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
         return False
+    if any(isinstance(row.get(key), str) and row[key] for key in PREDICTED_KEYS):
+        return False  # the conversation ends with the right answer then
     found = _ended_by_the_model(row)
     return found is not None and (
         found[1] is not None or has_calls(found[0][-1]) or bool(find_reasoning(found[0][-1]))

@@ -43,7 +43,9 @@ PROMPT_KEYS = ("messages", "prompt", "input")
 _APART = (
     *("system", "system_prompt", "system_message", "instructions", "instruction", "suffix", "history"),
     *("context", "contexts", "documents", "image", "images", "image_url", "image_urls"),
-    *("audio", "audios", "video", "videos", "multi_modal_data"),
+    *("audio", "audios", "video", "videos", "multi_modal_data", "image_path", "attachments", "files"),
+    *("system_instruction", "systemInstruction", "preamble", "persona", "chat_history", "knowledge"),
+    *("document", "article", "passage", "retrieved_docs", "retrieved_contexts", "previous_response_id"),
 )
 """Keys of what else the model reads, beside the turns or the text of a prompt."""
 _SHAPING = ("tools", "functions", "chat_template_kwargs")

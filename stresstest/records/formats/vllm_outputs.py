@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.beside import refuse_whole_answers
+from stresstest.records.formats.beside import PREDICTED_KEYS, refuse_whole_answers
 from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
@@ -22,8 +22,8 @@ def completion_output(value: Any) -> RecordedAnswer:
 
 def _recognises(row: Row, _mapped: FieldMapping) -> bool:
     outputs = row.get("outputs")
-    if isinstance(row.get("pred"), str):  # RULER keeps the right answers there, and the model's under `pred`
-        return False
+    if any(isinstance(row.get(key), str) for key in PREDICTED_KEYS):
+        return False  # RULER keeps the right answers there, and the model's under `pred`
     return isinstance(outputs, str) or (isinstance(outputs, list) and bool(outputs))
 
 

@@ -296,6 +296,24 @@ async def test_a_refused_retry_leaves_the_first_answer_cut() -> None:
     assert found[f"stresstest_guard_requests_total{{lab,degenerate,{CHAT}}}"] == 1
 
 
+async def test_an_answer_in_parts_is_put_together() -> None:
+    """Mistral's API streams what its model thinks in parts, and the answer behind it as text."""
+    thoughts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": word}]} for word in ("Well, ", "well.")
+    ]
+    deltas: list[Any] = [{"role": "assistant", "content": ""}, *({"content": [part]} for part in thoughts)]
+    deltas += [{"content": [{"type": "text", "text": "It "}]}, {"content": "rains."}]
+    chunks = [{"id": "c", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    ended = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    async with guarded(Events([*sse(*chunks, ended), DONE]), {"policy": "abort"}) as here:
+        reply = await here.ask(body=UNSTREAMED)
+    assert reply.status == 200
+    assert reply.json["choices"][0]["message"]["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Well, well."}]},
+        {"type": "text", "text": "It rains."},
+    ]
+
+
 async def test_the_second_answer_is_marked_behind_a_comment() -> None:
     """Gateways keep streams alive with comments, which come before the first chunk."""
     answer = Events([b": keepalive\n\n", *chat_events(HEALTHY, finish="stop"), DONE])

@@ -208,6 +208,11 @@ def test_right_answers_are_not_read_as_the_models() -> None:
         registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
     mapped = FieldMapping({"response": ("pred",)})
     assert registry.parse_line(json.dumps(row).encode(), "t", 1, mapped)[0].text == "It is 42."
+    turns = [{"role": "user", "content": "How far?"}, {"role": "assistant", "content": "42"}]
+    flagged, judged = {"messages": turns, "generated": True}, {"messages": turns, "generated": "It is 42."}
+    assert registry.parse_line(json.dumps(flagged).encode(), "t", 1, FieldMapping())[0].text == "42"
+    with pytest.raises(UnreadableError):
+        registry.parse_line(json.dumps(judged).encode(), "t", 1, FieldMapping())
 
 
 def test_anthropics_messages_are_read() -> None:

@@ -268,6 +268,8 @@ def test_a_prompt_is_more_than_its_text() -> None:
         {"system_prompt": "Be {}."},
         {"context": "It is {}."},
         {"history": [{"role": "user", "content": "{}"}]},
+        {"previous_response_id": "resp_{}"},
+        {"retrieved_contexts": ["{}"]},
         {"image_url": {"url": "https://host/{}.png"}},
         {"tools": [{"type": "function", "function": {"name": "f{}"}}]},
         {"chat_template_kwargs": {"mode": "{}"}},
