@@ -112,7 +112,7 @@ def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
 
 
 def _credentials(node: Any, path: str, *, named: bool = False) -> Iterator[tuple[str, str]]:
-    """(path, text) of each. named: what holds the node has the name of one."""
+    """(path, text) of each credential. named: the node stands under a credential's name."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
         label = node.get("name")  # {"name": "Authorization", "value": …}

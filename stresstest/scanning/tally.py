@@ -27,7 +27,7 @@ _TRIM_INTERVAL = 4_096
 _Worst = tuple[float, int, int, ScanExample]
 """Score, words wasted, minus the number of the request, the example."""
 MAX_MODELS = 4
-"""Names of models that are kept of a group, the first in the alphabet: no log's names may fill the memory."""
+"""Model names that are kept for a group, the alphabetically first, so that memory stays bounded."""
 _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 

@@ -33,7 +33,7 @@ _OTHER_FIELDS = (
     *("grammar", "lora_request", "adapter"),
 )
 _SHAPING = tuple(name for name in (*FIELDS, *_OTHER_FIELDS) if name not in UNREAD_FIELDS)
-"""Fields of a request that shape the answer: what was asked under others was asked something else."""
+"""Fields of a request that shape the answer: with other values, it is another request."""
 REQUEST_KEYS = (*PARAMETERS, *_SHAPING)
 """Keys of a record, or of its request, that say how it was asked."""
 _WORD_END = re.compile(r"\w*")

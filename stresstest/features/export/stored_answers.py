@@ -52,7 +52,7 @@ def run_answers(store: Store, run: Run, copies: int) -> Iterator[ExportedAnswer 
 
 
 def _without_place(answer: ExportedAnswer) -> str | None:
-    """Why pairs have no place for an answer; what a run keeps of it does not tell a call from a text."""
+    """Why an answer cannot be in a pair, or None. A stored run does not tell a call's arguments from text."""
     prompt = answer.prompt
     fields = answer.decoding.extra() | request_fields(prompt.body)
     if (fields.get("tools") or fields.get("functions")) and fields.get("tool_choice") != "none":

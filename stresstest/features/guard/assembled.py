@@ -146,14 +146,14 @@ def _merge_message(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 
 def _as_parts(content: Any) -> list[Any]:
-    """A content as parts: Mistral's API streams thoughts in parts, and the answer behind them as text."""
+    """Content as parts: Mistral's API streams thoughts in parts and the answer after them as plain text."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []
 
 
 def _merge_parts(have: list[Any], more: list[Any]) -> list[Any]:
-    """Parts with further ones behind them, those of one kind joined."""
+    """Append parts, joining neighbours of the same kind."""
     for part in more:
         last = have[-1] if have else None
         kind = part.get("type") if isinstance(part, dict) else None

@@ -180,8 +180,8 @@ def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
 
 
 def _marked(events: bytes, why: dict[str, Any]) -> bytes | None:
-    """The events, the first chunk without a role and with the field that says why it follows others; None
-    where there is none, but comments."""
+    """The events; in the first chunk, the role is removed and the guard's field says why it follows others.
+    None if there are only comments."""
     parts = events.split(b"\n\n")
     for n, part in enumerate(parts):
         try:

@@ -38,8 +38,8 @@ class JudgedChoice:
 
     @property
     def hidden(self) -> bool:
-        """Whether nothing was sent of an answer of an unknown number of tokens, or more than special ones
-        were surely not: a token has a byte at least. One that fails visibly is not hidden."""
+        """Whether part of the answer never arrived: all of it, or, by the server's count, more tokens than
+        special ones (each has at least one byte of text). An answer that visibly fails is not hidden."""
         if self.verdict.degenerate:
             return False
         unseen = self.tokens - max(self.seen, self.size)

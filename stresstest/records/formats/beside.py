@@ -41,11 +41,11 @@ _QUALIFIERS = frozenset(
     | {"text"}
 )
 _THOUGHTS = frozenset({"cot", "scratchpad", "thought"})
-"""A name is of the whole answer by itself where it is a noun with qualifiers, "raw" alone, or of thoughts."""
+"""A key names a whole answer if it is a noun with qualifiers ("raw_output"), "raw", or a word for thoughts."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 _LEAST_COPIES = 200
-"""Characters of the copies in which a text ends, whatever its name, that nobody asked for."""
+"""Characters that the copies at the end of a text need before it is refused whatever its key's name."""
 _PROMPT_END = 100
 """Characters at the end of a prompt by which it is recognised in a text."""
 _DEPTH = 6
@@ -53,8 +53,8 @@ _Path = tuple[str, ...]
 
 
 def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -> None:
-    """Raise UnreadableError where the answer may have been read out of a text beside it, by that text's name
-    and length, or where a text that nobody judges ends in repetitions and the answer does not.
+    """Raise UnreadableError if the answer may have been extracted from a longer text beside it, or if a text
+    that is not judged ends in repetitions and the answer does not.
 
     read: keys of what is read as an answer, and is told apart from this one elsewhere.
     """
@@ -86,7 +86,7 @@ def _unread(path: _Path, why: str) -> UnreadableError:
 
 
 def _is_named(name: str) -> bool | None:
-    """Whether a key's name is that of a whole answer; False where it may be, None where it is not."""
+    """True if the key names a whole answer, False if it may, None if it does not."""
     found = _WORDS.findall(name.lower())
     words = {word.removesuffix("s") for word in found}
     if not (words | set(found)) & _ANSWER_WORDS or (words | set(found)) & _OTHER_WORDS:

@@ -78,7 +78,7 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
 
 
 def _has_generated(row: Row, span: Mapping[str, Any]) -> bool:
-    """Whether a span without text is a client's of a generation, and not around or behind one."""
+    """Whether a span without text is a client's span of a generation, not one that wraps or serves it."""
     found = _attributes(span.get("attributes"))
     counted = row.get("completion_tokens") is not None and "gen_ai.agent.name" not in found
     operation = found.get("gen_ai.operation.name")
