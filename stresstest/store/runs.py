@@ -169,8 +169,8 @@ def newest_first() -> tuple[ColumnElement[Any], ...]:
 
 
 def last_measured_first() -> tuple[ColumnElement[Any], ...]:
-    """How to order a query on results: the last measured first, by the newest answer of each sample. A resumed
-    run may have begun before another and been measured after it."""
+    """How to order a query on results: the last measured first, by the newest answer of each sample. A
+    resumed run may have begun before another and been measured after it."""
     table = tables.generation.c
     own = (table.run_id == _run.id) & (table.phase == Phase.CERTIFY.value)
     last = select(func.max(table.id)).where(own).scalar_subquery()

@@ -41,7 +41,7 @@ _QUALIFIERS = frozenset(
     | {"text"}
 )
 _THOUGHTS = frozenset({"cot", "scratchpad", "thought"})
-"""A key names a whole answer if it is a noun with qualifiers ("raw_output"), "raw", or a word for thoughts."""
+"""Names of whole answers: a noun with qualifiers ("raw_output"), "raw" alone, a word for thoughts."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 _LEAST_COPIES = 200
