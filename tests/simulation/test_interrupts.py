@@ -69,7 +69,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "project.toml").write_text('lang = "it"\nrigor = "quick"\n[check]\nmodels = ["lab"]\n')
     with campaign_server(Behaviour(onset=60)) as (fake, _):
-        done = run(folder / "s.sqlite3", fake.url, "--horizon", "120")
+        # An open task: of a numbered one, 60 tokens have no room for a paragraph, and are no baseline.
+        done = run(folder / "s.sqlite3", fake.url, "--horizon", "120", "--task", "narrative:open")
         cut = run(folder / "s.sqlite3", fake.url, "--horizon", "120", "--budget-tokens", "50")
     return Place(folder, document(done)["run_id"], document(cut, 4)["run_id"])
 

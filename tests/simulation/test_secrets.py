@@ -284,7 +284,7 @@ def _stored(path: Path) -> str:
 @pytest.mark.parametrize("name", ["password", "query"])
 def test_a_credential_in_the_address_is_in_nothing_that_a_command_writes(name: str, tmp_path: Path) -> None:
     """`check` told a CI log the address and its password, and `sweep` kept one in its table and the store."""
-    how = ("--lang", "it", "--rigor", "quick", "--horizon", "100")
+    how = ("--task", "narrative:open", "--lang", "it", "--rigor", "quick", "--horizon", "100")
     known = Given(tmp_path)
     with (
         campaign_server(Behaviour(onset=30)) as (first, _),

@@ -26,19 +26,20 @@ LOOPS = """
 [[hazard]]
 symptom = "loop"
 plane = "decoding"
-onset = {{ distribution = "uniform", low = 30, high = 70 }}
+onset = {{ distribution = "uniform", low = {low}, high = {high} }}
 probability = {share}
 """
 WORLDS = {
     "good": HEALTHY,
-    "bad": HEALTHY + LOOPS.format(share=1.0),
-    "so-so": HEALTHY + LOOPS.format(share=0.14),
+    "bad": HEALTHY + LOOPS.format(share=1.0, low=30, high=70),
+    "late": HEALTHY + LOOPS.format(share=1.0, low=110, high=150),
+    "so-so": HEALTHY + LOOPS.format(share=0.14, low=30, high=70),
 }
 
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Three simulated models, each behind its own address, all serving the name "lab"."""
+    """Four simulated models, each behind its own address, all serving the name "lab"."""
     folder = tmp_path_factory.mktemp("worlds")
     with ExitStack() as stack:
         found = {}
@@ -92,7 +93,7 @@ def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
     """A healthy one would climb to the end of its context, though nothing past T decides; --horizon asks for
     it."""
     path = str(tmp_path_factory.mktemp("length") / "s.sqlite3")
-    run = ("run", "--base-url", urls["bad"], "--lang", "it", "--rigor", "quick")
+    run = ("run", "--base-url", urls["late"], "--lang", "it", "--rigor", "quick")
     code, _, err = command("--store", path, "--display", "none", *run)
     assert code == ExitCode.DONE, err
     with open_store(path) as opened:
@@ -100,7 +101,7 @@ def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
     words = ("--baseline", baseline.id, "--base-url", urls["good"], "--measure")
     code, document, err = check(path, *words)
     assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
-    assert "with up to 2" in err
+    assert "with up to 3" in err
     code, document, err = check(path, *words, "--horizon", "600", "--seed", "9")
     assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
     with open_store(path) as opened:
