@@ -88,6 +88,7 @@ def test_a_changed_task_file_is_not_resumed(tmp_path: Path) -> None:
             assert "have changed since it began" in done.stderr
 
 
+@pytest.mark.simulated
 def test_a_run_that_is_being_measured_is_neither_resumed_nor_diagnosed(tmp_path: Path) -> None:
     """Two processes on one run would ask everything twice; the second is told so and sends nothing."""
     store = tmp_path / "s.sqlite3"

@@ -115,6 +115,7 @@ import stresstest.__main__
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"\nInterrupted.\n")
 
 
+@pytest.mark.simulated
 def test_a_run_that_nobody_watches_stops_in_good_order(tmp_path: Path) -> None:
     """`stresstest run … 2>&1 | head -1`: as after Ctrl-C, what was measured is kept and can be resumed."""
     store = tmp_path / "runs.sqlite3"

@@ -335,6 +335,7 @@ def simulator(tmp_path: Path) -> Iterator[tuple[str, ForkedProcess]]:
         process.communicate()
 
 
+@pytest.mark.simulated
 def test_run_finds_the_simulated_threshold_and_says_that_it_is_simulated(
     simulator: tuple[str, ForkedProcess], tmp_path: Path
 ) -> None:
