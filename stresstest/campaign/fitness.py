@@ -15,7 +15,7 @@ from stresstest.statistics.certify import clopper_pearson, unusable_reason
 
 _FEWEST_UNITS = 2
 """Complete units from which on an answer shows their length: a lone number may head a whole story."""
-SHORT_SENTENCE = 16
+_SHORT_SENTENCE = 16
 """Tokens below which failures leave no answer, where no task says how long one is."""
 
 
@@ -48,9 +48,9 @@ def judge_fitness(
         return replace(threshold, unfit=_fails_at_once(threshold, certifying, run))
     safe = safe_max_tokens(threshold, run.settings.margin) or 0
     if unit is None:
-        if safe >= SHORT_SENTENCE or threshold.censored_at is not None:
+        if safe >= _SHORT_SENTENCE or threshold.censored_at is not None:
             return threshold
-        why = f"the limit would be {safe:,} tokens, and a short sentence takes {SHORT_SENTENCE}"
+        why = f"the limit would be {safe:,} tokens, and a short sentence takes {_SHORT_SENTENCE}"
         return replace(threshold, unfit=True, withheld=why)
     if safe >= unit.tokens:
         return threshold

@@ -180,7 +180,7 @@ class _CheckSession:
             baseline = sample_of_run(self.store, found.id)
             fresh = self._fresh_baseline(baseline)
             refuse_candidate_as_baseline(fresh, (reference.id,) if isinstance(reference, Run) else ())
-            if baseline.threshold.tokens is None or baseline.threshold.unfit:
+            if not baseline.threshold.usable:
                 return self._save(self._undecided_result(baseline, None, uncertified_reason(baseline)))
             try:
                 candidate = await self._candidate(found, reference)
@@ -195,7 +195,7 @@ class _CheckSession:
         own = settings.margin if baseline.run is None else baseline.run.settings.margin
         margin = own if settings.limits_margin is None else settings.limits_margin
         baseline, candidate = with_margin(baseline, margin), with_margin(candidate, margin)
-        if baseline.threshold.tokens is None or baseline.threshold.unfit:
+        if not baseline.threshold.usable:
             return self._save(self._undecided_result(baseline, candidate, uncertified_reason(baseline)))
         if settings.extend:
             candidate = self._note_undeclared_look(baseline, candidate)

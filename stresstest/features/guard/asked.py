@@ -62,7 +62,8 @@ def judged_route(method: str, path: str) -> Route | None:
     """The route of a request whose answer is judged, as far as its path tells; None for any other."""
     if method != "POST":
         return None
-    return next((route for route in Route if _plain(path).endswith(route)), None)
+    plain = _plain(path)
+    return next((route for route in Route if plain.endswith(route)), None)
 
 
 def is_invocation(method: str, path: str) -> bool:
