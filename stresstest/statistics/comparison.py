@@ -252,9 +252,9 @@ def needed_for_risk(counts: RiskCounts, alpha: float, max_increase: float, confi
     """
 
     def decided(size: int) -> bool:
-        share = size / counts.at_risk if counts.at_risk else 1.0
-        failed = round(counts.failed * share)
-        doubtful, censored = round(counts.doubtful * share), round(counts.censored * share)
+        failed, doubtful, censored = (
+            _grown(count, size, counts.at_risk) for count in (counts.failed, counts.doubtful, counts.censored)
+        )
         larger = RiskCounts(failed, size - failed, doubtful, censored)
         verdict = judge_risk(risk_bounds(larger, confidence), alpha, max_increase)
         return verdict is not CheckVerdict.INCONCLUSIVE
@@ -269,19 +269,23 @@ def needed_pairs(pairs: PairAnalysis, max_increase: float, confidence: float) ->
     """
 
     def decided(size: int) -> bool:
-        share = size / pairs.seen.n if pairs.seen.n else 1.0
+        n = pairs.seen.n
         bounds = difference_bounds(
-            _scaled(pairs.for_regression, share), _scaled(pairs.for_pass, share), confidence
+            _grown_pairs(pairs.for_regression, size, n), _grown_pairs(pairs.for_pass, size, n), confidence
         )
         return judge_difference(bounds, max_increase) is not CheckVerdict.INCONCLUSIVE
 
     return _smallest(decided, pairs.seen.n)
 
 
-def _scaled(pairs: PairCounts, share: float) -> PairCounts:
-    return PairCounts(
-        round(pairs.n * share), round(pairs.only_candidate * share), round(pairs.only_baseline * share)
-    )
+def _grown_pairs(pairs: PairCounts, size: int, n: int) -> PairCounts:
+    counts = (pairs.n, pairs.only_candidate, pairs.only_baseline)
+    return PairCounts(*(_grown(count, size, n) for count in counts))
+
+
+def _grown(count: int, size: int, n: int) -> int:
+    """`count` of `n`, in proportion, where there are `size`; as it is where n is 0."""
+    return round(count * size / n) if n else count
 
 
 def _smallest(decided: Callable[[int], bool], n: int) -> int | None:
