@@ -15,6 +15,7 @@ from typing import Any
 from stresstest.config.secrets import remember
 from stresstest.errors import UsageError
 from stresstest.model import PARAMETERS
+from stresstest.model.address import SIGNING_FIELD
 
 OWN_FIELDS: Mapping[str, str] = {
     "model": "--model",
@@ -48,7 +49,7 @@ _PLAIN_NAMES = re.compile(
 _CREDENTIAL_VALUE = re.compile(
     r"(?i)^(bearer|basic)\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\.|^hf_\w{20,}"
     r"|^AKIA[A-Z0-9]{12,}|^xox[a-z]-[\w-]{10,}|^glpat-[\w-]{16,}|^AIza[\w-]{30,}|^[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"
-    r"|^[a-z][a-z0-9+.-]*://\S*[?&][\w-]*(key|token|secret|passw(or)?d|sig|signature|credential)=[^&\s]{6,}"
+    rf"|^[a-z][a-z0-9+.-]*://\S*{SIGNING_FIELD}[^&\s]{{6,}}"
 )
 """By its beginning, and in an address: its user information, and what signs it."""
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")

@@ -25,9 +25,9 @@ def without_userinfo(text: str) -> str:
     return _USERINFO.sub(r"\1", text)
 
 
-_SIGNED = re.compile(
-    r"(?i)([?&][\w.-]*(?:key|token|secret|passw(?:or)?d|sig|signature|credential|auth)=)[^&\s'\"]+"
-)
+SIGNING_FIELD = r"[?&][\w.-]*(?:key|token|secret|passw(?:or)?d|sig|signature|credential|auth)="
+"""A field of an address that lets its holder in, whatever the case of its letters."""
+_SIGNED = re.compile(rf"(?i)({SIGNING_FIELD})[^&\s'\"]+")
 
 
 def without_secrets(text: str) -> str:
