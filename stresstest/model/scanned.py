@@ -196,7 +196,9 @@ class ScanResult:
 
     textless: lines whose answer contains only tool calls; counted neither as requests nor as damaged. unread:
     files of which a part, of unknown size, was not read.
-    unwritten: why the verdict file is incomplete; None if it is complete or none was requested.
+    unwritten: why the verdict file is incomplete; None if it is complete or none was requested. read_from:
+    key or format that answers were read from → answers. not_judged: path of a long text beside them →
+    lines that have it, of the `looked_at` lines whose other texts were looked for.
     """
 
     requests: int
@@ -212,3 +214,6 @@ class ScanResult:
     unwritten: str | None = None
     textless: int = 0
     unread: int = 0
+    read_from: Mapping[str, int] = field(default_factory=dict)
+    not_judged: Mapping[str, int] = field(default_factory=dict)
+    looked_at: int = 0

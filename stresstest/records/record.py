@@ -68,8 +68,9 @@ class Record:
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
     own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
     has_text: False where the log kept no text (a span, a line of times): nothing is known of degeneration
-    then. row_key: what copies of a record share, 0 where it is not known. extra: values of
-    the keys to group by.
+    then. row_key: what copies of a record share, 0 where it is not known. read_from: the key of the answer,
+    or the format of its line. beside: paths of long texts of its line that nobody reads, of some lines only.
+    extra: values of the keys to group by.
     """
 
     id: str
@@ -98,6 +99,8 @@ class Record:
     stop_unsure: bool = False
     has_text: bool = True
     row_key: int = 0
+    read_from: str = ""
+    beside: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -42,6 +42,7 @@ from stresstest.scanning.position_scale import (
     length_class,
     needs_text_positions,
 )
+from stresstest.scanning.texts_read import TextsRead
 
 SHOWN_BEFORE, SHOWN_AFTER = 240, 480
 """Characters around an onset that are kept of the worst outputs."""
@@ -98,13 +99,15 @@ class ParsedChunk:
 @dataclass(frozen=True, slots=True)
 class ChunkVerdicts:
     """A chunk's verdicts in order, and its damage. text_bytes: of the answers' text, in UTF-8.
-    extracted: what `ScanJob.extract` made of each answer, in order; empty without it."""
+    texts: where they were read. extracted: what `ScanJob.extract` made of each answer, in order; empty
+    without it."""
 
     judged: tuple[ScanVerdict, ...]
     damaged: tuple[DamagedLine, ...]
     text_bytes: int
     done: int
     source: str
+    texts: TextsRead
     extracted: tuple[Any, ...] = ()
 
 
@@ -120,7 +123,8 @@ def detect_chunk(
     size = sum(_utf8_size(record.text) + _utf8_size(record.reasoning) for record in found)
     verdicts = tuple(detect_records(found, job, languages))
     extracted = () if job.extract is None else tuple(map(job.extract, found, verdicts))
-    return ChunkVerdicts(verdicts, parsed.damaged, size, parsed.done, parsed.source, extracted)
+    texts = TextsRead.of(found)
+    return ChunkVerdicts(verdicts, parsed.damaged, size, parsed.done, parsed.source, texts, extracted)
 
 
 def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:

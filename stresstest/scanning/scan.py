@@ -87,6 +87,9 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         notes=_without_lengths(by_length, groups),
         textless=state.textless,
         unread=state.unread,
+        read_from=dict(state.texts.places.most_common()),
+        not_judged=dict(state.texts.unjudged.most_common()),
+        looked_at=state.texts.looked_at,
     )
 
 

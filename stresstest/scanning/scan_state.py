@@ -10,6 +10,7 @@ from stresstest.errors import UsageError
 from stresstest.records import DamagedLine
 from stresstest.scanning.detect_chunk import ChunkVerdicts
 from stresstest.scanning.tally import ScanTally
+from stresstest.scanning.texts_read import TextsRead
 
 MAX_NAMED_LINES = 5
 """Damaged lines that are named; the others are counted."""
@@ -35,6 +36,7 @@ class ScanState:
         self.unread = 0
         self.named: list[DamagedLine] = []
         self.text_bytes = 0
+        self.texts = TextsRead()
         self.degenerate = 0
         self._strict = strict
         self._listener = listener
@@ -53,6 +55,7 @@ class ScanState:
             self.tallies.add(each)
             self.degenerate += each.degenerate
         self.text_bytes += batch.text_bytes
+        self.texts.merge(batch.texts)
         done = self._bytes.after(batch)
         if self._listener is not None:
             self._listener.advanced(done, self.tallies.requests, self.degenerate)
@@ -66,6 +69,7 @@ class ScanState:
             "unread": self.unread,
             "named": [astuple(line) for line in self.named],
             "text_bytes": self.text_bytes,
+            "texts": self.texts.dump(),
             "degenerate": self.degenerate,
         }
 
@@ -77,6 +81,7 @@ class ScanState:
         self.textless += dumped["textless"]
         self.unread += dumped["unread"]
         self.text_bytes += dumped["text_bytes"]
+        self.texts.merge(TextsRead.load(dumped["texts"]))
         self.degenerate += dumped["degenerate"]
         self.tallies.merge(dumped["tallies"])
 

@@ -19,6 +19,8 @@ def scan_document(result: ScanResult, judged: RateJudgement | None = None) -> di
         "interrupted": result.interrupted,
         "textless": result.textless,
         "unread_files": result.unread,
+        "read_from": dict(result.read_from),
+        "not_judged": {"lines_looked_at": result.looked_at, "lines": dict(result.not_judged)},
         "fail_above": judged and _judgement(judged),
     }
 

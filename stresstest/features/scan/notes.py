@@ -12,6 +12,9 @@ from stresstest.render.text import NOT_MEASURED, duration, format_count, languag
 MAX_NAMED_GROUPS = 3
 """Most groups that a note names; the others are counted."""
 
+MAX_NAMED_TEXTS = 4
+"""Most texts that were not judged that are named; the others are counted."""
+
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
 
@@ -52,6 +55,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     for group in result.groups:
         sources.update(group.language_sources)
         languages.update(group.languages)
+    found += _texts_read(result)
     found += _mixed_models(result)
     found += _unit_notes(result)
     found += _language_notes(sources, languages)
@@ -81,6 +85,24 @@ def _copies(copies: int, *, at_least: bool) -> str:
         f"They count in the rate, but each set of copies is one prompt for the interval, which is wider. If "
         f"they are requests of their own, log their own ids or prompts."
     )
+
+
+def _texts_read(result: ScanResult) -> list[str]:
+    """Where the answers were read, and the long texts beside them that were not judged."""
+    if not result.read_from:
+        return []
+    places = ", ".join(f"{place} ({format_count(n)})" for place, n in result.read_from.items())
+    found = [f"Answers read from: {places}."]
+    if result.not_judged:
+        names = list(result.not_judged.items())
+        shown = ", ".join(f"{name!r} ({format_count(n)})" for name, n in names[:MAX_NAMED_TEXTS])
+        more = len(names) - MAX_NAMED_TEXTS
+        found.append(
+            f"Not judged: {shown}{f' and {format_count(more)} more' if more > 0 else ''}, texts beside the "
+            f"answers in the {format_count(result.looked_at)} lines looked at. If the model wrote one, "
+            f"--field response=NAME judges it instead."
+        )
+    return found
 
 
 def _unseen(result: ScanResult) -> list[str]:

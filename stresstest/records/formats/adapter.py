@@ -14,11 +14,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row was read, and the user's own layout."""
+    """Where a row was read, and the user's own layout. format: its format, or the key of its answer."""
 
     source: str
     line: int
     mapped: FieldMapping
+    format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

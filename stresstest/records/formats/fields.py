@@ -127,6 +127,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         id=as_text(ids) or f"{place.source}:{place.line}",
         source=place.source,
         line=place.line,
+        read_from=place.format,
         text="",
         model=as_text(at("model")),
         task=as_text(at("task")),

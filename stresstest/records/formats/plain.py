@@ -8,6 +8,7 @@ counts alone are enough for `cost`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
@@ -98,6 +99,8 @@ def _plain_text(value: Any) -> str:
 def _records(row: Row, place: Place) -> list[Record]:
     key = _answer_key(row)
     value = row[key]
+    if place.format == FORMAT.name:
+        place = replace(place, format=repr(key))
     several: Sequence[Any] | None = value if key in _LISTED and isinstance(value, list) else None
     if several and all(isinstance(each, str) for each in several):
         several = join_pieces(row, several)
@@ -139,8 +142,10 @@ def _is_mapped(_row: Row, mapped: FieldMapping) -> bool:
 def _mapped_records(row: Row, place: Place) -> list[Record]:
     path = place.mapped.fields["response"]
     value = value_at(row, path)
+    named = ".".join(map(str, path))
     if value is None:
-        raise UnreadableError(f"nothing at {'.'.join(map(str, path))}")
+        raise UnreadableError(f"nothing at {named}")
+    place = replace(place, format=repr(named))
     beside = value_at(row, path[:-1]) if path[1:] else row
     holder = beside if isinstance(beside, dict) else {}
     return answered(row, [_with_calls(text_of(value), find_reasoning(holder), value, holder)], place)

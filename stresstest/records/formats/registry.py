@@ -26,6 +26,7 @@ from stresstest.records.formats import (
     vllm_outputs,
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
+from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (
     LONG_ANSWER,
     FieldMapping,
@@ -65,6 +66,8 @@ def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> 
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         # Types that no server writes, anywhere in it: one such line must not end the scan of the others.
         raise UnreadableError("values in it have types that no server writes") from None
+    if found and is_looked_at(line):
+        found[0] = replace(found[0], beside=unread_texts(row, found))
     if all(record.prompt_key is not None for record in found):
         return found
     content = _hash(raw.strip() if isinstance(raw, bytes) else repr(raw))
@@ -96,6 +99,7 @@ def _hash(content: bytes | str) -> int:
 def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> Iterator[Record]:
     for n, found in enumerate(formats, 1):
         if found.recognises(row, place.mapped):
+            place = place if place.format else replace(place, format=found.name)
             if isinstance(found, RowFormat):
                 yield from found.records(row, place)
             else:

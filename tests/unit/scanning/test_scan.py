@@ -39,6 +39,7 @@ from stresstest.scanning.position_scale import is_implausible
 from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.tally import ScanTally
+from stresstest.scanning.texts_read import TextsRead
 from tests.support.paths import ROOT
 from tests.support.scanned_files import LOOPING, Heard, corpus, write
 from tests.support.stories import LOOP, story
@@ -224,7 +225,7 @@ def test_ctrl_c_keeps_what_is_judged() -> None:
 
     running: scan_pool._Running = deque((1, Future()) for _ in range(4))
     for n in (0, 1, 3):
-        running[n][1].set_result(ChunkVerdicts((), (), 0, 0, str(n)))
+        running[n][1].set_result(ChunkVerdicts((), (), 0, 0, str(n), TextsRead()))
     found = []
     with pytest.raises(KeyboardInterrupt):
         for batch in scan_pool._parallel(iter(stop, None), running, ScanJob(), 2):

@@ -1,0 +1,59 @@
+"""Where the answers of a scan were read, and which texts beside them were not judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stresstest.records import Record
+from stresstest.records.formats.unread import is_looked_at
+
+_MAX_NAMES = 64
+"""Names that are kept, the alphabetically first: memory stays bounded, and parts add up to the same."""
+
+
+@dataclass(slots=True)
+class TextsRead:
+    """places: where answers were read → answers. unjudged: a text beside them → lines with it, of the
+    looked_at lines whose other texts were looked for."""
+
+    places: Counter[str] = field(default_factory=Counter)
+    unjudged: Counter[str] = field(default_factory=Counter)
+    looked_at: int = 0
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> TextsRead:
+        """Of the records of one chunk, in order."""
+        found = cls()
+        line = 0
+        for record in records:
+            found.places[record.read_from] += 1
+            found.unjudged.update(record.beside)
+            if record.line != line and is_looked_at(record.line):
+                found.looked_at += 1
+            line = record.line
+        return found
+
+    def merge(self, later: TextsRead) -> None:
+        """Add what was read after it."""
+        self.places.update(later.places)
+        self.unjudged.update(later.unjudged)
+        self.looked_at += later.looked_at
+        for names in (self.places, self.unjudged):
+            for name in sorted(names)[_MAX_NAMES:]:
+                del names[name]
+
+    def dump(self) -> dict[str, Any]:
+        """Everything, for `load`."""
+        return {
+            "places": dict(self.places),
+            "unjudged": dict(self.unjudged),
+            "looked_at": self.looked_at,
+        }
+
+    @classmethod
+    def load(cls, dumped: Mapping[str, Any]) -> TextsRead:
+        """What was dumped."""
+        return cls(Counter(dumped["places"]), Counter(dumped["unjudged"]), dumped["looked_at"])

@@ -1,0 +1,74 @@
+"""Texts of a line that nobody reads are named, so that a scan passes over none in silence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records.formats.registry import parse_line
+from stresstest.records.formats.unread import is_looked_at
+from stresstest.records.record import FieldMapping, Record
+
+LONG = "The river runs past old houses, and every house has a door of its own. " * 3
+OTHER = "Nobody on the hill remembers who built the tower or when its bell rang last. " * 3
+ESCAPED = 'He said: "No."\n' + LONG
+
+
+def _record(row: dict[str, Any], line: int = 1) -> Record:
+    return parse_line(json.dumps(row).encode(), "f", line, FieldMapping())[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"response": "B", "scratch": LONG}, ("scratch",)),
+        ({"response": LONG, "scratch": LONG}, ()),
+        ({"response": LONG, "final_prompt": f"Q: {LONG}"}, ()),
+        (
+            {"response": "B", "metadata": {"notes": [{"text": LONG}, {"text": OTHER}]}},
+            ("metadata.notes.text",),
+        ),
+        ({"response": "B", "metadata": json.dumps({"raw": LONG})}, ("metadata.raw",)),
+        ({"response": "B", "scratch": "short"}, ()),
+        ({"response": "B", "prompt": LONG, "context": OTHER, "messages": [{"content": OTHER}]}, ()),
+        ({"response": json.dumps({"answer": LONG})}, ()),
+        ({"response": "B", "tool_calls": [{"function": {"arguments": json.dumps({"c": ESCAPED})}}]}, ()),
+        ({"choices": [{"message": {"content": LONG}, "notes": OTHER}]}, ("choices.notes",)),
+    ],
+)
+def test_long_texts_that_nobody_reads_are_named(row: dict[str, Any], found: tuple[str, ...]) -> None:
+    """What is neither answer, reasoning nor prompt, wherever it stands; never what was read."""
+    assert _record(row).beside == found
+
+
+def test_they_are_looked_for_in_some_lines() -> None:
+    """A line's number alone decides, so that any number of workers names the same."""
+    assert [line for line in range(1, 129) if not is_looked_at(line)] == [
+        line for line in range(65, 128) if line % 16
+    ]
+    assert _record({"response": "B", "scratch": LONG}, 65).beside == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"prediction": "B"}, "'prediction'"),
+        (
+            {"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "B"}]},
+            "conversation",
+        ),
+        ({"object": "chat.completion", "choices": [{"message": {"content": "B"}}]}, "chat completion"),
+    ],
+)
+def test_where_an_answer_was_read_is_told(row: dict[str, Any], place: str) -> None:
+    """By its key, or by the format that has a place of its own for it."""
+    assert _record(row).read_from == place
+
+
+def test_a_path_given_by_the_user_is_told() -> None:
+    """As the user wrote it."""
+    mapped = FieldMapping({"response": ("a", "b")})
+    (found,) = parse_line(b'{"a": {"b": "B"}}', "f", 1, mapped)
+    assert found.read_from == "'a.b'"

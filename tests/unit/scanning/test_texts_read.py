@@ -1,0 +1,40 @@
+"""Where answers were read adds up the same way however a scan is divided."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.records import Record
+from stresstest.scanning.texts_read import TextsRead
+
+_PLACES = st.sampled_from(["'response'", "'text'", "conversation"])
+_RECORDS = st.lists(
+    st.tuples(_PLACES, st.lists(st.text("abc", min_size=1, max_size=8), max_size=6)), max_size=60
+)
+
+
+@given(_RECORDS, st.integers(1, 20))
+def test_parts_add_up_to_the_whole(rows: list[tuple[str, list[str]]], size: int) -> None:
+    """In chunks of any size, and through a dump; at most 64 names are kept, always the same ones."""
+    records = [
+        Record(id=str(n), source="f", line=n, text="x", read_from=place, beside=tuple(set(beside)))
+        for n, (place, beside) in enumerate(rows, 1)
+    ]
+    whole, parts = TextsRead(), TextsRead()
+    whole.merge(TextsRead.of(records))
+    for at in range(0, len(records), size):
+        part = TextsRead()
+        part.merge(TextsRead.of(records[at : at + size]))
+        parts.merge(TextsRead.load(part.dump()))
+    assert parts == whole
+    assert len(whole.unjudged) <= 64
+    assert whole.looked_at == len(records)
+
+
+def test_several_answers_of_one_line_are_one_line() -> None:
+    """looked_at counts lines, places counts answers."""
+    found = TextsRead.of(
+        [Record(id=str(n), source="f", line=3, text="x", read_from="chat") for n in range(4)]
+    )
+    assert (found.looked_at, found.places["chat"]) == (1, 4)
