@@ -217,6 +217,9 @@ def _text_log(
             yield from packing.add(row, len(line))
     if not answered:
         packing.add_damaged(log.nothing)
+        return
+    for row in reader.unanswered():
+        yield from packing.add(row, 0)
 
 
 def _parquet(source: str, file: BinaryIO) -> Iterator[RecordChunk]:

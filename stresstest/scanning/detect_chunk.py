@@ -215,7 +215,7 @@ def build_verdict(
             language, source = own, own_source
             verdict = _detect_all([record], [own], named)[0]
     capped, end = _was_capped(record), _finish_reason(record)
-    cut = capped is True or (record.finish_reason is None and end is None)
+    cut = capped is True or not record.has_text or (record.finish_reason is None and end is None)
     if cut and not verdict.degenerate:
         # A cap cuts healthy and failing answers alike: what it cut counts as observed as far as an alarm
         # may be late, whether something is open there or not.
@@ -224,6 +224,7 @@ def build_verdict(
     scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer)
     # Of an answer that ended by itself, the log may have left healthy reasoning out.
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in _CHOSEN)
+    unseen = beyond or _lacks_its_text(record, capped)
     judged = ScanVerdict(
         id=record.id,
         group=group,
@@ -239,9 +240,9 @@ def build_verdict(
         score=round(_score(verdict), 4),
         capped=capped,
         tail_repeats=has_repeated_tail(record.text),
-        ended=not verdict.degenerate and capped is not True and end in _CHOSEN,
-        unresolved=_is_unresolved(record, verdict, cut) or beyond,
-        unseen=beyond or _lacks_its_text(record, capped),
+        ended=not (verdict.degenerate or unseen) and capped is not True and end in _CHOSEN,
+        unresolved=_is_unresolved(record, verdict, cut) or (unseen and not verdict.degenerate),
+        unseen=unseen,
         lost=_was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,

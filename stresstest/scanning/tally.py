@@ -72,7 +72,7 @@ class GroupTally:
         empty = judged.words.length == 0
         self.empty += empty and not judged.unseen
         self.lost += judged.lost
-        self.undecided += judged.unresolved
+        self.undecided += judged.unresolved and not judged.unseen
         self.unseen += judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL

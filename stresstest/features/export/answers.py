@@ -90,6 +90,7 @@ class LeftOutAnswer:
 
 
 LOST = "lost to service failures"
+UNSEEN = "whose text the log did not keep, or not all of it"
 REASONING = "with reasoning, which pairs have no place for"
 CALLS = "with calls of tools, which pairs have no place for"
 PARTIAL_PROMPT = "with pictures, calls of tools or other parts in their prompt, which pairs have no place for"

@@ -18,6 +18,7 @@ from stresstest.features.export.answers import (
     PARTIAL_PROMPT,
     REASONING,
     REFUSED,
+    UNSEEN,
     AskedPrompt,
     ExportedAnswer,
     LeftOutAnswer,
@@ -46,6 +47,8 @@ def recorded_answer(
 
     strings: a prompt without roles is the text of a completion, not a user's message.
     """
+    if verdict.unseen and not verdict.degenerate:
+        return LeftOutAnswer(UNSEEN)
     if verdict.lost:
         return LeftOutAnswer(LOST)
     if record.reasoning or verdict.reasoned:

@@ -113,7 +113,8 @@ def _unseen(result: ScanResult) -> list[str]:
     answers = "1 answer has" if unseen == 1 else f"{format_count(unseen)} answers have"
     return [
         f"Text not in the log: {answers} far more tokens than text, or none at all. Whether they degenerate "
-        f"there is not known: the rate takes them as healthy, --fail-above as possible failures."
+        f"there is not known: the rate takes them as healthy, --fail-above as possible failures, and T as "
+        f"failed where their text ends."
     ]
 
 

@@ -56,6 +56,10 @@ class LineReader(Protocol):
         """
         ...
 
+    def unanswered(self) -> Iterable[Row]:
+        """Once the log has ended: rows of requests whose answers are not in it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class TextLog:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from stresstest.model import Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
@@ -27,6 +27,8 @@ from stresstest.records.record import (
     describe_type,
     normalize_finish_reason,
 )
+
+_T = TypeVar("_T")
 
 REASONING_KEYS = (
     *("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details", "reasoning_text"),
@@ -99,7 +101,26 @@ def choice_answers(body: Mapping[str, Any]) -> list[RecordedAnswer]:
         raise UnreadableError("the response has no choices")
     usage = body.get("usage")
     spent = usage.get("completion_tokens") if isinstance(usage, dict) and len(choices) == 1 else None
-    return [_choice(choice, spent if isinstance(spent, int) else 0) for choice in choices]
+    return read_several(choices, lambda choice: _choice(choice, spent if isinstance(spent, int) else 0))
+
+
+def read_several(values: Sequence[_T], read: Callable[[_T], RecordedAnswer]) -> list[RecordedAnswer]:
+    """Several answers of one row, in order: one that cannot be read does not take the others with it.
+
+    Beside others it counts as one without text, and a call without arguments as an empty answer. Raises
+    UnreadableError, the first one, where none can be read.
+    """
+    found: list[RecordedAnswer] = []
+    errors: list[UnreadableError] = []
+    for value in values:
+        try:
+            found.append(read(value))
+        except UnreadableError as error:
+            found.append(RecordedAnswer("", known=isinstance(error, TextlessError)))
+            errors.append(error)
+    if errors and len(errors) == len(found):
+        raise next((each for each in errors if not isinstance(each, TextlessError)), errors[0])
+    return found
 
 
 def _choice(choice: Any, spent: int) -> RecordedAnswer:

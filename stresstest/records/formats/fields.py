@@ -53,7 +53,7 @@ _SHAPING = ("tools", "functions", "chat_template_kwargs")
 FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
-"""Set where a log did not keep the text of this answer, and that of others beside it."""
+"""Set where a log did not keep the text of this answer, or not all of it."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -133,7 +133,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         task=as_text(at("task")),
         language=as_text(at("language", *_LANGUAGE_KEYS)),
         finish_reason=None if finish == "streaming_complete" else finish,
-        max_tokens=as_token_count(at("max_tokens", *_CAP_KEYS)),
+        max_tokens=_cap(at("max_tokens", *_CAP_KEYS)),
         prompt_tokens=as_token_count(
             at("prompt_tokens", "prompt_tokens", "input_tokens", within=[*usage, row])
         ),
@@ -149,6 +149,11 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         prompt_key=prompt_key,
         extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
     )
+
+
+def _cap(given: Any) -> int | None:
+    """The cap; None without one, which llama.cpp and its clients write as -1."""
+    return None if given in (-1, "-1") else as_token_count(given)
 
 
 def _is_apart(key: str, given: Any, prompt: str) -> bool:

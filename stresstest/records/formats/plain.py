@@ -18,6 +18,7 @@ from stresstest.records.formats.bodies import (
     find_reasoning,
     join_content,
     join_reasoning,
+    read_several,
 )
 from stresstest.records.formats.calls import (
     ONLY_TOOL_CALLS,
@@ -105,7 +106,7 @@ def _records(row: Row, place: Place) -> list[Record]:
     if several and all(isinstance(each, str) for each in several):
         several = join_pieces(row, several)
     if several:
-        return answered(row, [_listed(each) for each in several], place)
+        return answered(row, read_several(several, _listed), place)
     reasoning = find_reasoning(row) or join_reasoning(value)
     text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
     return answered(row, [_with_calls(text, reasoning, value, row)], place)
@@ -114,7 +115,8 @@ def _records(row: Row, place: Place) -> list[Record]:
 def _with_calls(text: str, reasoning: str, value: Any, holder: Mapping[str, Any]) -> RecordedAnswer:
     """An answer with the arguments of the calls that stand beside its text."""
     beside = message_arguments({**holder, "content": None})
-    return RecordedAnswer(text + beside, reasoning, calls=has_tool_call(value) or has_calls(holder))
+    calls = has_tool_call(value) or has_calls(holder)
+    return RecordedAnswer(text + beside, reasoning, calls=calls, known=not holder.get(TEXTLESS))
 
 
 def _listed(value: Any) -> RecordedAnswer:

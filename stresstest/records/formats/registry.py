@@ -32,6 +32,7 @@ from stresstest.records.record import (
     FieldMapping,
     RawRecord,
     Record,
+    TextlessError,
     UnreadableError,
     describe_type,
 )
@@ -103,10 +104,33 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
             if isinstance(found, RowFormat):
                 yield from found.records(row, place)
             else:
-                for inner in found.unwrapped(row, place.mapped):
-                    yield from map(found.completed, _read(inner, place, formats[n:]))
+                inner = _read_several(list(found.unwrapped(row, place.mapped)), place, formats[n:])
+                yield from map(found.completed, inner)
             return
     raise UnreadableError(_unrecognised(row))
+
+
+def _read_several(
+    rows: Sequence[Row], place: Place, formats: Sequence[RowFormat | Envelope]
+) -> Iterator[Record]:
+    """The answers of the rows that one line holds: a batch of spans is not lost with one of them.
+
+    Beside others, a row that cannot be read counts as an answer without text, and a call without arguments as
+    an empty one. Raises UnreadableError, the first one, where none can be read.
+    """
+    found: list[Record] = []
+    errors: list[UnreadableError] = []
+    for row in rows:
+        try:
+            found += list(_read(row, place, formats))
+        except UnreadableError as error:
+            named = f"{place.source}:{place.line}"
+            empty = isinstance(error, TextlessError)
+            found.append(Record(named, place.source, place.line, "", has_text=empty, read_from=place.format))
+            errors.append(error)
+    if errors and len(errors) == len(rows):
+        raise next((each for each in errors if not isinstance(each, TextlessError)), errors[0])
+    yield from found
 
 
 def parse_json_object(raw: bytes) -> Row:

@@ -3,6 +3,10 @@
 An answer is one line, ``Generated response ID: output: '…', output_token_ids: […], finish_reason: stop``
 (`vllm/entrypoints/logger.py`, 0.10 and later; the token ids are missing in some). The cap is in an
 earlier line, ``Received request ID: … max_tokens=…``. Streaming deltas repeat parts of the complete line.
+
+Some answers are not in the log: some versions write of a stream only how many tokens it had, all of them cut
+texts at `--max-log-len`, and of answers that are nothing but reasoning, of the completions endpoint and of
+requests that were given up there is no line at all. Those requests count as answers without text.
 """
 
 from __future__ import annotations
@@ -10,17 +14,19 @@ from __future__ import annotations
 import ast
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from stresstest.records.formats.adapter import TextLog
+from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import UnreadableError
 
 _REMEMBERED = 20_000
-"""Requests whose answer may still come; older ones have lost their cap, nothing else."""
+"""Requests whose answer may still come; an older one counts as never answered."""
 
 _ANSWERED = "Generated response "
 _ANSWER = re.compile(
@@ -33,6 +39,12 @@ _REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
 _DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
+_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\(")
+_SUB_REQUEST = re.compile(r"_\d+$")
+"""Behind the id that the answer has."""
+_UNWRITTEN = re.compile(r"<streaming_complete: (\d+) tokens>")
+"""Instead of the text of a stream."""
+_LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
 _STAMP = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b")
@@ -46,7 +58,7 @@ _PREFIX = re.compile(
 """How vLLM's text lines begin, whatever they say."""
 _REQUEST_MARKS = (b"Generated response ", b"Received request ")
 """What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
-_LINES = (b"Generated response ", b"Received request ", b" details: prompt: ")
+_LINES = (b"Generated response ", b"Received request ", b" details: prompt: ", b"max_log_len")
 """What a line that is read has in it. The first of them says what the line is."""
 _MARKS = (*_REQUEST_MARKS, b" vLLM ", b"vllm")
 
@@ -80,26 +92,47 @@ class RequestLog:
 
     def __init__(self) -> None:
         self._asked: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._generating: set[str] = set()
+        self._answered: OrderedDict[str, None] = OrderedDict()
+        self._longest: int | None = None
 
     def add_line(self, line: bytes) -> dict[str, Any] | None:
-        """The row of an answer; None for every other line of a log. Raises UnreadableError."""
+        """The row of an answer, or of an old request that has none; None for every other line of a log.
+
+        Raises UnreadableError.
+        """
         if not any(mark in line for mark in _LINES):
             return None
         text, at = _message(line)
         found = [(place, mark) for mark in _LINES if (place := text.find(mark.decode())) >= 0]
-        if not found or min(found)[1] != _LINES[0]:  # a prompt may quote a line of the log
-            self._remember(text, at)
-            return None
+        first = min(found)[1] if found else None  # a prompt may quote a line of the log
+        if first == _LINES[-1] and (length := _LOG_LENGTH.search(text)):
+            self._longest = int(length[1])
+        if first != _LINES[0]:
+            return self._remember(text, at)
         row = answer_row(text)
         if row is None:
             return None
-        return {**self._asked.get(row["id"], {}), **row, **({} if at is None else {"end": at})}
+        known = self._asked.get(row["id"]) or self._asked.get(f"{row['id']}_0", {})
+        self._answered[row["id"]] = None
+        if len(self._answered) > _REMEMBERED:
+            self._answered.popitem(last=False)
+        if self._longest is not None and len(row.get("response", "")) >= self._longest:
+            row = {**row, "finish_reason": None, TEXTLESS: True}
+        return {**known, **row, **({} if at is None else {"end": at})}
 
-    def _remember(self, line: str, at: float | str | None) -> None:
+    def unanswered(self) -> Iterator[dict[str, Any]]:
+        """At the end of the log: the rows of the requests that have no answer in it."""
+        while self._asked:
+            row = self._forget_oldest()
+            if row is not None:
+                yield row
+
+    def _remember(self, line: str, at: float | str | None) -> dict[str, Any] | None:
         match = _REQUEST.search(line) or _DETAILS.search(line)
         if match is None:
-            return
-        known = self._asked.setdefault(match["id"], {})
+            return None
+        known = self._asked.setdefault(match["id"], {"id": match["id"]})
         if at is not None:
             known.setdefault("start", at)
         end = match.end()
@@ -111,8 +144,18 @@ class RequestLog:
         cap = _CAP.search(line, end)
         if cap:
             known["max_tokens"] = int(cap[1])
-        while len(self._asked) > _REMEMBERED:
-            self._asked.popitem(last=False)
+        if _GENERATES.search(line, end):
+            self._generating.add(match["id"])
+        return self._forget_oldest() if len(self._asked) > _REMEMBERED else None
+
+    def _forget_oldest(self) -> dict[str, Any] | None:
+        """Its row, where it was to generate and no answer came."""
+        name, known = self._asked.popitem(last=False)
+        if name not in self._generating:
+            return None
+        self._generating.remove(name)
+        answered = name in self._answered or _SUB_REQUEST.sub("", name) in self._answered
+        return None if answered else {**known, TEXTLESS: True}
 
 
 def _message(line: bytes) -> tuple[str, float | str | None]:
@@ -160,7 +203,11 @@ def answer_row(line: str) -> dict[str, Any] | None:
     at = line.rfind(_IDS_AT, match.end(), end)
     ids = _IDS.fullmatch(line, at + len(_IDS_AT), end) if at >= 0 else None
     output = line[match.end() : at if ids else end]
-    row: dict[str, Any] = {"id": match["id"], "response": _unquoted(output)}
+    text = _unquoted(output)
+    row: dict[str, Any] = {"id": match["id"], "response": text}
+    unwritten = _UNWRITTEN.fullmatch(text)
+    if unwritten:
+        row = {"id": match["id"], TEXTLESS: True, "completion_tokens": int(unwritten[1])}
     ended = reason[0].rstrip()
     if ended not in ("None", "streaming_complete"):
         row["finish_reason"] = ended

@@ -6,7 +6,7 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import PREDICTED_KEYS, refuse_whole_answers
-from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning
+from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, read_several
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
 
@@ -29,11 +29,7 @@ def _recognises(row: Row, _mapped: FieldMapping) -> bool:
 
 def _records(row: Row, place: Place) -> list[Record]:
     outputs = row["outputs"]
-    found = (
-        [RecordedAnswer(outputs)]
-        if isinstance(outputs, str)
-        else [completion_output(each) for each in outputs]
-    )
+    found = read_several([outputs] if isinstance(outputs, str) else outputs, completion_output)
     for answer in found:
         refuse_whole_answers(row, "outputs", answer.text, ("outputs",))
     return answered(row, found, place)
