@@ -62,6 +62,8 @@ def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -
     for name, value in row.items():
         if name in read or name in REASONING_KEYS or not isinstance(value, str | list | dict):
             continue
+        if isinstance(value, str) and len(value) < _MIN_CHARS:
+            continue
         named = _is_named(name)
         if named is None and name in ASKED_KEYS:
             continue

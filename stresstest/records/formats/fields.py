@@ -114,7 +114,9 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
             refuse_longer_ending(asked, found)
     prompt, messages, beside = prompt_text(asked), _messages(asked), beside_text(turns)
     if asked:
-        beside += "".join(repr(given) for key in _APART if _is_apart(key, given := at(key), prompt))
+        there = set().union(*places)
+        apart = (key for key in _APART if key in there)
+        beside += "".join(repr(given) for key in apart if _is_apart(key, given := at(key), prompt))
     prompt_key = as_text(at("prompt_id"))
     if (prompt or beside) and not prompt_key:
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
