@@ -107,9 +107,15 @@ async def until_interrupted(workflow: Callable[[asyncio.Event], Awaitable[T]]) -
 
 
 def exit_process(code: int | str | None) -> NoReturn:
-    """`sys.exit`; after a second Ctrl-C without what the interpreter does on its way out: it waits for every
-    thread and frees all memory, which takes seconds on a busy machine."""
-    if _cancelled.is_set():
+    """`sys.exit`; after a Ctrl-C without what the interpreter does on its way out: it waits for every thread
+    and worker and frees all memory, which takes seconds on a busy machine.
+
+    A Ctrl-C that comes only then ends the process as it ends any other: raised inside the interpreter's
+    waiting, it would leave threads that never end, and a traceback.
+    """
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _cancelled.is_set() or code == ExitCode.INTERRUPTED:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(ExitCode.INTERRUPTED if not isinstance(code, int) else code)

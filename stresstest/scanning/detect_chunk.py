@@ -386,11 +386,15 @@ def _is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> boo
 
 
 def _lacks_its_text(record: Record, capped: bool | None) -> bool:
-    """Whether it has no text although tokens were spent: up to a cap, or more than special ones."""
+    """Whether it has no text although tokens were spent, up to a cap or more than special ones, or although
+    nothing says how it ended: where reasoning is left out, that is what is left of a loop in it."""
     if not record.has_text:
         return True
-    empty = not (record.text or record.reasoning).strip() and record.tokens is None
-    return empty and (capped is True or (record.completion_tokens or 0) >= MIN_UNSEEN_TOKENS)
+    if (record.text or record.reasoning).strip() or record.tokens is not None or record.calls:
+        return False
+    if record.completion_tokens is None:
+        return capped is True or record.finish_reason is None
+    return capped is True or record.completion_tokens >= MIN_UNSEEN_TOKENS
 
 
 def _lacks_its_end(record: Record) -> bool:

@@ -62,7 +62,12 @@ def command(*words: str) -> tuple[int, str, str]:
     out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, 0
     sys.argv = ["stresstest", *words]
     try:
-        with redirect_stdout(out), redirect_stderr(err), patch("typer.main.get_command", _built_command):
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            patch("typer.main.get_command", _built_command),
+            patch("stresstest.cli.app.exit_process", sys.exit),  # the real one may end this process
+        ):
             main()
     except SystemExit as exit_:
         code = int(exit_.code or 0)

@@ -116,7 +116,8 @@ def read_several(values: Sequence[_T], read: Callable[[_T], RecordedAnswer]) -> 
         try:
             found.append(read(value))
         except UnreadableError as error:
-            found.append(RecordedAnswer("", known=isinstance(error, TextlessError)))
+            called = isinstance(error, TextlessError)
+            found.append(RecordedAnswer("", known=called, calls=called))
             errors.append(error)
     if errors and len(errors) == len(found):
         raise next((each for each in errors if not isinstance(each, TextlessError)), errors[0])

@@ -125,8 +125,9 @@ def _read_several(
             found += list(_read(row, place, formats))
         except UnreadableError as error:
             named = f"{place.source}:{place.line}"
-            empty = isinstance(error, TextlessError)
-            found.append(Record(named, place.source, place.line, "", has_text=empty, read_from=place.format))
+            called = isinstance(error, TextlessError)
+            record = Record(named, place.source, place.line, "", has_text=called, calls=called)
+            found.append(replace(record, read_from=place.format))
             errors.append(error)
     if errors and len(errors) == len(rows):
         raise next((each for each in errors if not isinstance(each, TextlessError)), errors[0])

@@ -51,6 +51,7 @@ class Room:
             patch.object(sys, "argv", arguments),
             patch.object(sys, "stdout", out),
             patch.object(sys, "stderr", err),
+            patch("stresstest.cli.app.exit_process", sys.exit),
             pytest.raises(SystemExit) as ended,
         ):
             main()

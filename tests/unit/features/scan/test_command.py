@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -349,6 +350,35 @@ def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     assert document["interrupted"]
     assert not any(group["threshold"]["certified"] for group in document["groups"]), "not representative"
     assert 0 < document["requests"] <= 200
+    assert b"Traceback" not in stderr
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("pause", [0.1, 0.5])
+def test_ctrl_c_twice_ends_it_at_once(tmp_path: Path, pause: float) -> None:
+    """The second one came while the process waited for its workers on its way out, and made it wait for ever,
+    below a traceback."""
+    path = write(tmp_path / "a.jsonl", corpus(40) * 80)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stresstest", "--display", "plain", "scan", path, "--workers", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(children.read_text().split()) < 3:
+        time.sleep(0.02)
+    time.sleep(1.5)  # until the workers have loaded their models and judge
+    for _ in range(2):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        time.sleep(pause)
+    try:
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode in (130, -signal.SIGINT), stderr
     assert b"Traceback" not in stderr
 
 
