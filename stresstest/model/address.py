@@ -6,9 +6,9 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 _USERINFO = re.compile(r"(://)[^/\s@]*@")
-_PASSWORD = re.compile(r"(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))[^/\s@]*@")
+_PASSWORD = re.compile(r"(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))(?:[^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@")
 """Of any address, and of one that became a path, which has one slash of two; `abfs://container@account` has
-no password."""
+no password. One that nobody encoded may hold "@" and "/"; behind a port and a slash there is none."""
 
 
 def clean_url(url: str) -> str:
@@ -25,7 +25,9 @@ def without_userinfo(text: str) -> str:
     return _USERINFO.sub(r"\1", text)
 
 
-SIGNING_FIELD = r"[?&][\w.-]*(?:key|token|secret|passw(?:or)?d|sig|signature|credential|auth)="
+SIGNING_FIELD = (
+    r"[?&#][\w.-]*(?:key|token|secret|pass|passw(?:or)?d|pwd|sig|signature|credential|auth|jwt|session)="
+)
 """A field of an address that lets its holder in, whatever the case of its letters."""
 _SIGNED = re.compile(rf"(?i)({SIGNING_FIELD})[^&\s'\"]+")
 

@@ -117,15 +117,22 @@ def read(
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    every = [stored for group in groups.values() for stored in group]
-    return [replace(stored, overruled_by=_overruling(stored, every)) for stored in latest] + older
+    kinds: dict[object, list[StoredThreshold]] = {}
+    for stored in (*latest, *older):
+        kinds.setdefault(_kind(stored), []).append(stored)
+    return [
+        replace(stored, overruled_by=_overruling(stored, kinds[_kind(stored)]))
+        for stored in (*latest, *older)
+    ]
 
 
-def _overruling(stored: StoredThreshold, every: list[StoredThreshold]) -> str | None:
-    """The last run that speaks against a limit and was not repeated since; None for no limit."""
+def _overruling(stored: StoredThreshold, same: list[StoredThreshold]) -> str | None:
+    """The last run that speaks against a limit and was not repeated since; None for no limit.
+
+    same: all results of its subject and decoding.
+    """
     if not stored.safe_max_tokens:
         return None
-    same = [other for other in every if _kind(other) == _kind(stored)]
     against = [
         other
         for other in same

@@ -40,7 +40,7 @@ _QUALIFIERS = frozenset(
     {"raw", "full", "unparsed", "unprocessed", "model", "llm", "ai", "assistant", "generated", "predicted"}
     | {"text"}
 )
-_THOUGHTS = frozenset({"cot", "scratchpad", "thought"})
+_THOUGHTS = frozenset({"cot", "scratchpad", "thought", "reasoning"})
 """Names of whole answers: a noun with qualifiers ("raw_output"), "raw" alone, a word for thoughts."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""

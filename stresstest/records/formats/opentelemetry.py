@@ -7,7 +7,7 @@ Spans of other kinds are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,8 @@ _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _COMPLETIONS = ("gen_ai.completion.{}.", "llm.output_messages.{}.message.")
 _PROMPTS = ("gen_ai.prompt.{}.", "llm.input_messages.{}.message.")
 _ARGUMENTS = ("tool_calls.{}.arguments", "tool_calls.{}.tool_call.function.arguments")
+_CONTENTS = "contents.{}.message_content.text"
+"""Parts of a message, in OpenInference's names."""
 _CHOICE_EVENT = "gen_ai.choice"
 _CALLS = "tool_calls"
 _CALLED: list[dict[str, Any]] = [{}]
@@ -73,16 +75,20 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
         return [each for each, _ in found]
     if not any("response" in each for each, _ in found):
         raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
+    parents = {span.get("parentSpanId") for _, span in found}
     marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in found)
-    return [each for each, span in marked if "response" in each or _has_generated(each, span)]
+    return [each for each, span in marked if "response" in each or _has_generated(each, span, parents)]
 
 
-def _has_generated(row: Row, span: Mapping[str, Any]) -> bool:
-    """Whether a span without text is a client's span of a generation, not one that wraps or serves it."""
+def _has_generated(row: Row, span: Mapping[str, Any], parents: Collection[Any]) -> bool:
+    """Whether a span without text is a client's span of a generation, not one that wraps or serves it.
+
+    parents: ids of the spans around those of generations.
+    """
     found = _attributes(span.get("attributes"))
-    counted = row.get("completion_tokens") is not None and "gen_ai.agent.name" not in found
-    operation = found.get("gen_ai.operation.name")
-    return span.get("name") != _SERVERS and (operation in _GENERATIONS or (operation is None and counted))
+    wraps = "gen_ai.agent.name" in found or (bool(span.get("spanId")) and span["spanId"] in parents)
+    counted = row.get("completion_tokens") is not None and not wraps
+    return span.get("name") != _SERVERS and (found.get("gen_ai.operation.name") in _GENERATIONS or counted)
 
 
 def _is_span(row: Mapping[str, Any]) -> bool:
@@ -245,14 +251,18 @@ def _numbered_choices(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _numbered_choice(found: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     kept = {key: value for key, value in found.items() if key.startswith(prefix) and isinstance(value, str)}
-    calls = (name.format(n) for n in range(_MOST_NUMBERED) for name in _ARGUMENTS)
-    said = (kept.get(prefix + name) for name in ("content", *calls))
-    parts = [each for each in said if each is not None]
+    numbers = range(_MOST_NUMBERED)
+    texts = ("content", *(_CONTENTS.format(n) for n in numbers))
+    calls = (name.format(n) for n in numbers for name in _ARGUMENTS)
+    said, called = (
+        [text for name in names if (text := kept.get(prefix + name)) is not None] for names in (texts, calls)
+    )
+    parts = said + called
     thought = "".join(kept.get(prefix + name, "") for name in _THOUGHTS)
     fields: dict[str, Any] = {
         "response": "".join(parts) if parts else None,
         "reasoning_content": thought or None,
-        _CALLS: _CALLED if len(parts) > 1 or (parts and prefix + "content" not in kept) else None,
+        _CALLS: _CALLED if called else None,
         "finish_reason": kept.get(prefix + "finish_reason"),
     }
     answered = bool(parts or thought)

@@ -2,11 +2,12 @@
 
 An answer is one line, ``Generated response ID: output: '…', output_token_ids: […], finish_reason: stop``
 (`vllm/entrypoints/logger.py`, 0.10 and later; the token ids are missing in some). The cap is in an
-earlier line, ``Received request ID: … max_tokens=…``. Streaming deltas repeat parts of the complete line.
+earlier line, ``Received request ID: … max_tokens=…``. Streaming deltas are read where no complete line
+follows, as of a client that left; with several answers to one request nobody knows whose they are.
 
-Some answers are not in the log: some versions write of a stream only how many tokens it had, all of them cut
-texts at `--max-log-len`, and of answers that are nothing but reasoning, of the completions endpoint and of
-requests that were given up there is no line at all. Those requests count as answers without text.
+Some answers are not in the log: vLLM writes no line of those that are nothing but reasoning, of those of the
+completions endpoint, and of requests that were given up, unless they were streamed; and it cuts texts at
+`--max-log-len`. All these count as answers without text.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from stresstest.records.record import UnreadableError
 _REMEMBERED = 20_000
 """Requests whose answer may still come; an older one counts as never answered."""
 
+_MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
+"""Characters of streams that have not ended, and what a piece takes beside them. The oldest are forgotten."""
+
 _ANSWERED = "Generated response "
 _ANSWER = re.compile(
     r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: "
@@ -39,11 +43,11 @@ _REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
 _DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
-_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\(")
+_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d+))?")
+_THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
+"""How a piece of reasoning is written."""
 _SUB_REQUEST = re.compile(r"_\d+$")
 """Behind the id that the answer has."""
-_UNWRITTEN = re.compile(r"<streaming_complete: (\d+) tokens>")
-"""Instead of the text of a stream."""
 _LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
@@ -92,7 +96,9 @@ class RequestLog:
 
     def __init__(self) -> None:
         self._asked: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self._generating: set[str] = set()
+        self._generating: dict[str, bool] = {}
+        self._pieces: OrderedDict[str, list[str]] = OrderedDict()
+        self._size = 0
         self._answered: OrderedDict[str, None] = OrderedDict()
         self._longest: int | None = None
 
@@ -110,14 +116,16 @@ class RequestLog:
             self._longest = int(length[1])
         if first != _LINES[0]:
             return self._remember(text, at)
-        row = answer_row(text)
-        if row is None:
+        row, is_delta = _answer(text)
+        if is_delta:
+            self._keep_piece(row["id"], row["response"])
             return None
+        self._forget_pieces(row["id"])
         known = self._asked.get(row["id"]) or self._asked.get(f"{row['id']}_0", {})
         self._answered[row["id"]] = None
         if len(self._answered) > _REMEMBERED:
             self._answered.popitem(last=False)
-        if self._longest is not None and len(row.get("response", "")) >= self._longest:
+        if self._longest is not None and len(row["response"]) >= self._longest:
             row = {**row, "finish_reason": None, TEXTLESS: True}
         return {**known, **row, **({} if at is None else {"end": at})}
 
@@ -144,8 +152,9 @@ class RequestLog:
         cap = _CAP.search(line, end)
         if cap:
             known["max_tokens"] = int(cap[1])
-        if _GENERATES.search(line, end):
-            self._generating.add(match["id"])
+        generates = _GENERATES.search(line, end)
+        if generates:
+            self._generating[match["id"]] = generates[1] in (None, "1")
         return self._forget_oldest() if len(self._asked) > _REMEMBERED else None
 
     def _forget_oldest(self) -> dict[str, Any] | None:
@@ -153,9 +162,29 @@ class RequestLog:
         name, known = self._asked.popitem(last=False)
         if name not in self._generating:
             return None
-        self._generating.remove(name)
-        answered = name in self._answered or _SUB_REQUEST.sub("", name) in self._answered
-        return None if answered else {**known, TEXTLESS: True}
+        del self._generating[name]
+        if name in self._answered or _SUB_REQUEST.sub("", name) in self._answered:
+            return None
+        pieces = self._forget_pieces(name)
+        if not pieces:
+            return {**known, TEXTLESS: True}
+        thought = [found[1] for piece in pieces if (found := _THOUGHT.fullmatch(piece))]
+        said = "".join(piece for piece in pieces if not _THOUGHT.fullmatch(piece))
+        return {**known, "reasoning_content": "".join(thought), "response": said, "finish_reason": "abort"}
+
+    def _keep_piece(self, name: str, piece: str) -> None:
+        """Of a stream whose only answer may be its pieces: who loops is left by its client."""
+        if not self._generating.get(name):
+            return
+        self._pieces.setdefault(name, []).append(piece)
+        self._size += len(piece) + _PIECE_BYTES
+        while self._size > _MAX_PIECES:
+            self._forget_pieces(next(iter(self._pieces)))
+
+    def _forget_pieces(self, name: str) -> list[str]:
+        found = self._pieces.pop(name, [])
+        self._size -= sum(len(piece) + _PIECE_BYTES for piece in found)
+        return found
 
 
 def _message(line: bytes) -> tuple[str, float | str | None]:
@@ -188,8 +217,8 @@ def _timestamp(line: str) -> float | None:
         return None
 
 
-def answer_row(line: str) -> dict[str, Any] | None:
-    """A logged answer as a plain row; None for a streaming delta. Raises UnreadableError.
+def _answer(line: str) -> tuple[dict[str, Any], bool]:
+    """A logged answer as a plain row, and whether it is only a piece of a stream. Raises UnreadableError.
 
     The line is read from both its ends, as the text between may look like any part of it.
     """
@@ -198,22 +227,17 @@ def answer_row(line: str) -> dict[str, Any] | None:
     reason = _REASON.fullmatch(line, end + len(_REASON_AT)) if end >= 0 else None
     if match is None or reason is None or end < match.end():
         raise UnreadableError("a logged response that is cut or of another format")
-    if match["stream"] and "delta" in match["stream"]:
-        return None
     at = line.rfind(_IDS_AT, match.end(), end)
     ids = _IDS.fullmatch(line, at + len(_IDS_AT), end) if at >= 0 else None
     output = line[match.end() : at if ids else end]
     text = _unquoted(output)
     row: dict[str, Any] = {"id": match["id"], "response": text}
-    unwritten = _UNWRITTEN.fullmatch(text)
-    if unwritten:
-        row = {"id": match["id"], TEXTLESS: True, "completion_tokens": int(unwritten[1])}
     ended = reason[0].rstrip()
     if ended not in ("None", "streaming_complete"):
         row["finish_reason"] = ended
     if ids and ids[0] != "None":
         row["completion_tokens"] = ids[0].count(",") + 1 if ids[0].strip("[] ") else 0
-    return row
+    return row, "delta" in (match["stream"] or "")
 
 
 def _unquoted(literal: str) -> str:

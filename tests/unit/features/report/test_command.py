@@ -54,6 +54,30 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
     assert f"Wrote {target}." in err
 
 
+@pytest.mark.parametrize("output", ["html", "md", "json"])
+def test_a_limit_that_no_longer_holds_is_not_recommended(tmp_path: Path, output: str) -> None:
+    """A later run of the same model was unfit: the older one, asked for by its id, names that run."""
+    path = str(tmp_path / "s.sqlite3")
+    with open_store(path) as store:
+        for number, run_id in enumerate((FIRST, SECOND)):
+            made = result(campaign(22), run_id=run_id)
+            store.create_run(replace(made.run, created=made.run.created + number))
+            for generation in made.generations:
+                store.add_generation(run_id, whole(generation))
+            store.update_run(run_id, status=RunStatus.DONE, ended=made.run.ended)
+            threshold, safe = made.threshold, made.safe_max_tokens
+            if number:
+                threshold, safe = replace(threshold, unfit=True, withheld="it would be 7 tokens"), None
+            store.save_threshold(run_id, threshold, safe, made.verdict)
+    target = tmp_path / f"report.{output}"
+    code, _, err = report(path, FIRST, "-o", str(target))
+    assert code == 0, err
+    text = target.read_text(encoding="utf-8")
+    assert f"no longer holds, since run {SECOND}" in " ".join(text.split()).replace("&#34;", '"')
+    if output == "json":
+        assert json.loads(text)["safe_max_tokens"] is None
+
+
 def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:
     """`--output-dir` without `-o`: one measurement for readers, wikis, scripts and CI; `-o` selects one."""
     code, out, err = report(filled, FIRST, "--output-dir", str(tmp_path / "all"))

@@ -202,6 +202,9 @@ CHAT = attribute("gen_ai.operation.name", "stringValue", "chat")
                 attribute("llm.token_count.completion", "intValue", "2"),
             ]
         },
+        {"attributes": [CHAT, attribute(
+            "llm.output_messages.0.message.contents.0.message_content.text", "stringValue", "Hi."
+        )]},
         {"attributes": [CHAT], "events": [{"name": "gen_ai.choice", "attributes": [
             attribute("message", "stringValue", '{"content": "Hi."}'),
         ]}]},
@@ -213,7 +216,7 @@ CHAT = attribute("gen_ai.operation.name", "stringValue", "chat")
             {"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "Hi."}},
         ]))]},
     ],
-    ids=["OpenInference", "message of an event", "content of an event", "events as an attribute"],
+    ids=["OpenInference", "its parts", "message of an event", "content of one", "events as an attribute"],
 )  # fmt: skip
 def test_other_conventions(span: dict[str, Any]) -> None:
     """OpenInference (Phoenix), and answers that instrumentations keep as events."""
@@ -223,7 +226,8 @@ def test_other_conventions(span: dict[str, Any]) -> None:
 
 def test_a_generation_without_text_beside_others_is_not_forgotten() -> None:
     """A collector batches spans: of one whose text nobody captured nothing is known, and it was an answer.
-    vLLM's own span is the same generation as its client's; a chain and an agent only wrap others."""
+    vLLM's own span is the same generation as its client's; what wraps others, by its kind or as their parent,
+    is none."""
     said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
     counted = attribute("gen_ai.usage.output_tokens", "intValue", "4096")
     agent = attribute("gen_ai.agent.name", "stringValue", "a")
@@ -234,6 +238,9 @@ def test_a_generation_without_text_beside_others_is_not_forgotten() -> None:
         {"attributes": [agent, counted]},
         {"attributes": [chain, counted]},
         {"attributes": [counted], "name": "llm_request"},
+        {"attributes": [attribute("gen_ai.operation.name", "stringValue", "responses"), counted]},
+        {"attributes": [attribute("gen_ai.operation.name", "stringValue", "workflow"), counted]},
+        {"attributes": [CHAT, said], "parentSpanId": "6"},
     )
     found = read(
         export(*({"spanId": str(n), **TIMES, **span} for n, span in enumerate(spans))), textless=False
@@ -241,4 +248,6 @@ def test_a_generation_without_text_beside_others_is_not_forgotten() -> None:
     assert [(record.id, record.has_text, record.completion_tokens) for record in found] == [
         ("0", True, None),
         ("1", False, 4096),
+        ("5", False, 4096),
+        ("7", True, None),
     ]

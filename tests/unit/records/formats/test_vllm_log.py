@@ -31,15 +31,6 @@ def _records(*lines: str) -> list[Record]:
     return [r for row in rows() if row is not None for r in parse_line(row, "f", 1, FieldMapping())]
 
 
-def test_a_stream_of_which_only_the_count_was_written_has_no_text() -> None:
-    """`<streaming_complete: 900 tokens>` was judged as the answer, and was healthy."""
-    stream = " (streaming complete)"
-    (found,) = _records(
-        _asked("a"), _said("a", "<streaming_complete: 900 tokens>", "streaming_complete", stream)
-    )
-    assert (found.has_text, found.text, found.completion_tokens, found.max_tokens) == (False, "", 900, 64)
-
-
 @pytest.mark.parametrize(
     ("lines", "without"),
     [
@@ -60,6 +51,27 @@ def test_requests_that_are_no_longer_waited_for_count_at_once(monkeypatch: pytes
     names = [f"n{i}" for i in range(10)]
     found = _records(*(_asked(name) for name in names), _said("n9", "Yes."))
     assert sorted(r.id for r in found if not r.has_text) == names[:-1]
+
+
+def test_a_stream_that_its_client_left_is_read_from_its_pieces() -> None:
+    """Whoever loops is left: the loop stands in the deltas, and no complete line follows."""
+    delta = " (streaming delta)"
+    pieces = ("[reasoning: Let ]", "[reasoning: me see.]", "Yes, ", "yes.")
+    lines = [_said("a", piece, "None", delta) for piece in pieces]
+    (found,) = _records(_asked("a"), *lines)
+    assert (found.reasoning, found.text, found.finish_reason) == ("Let me see.", "Yes, yes.", "abort")
+    (whole,) = _records(_asked("a"), *lines, _said("a", "Yes, yes.", "streaming_complete"))
+    assert (whole.reasoning, whole.text, whole.finish_reason) == ("", "Yes, yes.", None)
+    (mixed,) = _records(_asked("a", "SamplingParams(n=2, max_tokens=64)"), *lines)
+    assert not mixed.has_text
+
+
+def test_pieces_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest are forgotten, and their answers count as unseen."""
+    monkeypatch.setattr(vllm_log, "_MAX_PIECES", 200)
+    asked = [_asked(name) for name in "abc"]
+    found = _records(*asked, *(_said(name, "x" * 30, "None", " (streaming delta)") for name in "abc"))
+    assert [each.has_text for each in found] == [False, True, True]
 
 
 @pytest.mark.parametrize(
