@@ -13,6 +13,7 @@ completions endpoint, and of requests that were given up, unless they were strea
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -26,8 +27,9 @@ from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import UnreadableError
 
-_REMEMBERED = 20_000
-"""Requests whose answer may still come; an older one counts as never answered."""
+_REMEMBERED, _ANSWERED_LATELY = 20_000, 1_000
+"""Requests whose answer may still come, of which the oldest counts as never answered, and the last answered
+ones, of which another choice may follow."""
 
 _MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
 """Characters of streams that have not ended, and what a piece takes beside them. The oldest are forgotten."""
@@ -46,8 +48,6 @@ _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d+))?")
 _THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
 """How a piece of reasoning is written."""
-_SUB_REQUEST = re.compile(r"_\d+$")
-"""Behind the id that the answer has."""
 _LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
@@ -99,7 +99,7 @@ class RequestLog:
         self._generating: dict[str, bool] = {}
         self._pieces: OrderedDict[str, list[str]] = OrderedDict()
         self._size = 0
-        self._answered: OrderedDict[str, None] = OrderedDict()
+        self._answered: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._longest: int | None = None
 
     def add_line(self, line: bytes) -> dict[str, Any] | None:
@@ -120,11 +120,7 @@ class RequestLog:
         if is_delta:
             self._keep_piece(row["id"], row["response"])
             return None
-        self._forget_pieces(row["id"])
-        known = self._asked.get(row["id"]) or self._asked.get(f"{row['id']}_0", {})
-        self._answered[row["id"]] = None
-        if len(self._answered) > _REMEMBERED:
-            self._answered.popitem(last=False)
+        known = self._answer_request(row["id"])
         if self._longest is not None and len(row["response"]) >= self._longest:
             row = {**row, "finish_reason": None, TEXTLESS: True}
         return {**known, **row, **({} if at is None else {"end": at})}
@@ -157,13 +153,23 @@ class RequestLog:
             self._generating[match["id"]] = generates[1] in (None, "1")
         return self._forget_oldest() if len(self._asked) > _REMEMBERED else None
 
+    def _answer_request(self, name: str) -> dict[str, Any]:
+        """What is known of a request, which is open no longer; its other answers, if any, follow soon."""
+        known = self._answered.get(name, {})
+        parts = itertools.takewhile(self._asked.__contains__, (f"{name}_{n}" for n in itertools.count()))
+        for each in (name, *parts):  # one request may be several to the engine
+            known = {**self._asked.pop(each, {}), **known}
+            self._generating.pop(each, None)
+            self._forget_pieces(each)
+        self._answered[name] = known
+        if len(self._answered) > _ANSWERED_LATELY:
+            self._answered.popitem(last=False)
+        return known
+
     def _forget_oldest(self) -> dict[str, Any] | None:
-        """Its row, where it was to generate and no answer came."""
+        """Its row, where it was to generate: no answer came."""
         name, known = self._asked.popitem(last=False)
-        if name not in self._generating:
-            return None
-        del self._generating[name]
-        if name in self._answered or _SUB_REQUEST.sub("", name) in self._answered:
+        if self._generating.pop(name, None) is None:
             return None
         pieces = self._forget_pieces(name)
         if not pieces:
@@ -179,7 +185,9 @@ class RequestLog:
         self._pieces.setdefault(name, []).append(piece)
         self._size += len(piece) + _PIECE_BYTES
         while self._size > _MAX_PIECES:
-            self._forget_pieces(next(iter(self._pieces)))
+            oldest = next(iter(self._pieces))
+            self._forget_pieces(oldest)
+            self._generating[oldest] = False
 
     def _forget_pieces(self, name: str) -> list[str]:
         found = self._pieces.pop(name, [])

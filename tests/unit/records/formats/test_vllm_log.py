@@ -35,7 +35,7 @@ def _records(*lines: str) -> list[Record]:
     ("lines", "without"),
     [
         ([_asked("a"), _asked("b"), _said("a", "Yes.")], ["b"]),
-        ([_asked("r_0"), _said("r", "Yes."), _asked("r_1")], []),  # the Responses API's turns
+        ([_asked("r_0"), _asked("r_1"), _said("r", "Yes.")], []),  # the Responses API's turns
         ([_asked("e", "PoolingParams(task='embed')"), _asked("t", "None"), _said("a", "Yes.")], []),
         ([_asked("a"), _said("a", "Yes."), _said("a", "No.")], []),  # n = 2
     ],
@@ -71,7 +71,8 @@ def test_pieces_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_log, "_MAX_PIECES", 200)
     asked = [_asked(name) for name in "abc"]
     found = _records(*asked, *(_said(name, "x" * 30, "None", " (streaming delta)") for name in "abc"))
-    assert [each.has_text for each in found] == [False, True, True]
+    found += _records(*asked, *(_said(name, "x" * 30, "None", " (streaming delta)") for name in "abca"))
+    assert [each.has_text for each in found] == [False, True, True, False, True, True]
 
 
 @pytest.mark.parametrize(
