@@ -44,10 +44,11 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
         )
     undecided = [group for group in result.groups if group.undecided]
     if undecided:
+        number = sum(group.undecided for group in undecided)
+        answers = "1 healthy answer" if number == 1 else f"{format_count(number)} healthy answers"
         found.append(
-            f"Open at the end: {format_count(sum(group.undecided for group in undecided))} healthy "
-            f"answers {_group_prefix(undecided, result)}ended while a symptom may have been starting. "
-            f"For T, each counts as failed where that starts."
+            f"Open at the end: {answers} {_group_prefix(undecided, result)}ended while a symptom may have "
+            f"been starting. For T, each counts as failed where that starts."
         )
     found += _unseen(result)
     found += _unsure_stops(result)

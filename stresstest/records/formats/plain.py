@@ -134,7 +134,7 @@ def _timed_records(row: Row, place: Place) -> list[Record]:
     return answered(row, [RecordedAnswer("", known=False)], place)
 
 
-TIMED_REQUEST = RowFormat("times without text", _is_timed, _timed_records)
+TIMED_REQUEST = RowFormat("no text kept", _is_timed, _timed_records)
 
 
 def _is_mapped(_row: Row, mapped: FieldMapping) -> bool:
