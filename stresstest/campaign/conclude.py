@@ -132,7 +132,7 @@ def save_result(store: Store, result: RunResult) -> None:
 
 def _without_certificate(threshold: Threshold, measured: int) -> Threshold:
     """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
-    why = "it ended before its certifying sample began; resume it"
+    why = "it ended before any answer of its certifying sample; resume it"
     if measured:
         why = (
             f"{measured} answers of its certifying sample are measured, and the missing ones are not random; "

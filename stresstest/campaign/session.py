@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stresstest import clock
 from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
+from stresstest.campaign.execution.events import GenerationEvent
 from stresstest.campaign.execution.task_factory import TaskFactory
+from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
 from stresstest.campaign.progress import Progress
 from stresstest.errors import EndpointError, StoreError
@@ -51,6 +53,7 @@ class CampaignSession:
     _gpu_samples_stored: int = field(default=0, init=False)
     _over_budget: bool = field(default=False, init=False)
     _complete: bool = field(default=False, init=False)
+    _under_way: UnderWay = field(default_factory=UnderWay, init=False)
 
     def __post_init__(self) -> None:
         self._spent = sum(g.output_tokens for g in self.done)
@@ -114,7 +117,7 @@ class CampaignSession:
             await tasks.create_tasks(step.jobs),
             concurrency=self.run.settings.concurrency,
             abort=self.run.settings.abort,
-            on_event=self.progress.event,
+            on_event=self._on_event,
             stop=self.stop,
             should_stop=self._budget_spent,
         )
@@ -124,6 +127,10 @@ class CampaignSession:
                 await self._store_samples()
                 self.done.append(generation.to_record())
                 self._spent += generation.output_tokens
+
+    def _on_event(self, event: GenerationEvent) -> None:
+        self._under_way.follow(event)
+        self.progress.event(event)
 
     async def _watch_metrics(self, stack: AsyncExitStack) -> None:
         if not self.run.profile.metrics:
@@ -175,6 +182,9 @@ class CampaignSession:
             save_result(self.store, result)
         self.store.update_run(self.run.id, status=status, ended=clock.now(), note=note)
         interrupted = status is RunStatus.INTERRUPTED and not self._over_budget
+        dropped = self._under_way.dropped() if interrupted else None
+        if dropped is not None:
+            result = replace(result, notes=(*result.notes, dropped))
         return CampaignResult(result, interrupted=interrupted, error=error)
 
     def _leave_failed(self, lost: StoreError) -> StoreError:

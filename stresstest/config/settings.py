@@ -42,7 +42,9 @@ def parse_share(value: str | float) -> float:
     except ValueError:
         raise UsageError(f"{value!r} is not a share: write 0.1 or 10%.") from None
     if not 0.0 <= share < 1.0:
-        raise UsageError(f"A share must be at least 0 and below 1 (100%), not {value!r}.")
+        raise UsageError(
+            f"A share must be at least 0 and below 1 (100%), not {value!r}; for 2 percent write 2% or 0.02."
+        )
     return share
 
 

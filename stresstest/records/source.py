@@ -34,6 +34,8 @@ MAX_ITEMS = 2_000_000
 MAX_VALUES = 4_000_000
 """Commas of one line, about its values: those tokens have 2,800,000."""
 
+_ROW_BYTES = 256
+"""Of a row that no line of a log stands for, about."""
 _HEAD = 1 << 16
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
@@ -208,18 +210,18 @@ def _text_log(
     answered = 0
     for line in _whole_lines(packing, stream):
         try:
-            row = reader.add_line(line)
+            rows = reader.add_line(line)
         except UnreadableError as error:
             packing.add_damaged(str(error))
             continue
-        if row is not None:
+        for row in rows:
             answered += 1
             yield from packing.add(row, len(line))
     if not answered:
         packing.add_damaged(log.nothing)
         return
     for row in reader.unanswered():
-        yield from packing.add(row, 0)
+        yield from packing.add(row, _ROW_BYTES)
 
 
 def _parquet(source: str, file: BinaryIO) -> Iterator[RecordChunk]:

@@ -101,7 +101,11 @@ class Task:
             raise UsageError(
                 f"task {self.name!r} has no language {language!r}; it has: {', '.join(self.languages)}",
                 hint=suggest_closest(language, self.languages)
-                or ("A language is given as its code, such as it." if len(language) > _LONGEST_CODE else None)
+                or (
+                    "A language is given as its code, such as en or fr."
+                    if len(language) > _LONGEST_CODE
+                    else None
+                )
                 or f"Write a task file with a table [languages.{language}] and name it with "
                 "--task ./mine.toml, or measure prompts of your own with --prompts FILE.",
             )

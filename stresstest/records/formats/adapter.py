@@ -49,8 +49,8 @@ class Envelope:
 class LineReader(Protocol):
     """Reads the lines of one text log in order."""
 
-    def add_line(self, line: bytes) -> Row | None:
-        """The answer that this line completes, as a plain row; None for any other line.
+    def add_line(self, line: bytes) -> Iterable[Row]:
+        """The answers that this line tells of, as plain rows; none for any other line.
 
         Raises UnreadableError for an answer that is damaged.
         """

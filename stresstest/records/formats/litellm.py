@@ -20,6 +20,8 @@ from stresstest.records.record import (
 )
 
 _PAYLOAD = "standard_logging_object"
+_REDACTED = ("{}", "redacted-by-litellm")
+"""What stands in the place of an answer that LiteLLM was told not to store, and of its prompt."""
 _OWN_KEYS = ("call_type", "startTime")
 
 
@@ -39,6 +41,10 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
 
 
 def _completed(record: Record) -> Record:
+    if record.text in _REDACTED:
+        return replace(
+            record, text="", has_text=False, messages=(), prompt_text="", requested_text=None, prompt_key=None
+        )
     if normalize_finish_reason(record.finish_reason) != STOP:
         return record
     repeats = ends_in_copies(record.text)

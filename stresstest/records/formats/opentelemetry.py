@@ -7,6 +7,7 @@ Spans of other kinds are left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,9 +54,11 @@ _THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.", "llm.output_messages.", "llm.token_count.")
-_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_agent", "retrieval"})
+_AGENT = "invoke_agent"
+"""Wraps generations, or is one where the agent is remote."""
+_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "retrieval"})
 """`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
-_GENERATIONS = frozenset({"chat", "text_completion", "generate_content"})
+_GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
 _SERVERS = "llm_request"
 """Name of vLLM's own spans: beside a client's, the same generations."""
 
@@ -75,20 +78,34 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
         return [each for each, _ in found]
     if not any("response" in each for each, _ in found):
         raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
-    parents = {span.get("parentSpanId") for _, span in found}
-    marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in found)
+    traces = Counter(span.get("traceId") for _, span in found)
+    parents = {span.get("parentSpanId") for _, span in found} - {None, ""}
+    kept = (
+        (each, span) for each, span in found if not _is_beside(each, span, traces[span.get("traceId")] > 1)
+    )
+    marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in kept)
     return [each for each, span in marked if "response" in each or _has_generated(each, span, parents)]
 
 
+def _is_beside(row: Row, span: Mapping[str, Any], shared: bool) -> bool:
+    """Whether a span tells of generations that others tell of: vLLM's own, where a client has one, and an
+    agent's. shared: its trace has others of them."""
+    found = _attributes(span.get("attributes"))
+    if found.get("gen_ai.operation.name") == _AGENT:
+        return shared or "response" not in row
+    serves = span.get("name") == _SERVERS and "response" not in row
+    return serves and (shared or bool(span.get("parentSpanId")))
+
+
 def _has_generated(row: Row, span: Mapping[str, Any], parents: Collection[Any]) -> bool:
-    """Whether a span without text is a client's span of a generation, not one that wraps or serves it.
+    """Whether a span without text is one of a generation, not one that wraps others.
 
     parents: ids of the spans around those of generations.
     """
     found = _attributes(span.get("attributes"))
-    wraps = "gen_ai.agent.name" in found or (bool(span.get("spanId")) and span["spanId"] in parents)
-    counted = row.get("completion_tokens") is not None and not wraps
-    return span.get("name") != _SERVERS and (found.get("gen_ai.operation.name") in _GENERATIONS or counted)
+    operation = found.get("gen_ai.operation.name")
+    wraps = span.get("spanId") in parents or (operation is None and "gen_ai.agent.name" in found)
+    return operation in _GENERATIONS or (row.get("completion_tokens") is not None and not wraps)
 
 
 def _is_span(row: Mapping[str, Any]) -> bool:

@@ -15,7 +15,8 @@ from stresstest.records.record import Record
 LEAST_CHARS = 200
 """Characters from which on a text is worth naming."""
 _FIRST_LINES, _STEP = 64, 16
-_DEPTH = 8
+_DEPTH = 16
+"""OTLP keeps the texts of an attribute at the tenth level and below."""
 _NAMED = 60
 """Characters of a name that are kept."""
 

@@ -16,7 +16,8 @@ import ast
 import itertools
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,25 +28,30 @@ from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import UnreadableError
 
-_REMEMBERED, _ANSWERED_LATELY = 20_000, 1_000
-"""Requests whose answer may still come, of which the oldest counts as never answered, and the last answered
-ones, of which another choice may follow."""
+_REMEMBERED = 20_000
+"""Requests whose answers may still come; the oldest counts as never answered."""
 
+_MOST_CHOICES = 128
+"""Answers to one request that are waited for."""
 _MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
 """Characters of streams that have not ended, and what a piece takes beside them. The oldest are forgotten."""
 
 _ANSWERED = "Generated response "
 _ANSWER = re.compile(
-    r"Generated response (?P<id>\S+?)(?P<stream> \(streaming (?:delta|complete)\))?: output: "
+    r"Generated response (?P<id>.{1,200}?)(?P<stream> \(streaming (?:delta|complete)\))?: output: "
 )
+_COUNTED = re.compile(
+    r"Generated response (?P<id>.{1,200}?) details: output_token_ids: (?P<ids>None|\[[^\]]*\])"
+)
+"""With `--log-level DEBUG`, before the answer."""
 _REASON_AT, _IDS_AT, _PROMPT_AT = ", finish_reason: ", ", output_token_ids: ", "prompt: "
 _REASON = re.compile(r"[\w.-]+\s*")
 _IDS = re.compile(r"None|\[[^\]]*\]")
-_REQUEST = re.compile(r"Received request (?P<id>[^\s:]+): ")
-_DETAILS = re.compile(r"Request (?P<id>[^\s:]+) details: prompt: ")
+_REQUEST = re.compile(r"Received request (?P<id>.{1,200}?): (?=prompt: |params: )")
+_DETAILS = re.compile(r"Request (?P<id>.{1,200}?) details: prompt: ")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
-_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d+))?")
+_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,3})\b)?")
 _THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
 """How a piece of reasoning is written."""
 _LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
@@ -91,24 +97,36 @@ def _is_json_log(head: bytes) -> bool:
     return any(mark.decode() in message for message in messages for mark in _REQUEST_MARKS)
 
 
+@dataclass(slots=True)
+class _Open:
+    """A request that waits for answers. expected: how many; None where the log does not say that it generates
+    text. pieces: of its stream, None where nobody can tell whose they are."""
+
+    row: dict[str, Any]
+    expected: int | None = None
+    pieces: list[str] | None = field(default_factory=list)
+
+
 class RequestLog:
-    """Joins the two lines of a request. `add_line` a line, get the answer it completes as a plain row."""
+    """Joins the lines of a request. `add_line` a line, get the answers that it tells of as plain rows.
+
+    Clients may give several requests one id (`X-Request-Id`): each is waited for, and whose an answer is,
+    nobody knows while two are open.
+    """
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self._generating: dict[str, bool] = {}
-        self._pieces: OrderedDict[str, list[str]] = OrderedDict()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
         self._size = 0
-        self._answered: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._longest: int | None = None
+        self._counted: tuple[str, int] | None = None
 
-    def add_line(self, line: bytes) -> dict[str, Any] | None:
-        """The row of an answer, or of an old request that has none; None for every other line of a log.
+    def add_line(self, line: bytes) -> Iterable[dict[str, Any]]:
+        """The row of an answer, the rows of an old request without answers; none for other lines.
 
         Raises UnreadableError.
         """
         if not any(mark in line for mark in _LINES):
-            return None
+            return []
         text, at = _message(line)
         found = [(place, mark) for mark in _LINES if (place := text.find(mark.decode())) >= 0]
         first = min(found)[1] if found else None  # a prompt may quote a line of the log
@@ -116,83 +134,96 @@ class RequestLog:
             self._longest = int(length[1])
         if first != _LINES[0]:
             return self._remember(text, at)
+        counted = _COUNTED.match(text, text.find(_ANSWERED))
+        if counted:
+            self._counted = (counted["id"], _count_ids(counted["ids"]))
+            return []
         row, is_delta = _answer(text)
         if is_delta:
             self._keep_piece(row["id"], row["response"])
-            return None
-        known = self._answer_request(row["id"])
+            return []
+        if self._counted is not None and self._counted[0] == row["id"]:
+            row.setdefault("completion_tokens", self._counted[1])
+        self._counted = None
         if self._longest is not None and len(row["response"]) >= self._longest:
-            row = {**row, "finish_reason": None, TEXTLESS: True}
-        return {**known, **row, **({} if at is None else {"end": at})}
+            row |= {"finish_reason": None, TEXTLESS: True}
+        return [{**self._answered(row["id"]), **row, **({} if at is None else {"end": at})}]
 
     def unanswered(self) -> Iterator[dict[str, Any]]:
-        """At the end of the log: the rows of the requests that have no answer in it."""
-        while self._asked:
-            row = self._forget_oldest()
-            if row is not None:
-                yield row
+        """At the end of the log: the rows of the answers that are not in it."""
+        while self._open:
+            yield from self._give_up(next(iter(self._open)))
 
-    def _remember(self, line: str, at: float | str | None) -> dict[str, Any] | None:
+    def _remember(self, line: str, at: float | str | None) -> Iterable[dict[str, Any]]:
         match = _REQUEST.search(line) or _DETAILS.search(line)
         if match is None:
-            return None
-        known = self._asked.setdefault(match["id"], {"id": match["id"]})
+            return []
+        name, end = match["id"], match.end()
+        asked = self._open.setdefault(name, _Open({"id": name}))
         if at is not None:
-            known.setdefault("start", at)
-        end = match.end()
+            asked.row.setdefault("start", at)
         place = line.find(_PROMPT_AT, match.start())
         prompt = None if place < 0 else _QUOTED.match(line, place + len(_PROMPT_AT))
         if prompt:
-            known["prompt"] = _unquoted(prompt[0])
+            asked.row["prompt"] = _unquoted(prompt[0])
             end = prompt.end()
         cap = _CAP.search(line, end)
         if cap:
-            known["max_tokens"] = int(cap[1])
+            asked.row["max_tokens"] = int(cap[1])
         generates = _GENERATES.search(line, end)
         if generates:
-            self._generating[match["id"]] = generates[1] in (None, "1")
-        return self._forget_oldest() if len(self._asked) > _REMEMBERED else None
+            if asked.expected:
+                asked.row = {"id": name}
+            asked.expected = (asked.expected or 0) + min(int(generates[1] or 1), _MOST_CHOICES)
+            if asked.expected > 1:
+                self._forget_pieces(asked)
+        return self._give_up(next(iter(self._open))) if len(self._open) > _REMEMBERED else []
 
-    def _answer_request(self, name: str) -> dict[str, Any]:
-        """What is known of a request, which is open no longer; its other answers, if any, follow soon."""
-        known = self._answered.get(name, {})
-        parts = itertools.takewhile(self._asked.__contains__, (f"{name}_{n}" for n in itertools.count()))
-        for each in (name, *parts):  # one request may be several to the engine
-            known = {**self._asked.pop(each, {}), **known}
-            self._generating.pop(each, None)
-            self._forget_pieces(each)
-        self._answered[name] = known
-        if len(self._answered) > _ANSWERED_LATELY:
-            self._answered.popitem(last=False)
-        return known
+    def _answered(self, name: str) -> dict[str, Any]:
+        """What is known of an answer's request; one with all its answers is waited for no longer."""
+        parts = itertools.takewhile(self._open.__contains__, (f"{name}_{n}" for n in itertools.count()))
+        for each in list(parts):  # one request may be several to the engine
+            known = self._open.pop(each)
+            self._forget_pieces(known)
+            self._open.setdefault(name, _Open({**known.row, "id": name}, 1))
+        asked = self._open.get(name)
+        if asked is None:
+            return {}
+        self._forget_pieces(asked)
+        if asked.expected is not None:
+            asked.expected -= 1
+            if asked.expected <= 0:
+                del self._open[name]
+            else:
+                asked.pieces = None
+        return asked.row
 
-    def _forget_oldest(self) -> dict[str, Any] | None:
-        """Its row, where it was to generate: no answer came."""
-        name, known = self._asked.popitem(last=False)
-        if self._generating.pop(name, None) is None:
-            return None
-        pieces = self._forget_pieces(name)
-        if not pieces:
-            return {**known, TEXTLESS: True}
+    def _give_up(self, name: str) -> Iterator[dict[str, Any]]:
+        """The rows of the answers that a request still lacks."""
+        asked = self._open.pop(name)
+        pieces = asked.pieces
+        self._forget_pieces(asked)
+        if not pieces or asked.expected != 1:
+            yield from itertools.repeat({**asked.row, TEXTLESS: True}, asked.expected or 0)
+            return
         thought = [found[1] for piece in pieces if (found := _THOUGHT.fullmatch(piece))]
         said = "".join(piece for piece in pieces if not _THOUGHT.fullmatch(piece))
-        return {**known, "reasoning_content": "".join(thought), "response": said, "finish_reason": "abort"}
+        yield {**asked.row, "reasoning_content": "".join(thought), "response": said, "finish_reason": "abort"}
 
     def _keep_piece(self, name: str, piece: str) -> None:
         """Of a stream whose only answer may be its pieces: who loops is left by its client."""
-        if not self._generating.get(name):
+        asked = self._open.get(name)
+        if asked is None or asked.expected != 1 or asked.pieces is None:
             return
-        self._pieces.setdefault(name, []).append(piece)
+        asked.pieces.append(piece)
         self._size += len(piece) + _PIECE_BYTES
         while self._size > _MAX_PIECES:
-            oldest = next(iter(self._pieces))
-            self._forget_pieces(oldest)
-            self._generating[oldest] = False
+            self._forget_pieces(next(each for each in self._open.values() if each.pieces))
 
-    def _forget_pieces(self, name: str) -> list[str]:
-        found = self._pieces.pop(name, [])
-        self._size -= sum(len(piece) + _PIECE_BYTES for piece in found)
-        return found
+    def _forget_pieces(self, asked: _Open) -> None:
+        """For good: what would be kept of it from now on is not its beginning."""
+        self._size -= sum(len(piece) + _PIECE_BYTES for piece in asked.pieces or ())
+        asked.pieces = None
 
 
 def _message(line: bytes) -> tuple[str, float | str | None]:
@@ -244,8 +275,12 @@ def _answer(line: str) -> tuple[dict[str, Any], bool]:
     if ended not in ("None", "streaming_complete"):
         row["finish_reason"] = ended
     if ids and ids[0] != "None":
-        row["completion_tokens"] = ids[0].count(",") + 1 if ids[0].strip("[] ") else 0
+        row["completion_tokens"] = _count_ids(ids[0])
     return row, "delta" in (match["stream"] or "")
+
+
+def _count_ids(listed: str) -> int:
+    return listed.count(",") + 1 if listed.strip("[] ") else 0
 
 
 def _unquoted(literal: str) -> str:

@@ -59,3 +59,12 @@ def test_whatever_repeats_long_enough_is_found(unit: str, copies: int, before: s
     """Any unit, behind any text."""
     if len(unit) * copies >= 40 + len(unit):
         assert ends_in_copies(before + unit * copies)
+
+
+@pytest.mark.parametrize("instead", ["redacted-by-litellm", "{}"])
+def test_what_was_not_stored_is_no_answer(instead: str) -> None:
+    """Where LiteLLM stores no prompts it writes this instead; it was read as healthy answers to one prompt."""
+    payload = {"id": "a", "call_type": "acompletion", "startTime": 1.0, "messages": "{}", "response": instead}
+    (kept,) = parse_line(json.dumps(payload).encode(), "f", 1, FieldMapping())
+    for found in (read(instead), kept):
+        assert (found.has_text, found.text, found.prompt_text, found.prompt_key) == (False, "", "", None)

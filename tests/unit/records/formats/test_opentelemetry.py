@@ -179,9 +179,8 @@ def test_vllms_text_log_has_times_to_the_second() -> None:
         b"INFO 03-01 00:00:03 [logger.py:60] Generated response cmpl-1: output: 'Hello', "
         b"output_token_ids: [1, 2], finish_reason: stop"
     )
-    assert log.add_line(asked) is None
-    row = log.add_line(answered)
-    assert row is not None
+    assert list(log.add_line(asked)) == []
+    (row,) = log.add_line(answered)
     assert row["end"] - row["start"] == 5.0
     assert row["completion_tokens"] == 2
 
@@ -251,3 +250,36 @@ def test_a_generation_without_text_beside_others_is_not_forgotten() -> None:
         ("5", False, 4096),
         ("7", True, None),
     ]
+
+
+def _read_spans(*spans: dict[str, Any]) -> list[tuple[str, bool]]:
+    found = read(
+        export(*({"spanId": str(n), **TIMES, **each} for n, each in enumerate(spans))), textless=False
+    )
+    return [(record.id, record.has_text) for record in found]
+
+
+def test_an_agents_span_is_an_answer_where_no_other_of_its_trace_is() -> None:
+    """A remote agent's answer stands in its own span; around a client's generations it repeats their text."""
+    agent = attribute("gen_ai.operation.name", "stringValue", "invoke_agent")
+    said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
+    remote, around, inside, silent = (
+        {"traceId": "a", "attributes": [agent, said]},
+        {"traceId": "b", "attributes": [agent, said]},
+        {"traceId": "b", "attributes": [CHAT, said]},
+        {"traceId": "c", "attributes": [agent]},
+    )
+    assert _read_spans(remote, around, inside, silent) == [("0", True), ("2", True)]
+
+
+def test_vllms_own_span_counts_where_no_client_has_one() -> None:
+    """A client that is not instrumented: the server's span, without text, is all there is of its answer."""
+    counted = attribute("gen_ai.usage.completion_tokens", "intValue", "4096")
+    said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
+    client, same, other, of_another_line = (
+        {"traceId": "a", "attributes": [CHAT, said]},
+        {"traceId": "a", "name": "llm_request", "attributes": [counted], "parentSpanId": "0"},
+        {"traceId": "b", "name": "llm_request", "attributes": [counted]},
+        {"traceId": "c", "name": "llm_request", "attributes": [counted], "parentSpanId": "f"},
+    )
+    assert _read_spans(client, same, other, of_another_line) == [("0", True), ("2", False)]

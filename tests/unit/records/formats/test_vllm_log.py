@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from stresstest.records.formats import vllm_log
@@ -22,13 +20,15 @@ def _said(name: str, text: str, reason: str = "stop", stream: str = "") -> str:
 
 
 def _records(*lines: str) -> list[Record]:
-    def rows() -> Iterator[dict[str, object] | None]:
-        reader = vllm_log.RequestLog()
-        for line in lines:
-            yield reader.add_line((PREFIX + line).encode())
-        yield from reader.unanswered()
+    reader = vllm_log.RequestLog()
+    rows = [row for line in lines for row in reader.add_line((PREFIX + line).encode())]
+    return [
+        found for row in (*rows, *reader.unanswered()) for found in parse_line(row, "f", 1, FieldMapping())
+    ]
 
-    return [r for row in rows() if row is not None for r in parse_line(row, "f", 1, FieldMapping())]
+
+LATER = "Received request b: params: SamplingParams(n=1, max_tokens=64), lora_request: None."
+"""As vLLM writes it from 0.15 on, whose prompts stand in a line of their own."""
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,31 @@ def _records(*lines: str) -> list[Record]:
         ([_asked("a"), _asked("b"), _said("a", "Yes.")], ["b"]),
         ([_asked("r_0"), _asked("r_1"), _said("r", "Yes.")], []),  # the Responses API's turns
         ([_asked("e", "PoolingParams(task='embed')"), _asked("t", "None"), _said("a", "Yes.")], []),
-        ([_asked("a"), _said("a", "Yes."), _said("a", "No.")], []),  # n = 2
+        ([_asked("a", "SamplingParams(n=2)"), _said("a", "Yes."), _said("a", "No.")], []),
+        ([_asked("a", "SamplingParams(n=3)"), _said("a", "Yes."), _said("a", "No.")], ["a"]),
+        ([_asked("a"), _said("a", "Yes."), _asked("a")], ["a"]),  # a client's own id, in all its calls
+        ([_asked("a"), _asked("a"), _said("a", "Yes."), _asked("a")], ["a", "a"]),
+        ([_asked("a"), LATER, _said("a", "Yes.")], ["b"]),
+        ([_asked("svc:17"), _asked("my id"), _said("my id", "Yes.")], ["svc:17"]),
     ],
 )
 def test_a_request_without_an_answer_counts(lines: list[str], without: list[str]) -> None:
     """vLLM writes no line for an answer that is nothing but reasoning; what generates no text needs none."""
     assert [found.id for found in _records(*lines) if not found.has_text] == without
+
+
+def test_a_count_beside_the_answer_is_taken() -> None:
+    """With `--log-level DEBUG` vLLM writes the token ids on a line of their own, which was damaged."""
+    counted = "Generated response a details: output_token_ids: [1, 2, 3]"
+    piece = "Generated response a (streaming delta) details: output_token_ids: [1]"
+    (found,) = _records(_asked("a"), piece, counted, _said("a", "Yes."))
+    assert (found.text, found.completion_tokens, found.max_tokens) == ("Yes.", 3, 64)
+
+
+def test_two_open_requests_of_one_id_share_nothing() -> None:
+    """Whose an answer is nobody knows, so that it has no prompt and no cap."""
+    first, second = _records(_asked("a"), _asked("a"), _said("a", "Yes."), _said("a", "No."))
+    assert [(each.prompt_text, each.max_tokens) for each in (first, second)] == [("", None)] * 2
 
 
 def test_requests_that_are_no_longer_waited_for_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +81,8 @@ def test_a_stream_that_its_client_left_is_read_from_its_pieces() -> None:
     assert (found.reasoning, found.text, found.finish_reason) == ("Let me see.", "Yes, yes.", "abort")
     (whole,) = _records(_asked("a"), *lines, _said("a", "Yes, yes.", "streaming_complete"))
     assert (whole.reasoning, whole.text, whole.finish_reason) == ("", "Yes, yes.", None)
-    (mixed,) = _records(_asked("a", "SamplingParams(n=2, max_tokens=64)"), *lines)
-    assert not mixed.has_text
+    mixed = _records(_asked("a", "SamplingParams(n=2, max_tokens=64)"), *lines)
+    assert [each.has_text for each in mixed] == [False, False]
 
 
 def test_pieces_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
