@@ -32,7 +32,7 @@ from stresstest.model import (
 )
 
 _SOURCE = "diagnosis"
-_NO_LIMIT = "Its safe max_tokens is not measured yet."
+_NO_LIMIT = "Its safe max_tokens is not measured yet: a run with it does that."
 
 
 def covers_run(found: Diagnosis, run_id: str) -> bool:

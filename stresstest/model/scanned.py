@@ -145,8 +145,9 @@ class GroupResult:
     prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
     that the server has probably stopped them. unseen: answers that may have failed in text that the log did
-    not keep. stopped: answers that the server stopped as repetitions, and whose text does not prove it.
-    models: names of some of the models whose answers are in the group, where the key does not tell them.
+    not keep. capped: healthy answers that a cap ended. stopped: answers that the server stopped as
+    repetitions, and whose text does not prove it. models: names of some of the models whose answers are in
+    the group, where the key does not tell them.
     in_doubt: unseen, stopped, or undecided over more than a last passage.
     """
 
@@ -173,6 +174,7 @@ class GroupResult:
     empty: int = 0
     uncounted: int = 0
     undecided: int = 0
+    capped: int = 0
     unseen: int = 0
     in_doubt: int = 0
     stopped: int = 0

@@ -37,6 +37,7 @@ MAX_VALUES = 4_000_000
 _ROW_BYTES = 256
 """Of a row that no line of a log stands for, about."""
 _HEAD = 1 << 16
+_TABLES = (".csv", ".tsv", ".xlsx")
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -51,6 +52,11 @@ def check_files(files: list[str]) -> None:
         if name == "-":
             continue
         path, shown = Path(name), label(name)
+        if path.name.lower().removesuffix(".gz").endswith(_TABLES):
+            raise UsageError(
+                f"{shown} is a table of text, which is not read.",
+                hint="Convert it to JSON Lines or Parquet, with a column for the answer.",
+            )
         if path.is_dir():
             raise UsageError(f"{name} is a folder.", hint=f"Name the files in it: {name.rstrip('/')}/*.jsonl")
         try:

@@ -88,13 +88,26 @@ def _next_commands(result: RunResult, program: str, better_run: str | None) -> l
     run = result.run
     report = (f"{program} report {run.id} -o report.html", "a page to share")
     if run.status is not RunStatus.DONE:
-        return [(f"{program} run --resume {run.id}", "measures what is missing"), report]
+        return [
+            (f"{program} run --resume {run.id}{_larger_budget(result)}", "measures what is missing"),
+            report,
+        ]
     observed = result.verdict.basis is Basis.OBSERVED
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
         report,
         (f"{program} recommend --format vllm --like {better_run or run.id}", "the limit as server flags"),
     ]
+
+
+def _larger_budget(result: RunResult) -> str:
+    """The budget that was spent, doubled, as an option."""
+    settings = result.run.settings
+    if settings.budget_tokens is not None and result.tokens_spent >= settings.budget_tokens:
+        return f" --budget-tokens {2 * settings.budget_tokens}"
+    if settings.budget_seconds is not None and result.seconds >= settings.budget_seconds:
+        return f" --budget-time {2 * settings.budget_seconds:g}s"
+    return ""
 
 
 def _said(result: RunResult, advice: Sequence[str]) -> list[str]:

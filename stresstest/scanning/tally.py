@@ -42,6 +42,7 @@ class GroupTally:
     empty: int = 0
     lost: int = 0
     undecided: int = 0
+    capped: int = 0
     unseen: int = 0
     stopped: int = 0
     in_doubt: int = 0
@@ -74,6 +75,7 @@ class GroupTally:
         self.lost += judged.lost
         self.undecided += judged.unresolved and not judged.unseen
         self.unseen += judged.unseen
+        self.capped += judged.capped is True and not judged.degenerate and not judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
         self.in_doubt += (opened or judged.unseen or judged.repetition) and not judged.degenerate
@@ -177,6 +179,7 @@ class GroupTally:
             empty=self.empty,
             uncounted=self.sources[None],
             undecided=self.undecided,
+            capped=self.capped,
             unseen=self.unseen,
             stopped=self.stopped,
             in_doubt=self.in_doubt,

@@ -115,11 +115,17 @@ def _wire(message: Mapping[str, Any], what: str) -> str:
     return text
 
 
+_NAMED_OTHERWISE = dict.fromkeys(
+    ("text", "question", "input", "instruction", "content"), 'a text to send is called "prompt"'
+)
+"""What other files call it."""
+
+
 def _refuse_extra(record: Mapping[str, Any], allowed: Sequence[str], note: str) -> None:
     """Dropping a key silently would send something else than the user's prompt; a null counts as absent."""
     for key, value in record.items():
         if key not in allowed and value is not None:
-            close = suggest_closest(key, allowed) or note
+            close = _NAMED_OTHERWISE.get(key) or suggest_closest(key, allowed) or note
             raise MalformedFileError(f"unknown key {format_short(key)} ({close})")
 
 

@@ -61,7 +61,8 @@ def command(
         list[str] | None,
         typer.Option(
             "--baseline",
-            help="A stored run (id, the beginning of it, or latest), a model, or recorded outputs. Required.",
+            help="A stored run (id, the beginning of it, or latest), a model, or recorded outputs. In a "
+            "pipeline name a run: latest moves on. Required without a project file.",
         ),
     ] = None,
     candidate: Annotated[

@@ -49,7 +49,8 @@ def print_check(console: Console, found: Comparison, *, document_id: str | None 
         console.print(Text(sanitize(f"changed: {changed_words(changed)}"), style=style))
     for note in found.notes:
         console.print(Text(sanitize(f"note: {note}"), style="dim"))
-    if found.verdict is CheckVerdict.INCONCLUSIVE and found.at_tokens is not None and found.looks == 1:
+    undecided = found.verdict is CheckVerdict.INCONCLUSIVE and found.lacking != "interrupted"
+    if undecided and found.at_tokens is not None and found.looks == 1:
         advice = MORE_RECORDED if found.candidate.files else MORE_DATA
         console.print(Text(f"→ {advice}", style="cyan"))
     console.print(Text(spent_line(found, document_id), style="dim"))

@@ -195,7 +195,11 @@ def _unfinished_notes(store: Store, like: str, program: str) -> list[str]:
     run = find_run(store, like)
     if run.status is RunStatus.DONE:
         return []
-    how = "is still running or was killed" if run.status is RunStatus.RUNNING else f"was {run.status}"
+    how = {
+        RunStatus.RUNNING: "is still running or was killed",
+        RunStatus.INTERRUPTED: "was interrupted",
+        RunStatus.FAILED: "has failed",
+    }[run.status]
     return [
         single_line(
             f"Run {run.id} {how}, and an unfinished sample certifies nothing: it has no limit of its own. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stresstest.config.settings import parse_share
+from stresstest.config.settings import ENV_PREFIX, parse_share
 from stresstest.errors import ExitCode, UsageError
 from stresstest.options.common import scan_progress_for, stdout_console, with_global_options
 
@@ -143,7 +144,16 @@ def command(
     survey = _survey_keys(settings)
     limit = None if fail_above is None else _limit(fail_above)
     progress = scan_progress_for(options["display"], total_size(list(files)))
-    _run(scan, settings, survey, progress, json_output=json_output, limit=limit)
+    notes = () if lang or not language else (_language_source(language),)
+    _run(scan, settings, survey, progress, json_output=json_output, limit=limit, notes=notes)
+
+
+def _language_source(language: str) -> str:
+    given = os.environ.get(f"{ENV_PREFIX}LANG")
+    where = f"{ENV_PREFIX}LANG" if given else "a settings file (stresstest.toml)"
+    return (
+        f"The language {language} was not given on the command line: it is from {where}. --lang overrides it."
+    )
 
 
 def _engine(name: str, address: str | None, workers: int | None) -> Callable[..., ScanResult]:
@@ -207,6 +217,7 @@ def _run(
     *,
     json_output: bool,
     limit: float | None,
+    notes: tuple[str, ...] = (),
 ) -> None:
     from stresstest.features.scan.console import print_judgement, print_scan
     from stresstest.features.scan.document import scan_document
@@ -217,6 +228,7 @@ def _run(
 
     with closing(progress):
         result = scan(settings, progress)
+    result = replace(result, notes=(*result.notes, *notes))
     missing = missing_keys(result) if result.requests and not result.interrupted else []
     if missing:
         raise _missing_key_error(missing, survey.hint(missing[0]))

@@ -75,7 +75,7 @@ def judgement_sentence(judged: RateJudgement) -> str:
     shown = "; ".join(_rate_words(each) for each in named[:MAX_JUDGED_GROUPS])
     more = f"; {len(named) - MAX_JUDGED_GROUPS} more groups" if len(named) > MAX_JUDGED_GROUPS else ""
     if judged.outcome is GateOutcome.BREACH:
-        return f"Failed: above {limit}, at 95 % confidence: {shown}{more}."
+        return f"Failed: above {limit}: {shown}{more}."
     doubts = _doubts(named, judged)
     if doubts:
         return (
@@ -118,7 +118,8 @@ def _rate_words(each: GroupRate) -> str:
     group = each.group
     name = f"{group_name(group)}: " if group_name(group) else ""
     counts = f"{format_count(group.degenerate)} of {format_count(group.requests)}"
-    return f"{name}{counts}, between {percent(each.low, 1)} and {percent(each.high, 1)}"
+    bounds = f"between {percent(each.low, 1)} and {percent(each.high, 1)}"
+    return f"{name}{counts}, {bounds} (each bound at 95 %)"
 
 
 def _print_table(console: Console, result: ScanResult) -> None:
@@ -214,7 +215,7 @@ def _part_words(each: PartRate) -> str:
 
 def _withheld_cap(group: GroupResult) -> str:
     """Why no cap is recommended although T is certified, and what to do instead."""
-    early = group.threshold.censored_at is not None
+    early = group.threshold.censored_at is not None or group.rate <= group.threshold.alpha
     instead = (
         "they end too early to certify more; `stresstest run` requests longer ones"
         if early

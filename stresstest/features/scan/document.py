@@ -62,6 +62,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "empty": group.empty,
         "uncounted": group.uncounted,
         "undecided": group.undecided,
+        "capped": group.capped,
         "unseen": group.unseen,
         "stopped": group.stopped,
         "unsure_stops": group.unsure_stops,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from stresstest.detectors.screening.screen import OPEN_TAIL
+from stresstest.model import SymptomKind
 from stresstest.model.percent import percent
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, GroupResult, ScanResult
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
@@ -14,6 +16,9 @@ MAX_NAMED_GROUPS = 3
 
 MAX_NAMED_TEXTS = 4
 """Most texts that were not judged that are named; the others are counted."""
+
+MIN_DRIFTING, DRIFTING_SHARE = 5, 0.8
+"""Answers, and the share of them that drifts, from which on the language given is doubted."""
 
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
@@ -42,6 +47,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             "Answers with reasoning: T and every length count reasoning and answer together, as max_tokens "
             "does. Only answers after healthy reasoning count as such."
         )
+    found += _capped(result)
     undecided = [group for group in result.groups if group.undecided]
     if undecided:
         number = sum(group.undecided for group in undecided)
@@ -60,6 +66,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     found += _mixed_models(result)
     found += _unit_notes(result)
     found += _language_notes(sources, languages)
+    found += _wrong_language(result)
     if result.requests:
         found.append(
             "Structure (numbering, lengths of units) was not checked: that needs a task, as `run` has one."
@@ -68,7 +75,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     if any(group.clustered for group in result.groups):
         found.append(
             "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
-            "uses one output of each prompt."
+            f"uses one output of each {_prompts(result)}."
         )
     copies = sum(group.copies for group in result.groups)
     if copies:
@@ -76,6 +83,11 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     if any(group.sampled for group in result.groups):
         found.append("Thresholds of very large groups use a random part of their prompts.")
     return [*found, *result.notes, *_work_done(result)]
+
+
+def _prompts(result: ScanResult) -> str:
+    known = sum(group.prompts or 0 for group in result.groups if group.clustered)
+    return "prompt, and there is only 1" if known == 1 else f"of {format_count(known)} prompts"
 
 
 def _copies(copies: int, *, at_least: bool) -> str:
@@ -104,6 +116,22 @@ def _texts_read(result: ScanResult) -> list[str]:
             f"--field response=NAME judges it instead."
         )
     return found
+
+
+def _capped(result: ScanResult) -> list[str]:
+    """How far healthy answers that a cap ended count as observed."""
+    capped = sum(group.capped for group in result.groups)
+    if not capped:
+        return []
+    answers = (
+        "1 healthy answer. It counts"
+        if capped == 1
+        else f"{format_count(capped)} healthy answers. They count"
+    )
+    return [
+        f"Ended by a cap: {answers} for T only up to {OPEN_TAIL} words before the end, since a failure may "
+        f"be seen that much later than it begins."
+    ]
 
 
 def _unseen(result: ScanResult) -> list[str]:
@@ -202,7 +230,7 @@ def group_name(group: GroupResult) -> str:
 def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:
     words = {
         "record": "stated in the record",
-        "given": "given by --lang",
+        "given": "given by the user",
         "group": "inferred from the group's first answers",
         "prompt": "the prompt's language",
         OTHER_LANGUAGE: "the answer's own, clearly different from its group's",
@@ -221,6 +249,23 @@ def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]
         rest = known[MAX_NAMED_LANGUAGES:]
         most.append(f"{len(rest)} more {format_count(sum(n for _, n in rest))}")
     return [f"Expected language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
+
+
+def _wrong_language(result: ScanResult) -> list[str]:
+    """That nearly all answers drift from a language that was given: another one may have been asked for."""
+    drifting = [
+        group
+        for group in result.groups
+        if "given" in group.language_sources
+        and group.requests >= MIN_DRIFTING
+        and group.symptoms.get(SymptomKind.LANGUAGE_DRIFT, 0) >= DRIFTING_SHARE * group.requests
+    ]
+    if not drifting:
+        return []
+    return [
+        f"Nearly all answers {_group_prefix(drifting, result)}drift from the language that was given: was "
+        f"another one asked for? --lang CODE names it."
+    ]
 
 
 def _columns(result: ScanResult, left_out: Sequence[str]) -> str:

@@ -109,7 +109,7 @@ def unavailable_error(nvml: Any, error: Exception) -> GpuUnavailableError:
     sentences = {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
             "No NVIDIA driver library was found (libnvidia-ml.so.1).",
-            "In a container, start it with the GPUs (docker run --gpus all).",
+            "If this runs in a container, start it with the GPUs (docker run --gpus all).",
         ),
         nvml.NVML_ERROR_DRIVER_NOT_LOADED: (
             "The NVIDIA driver is not loaded.",

@@ -72,7 +72,8 @@ def _project(options: dict[str, Any]) -> Project:
     found = config.section(SECTION, options["config_file"])
     if found is None:
         raise UsageError(
-            "Name --baseline and --candidate, or a project file with a [check] table.",
+            "Name --baseline (and --candidate, if it is not what is served now), or a project file with "
+            "a [check] table.",
             hint="For example: stresstest check --config stresstest.toml",
         )
     given: set[str] = options["given"]

@@ -502,3 +502,21 @@ def test_verdicts_are_written_as_a_table(tmp_path: Path, called: Called, ending:
         assert [row["onset_char"] or None for row in found] == [
             None if row["onset_char"] is None else str(row["onset_char"]) for row in rows
         ]
+
+
+def test_a_language_from_a_settings_file_is_said_to_be(tmp_path: Path, called: Called) -> None:
+    """It was called given on the command line, and turned a gate red; that nearly all drift is no chance."""
+    (tmp_path / "stresstest.toml").write_text('lang = "it"\n')
+    path = write(tmp_path / "a.jsonl", [{"text": story(4, seed=n)} for n in range(8)])
+    said = " ".join(called("scan", path).stdout.split())
+    assert "it is from a settings file (stresstest.toml). --lang overrides it." in said
+    assert "Nearly all answers drift from the language that was given" in said
+    assert "settings file" not in called("scan", path, "--lang", "en").stdout
+
+
+def test_tables_of_text_are_refused(tmp_path: Path, called: Called) -> None:
+    """Five damaged lines and a hint on --field helped nobody with a CSV."""
+    (tmp_path / "a.csv").write_text("id,text\n1,Good.\n")
+    done = called("scan", "a.csv")
+    assert done.returncode == 2
+    assert "a.csv is a table of text, which is not read." in done.stderr

@@ -63,7 +63,7 @@ def test_whatever_repeats_long_enough_is_found(unit: str, copies: int, before: s
 
 @pytest.mark.parametrize("instead", ["redacted-by-litellm", "{}"])
 def test_what_was_not_stored_is_no_answer(instead: str) -> None:
-    """Where LiteLLM stores no prompts it writes this instead; it was read as healthy answers to one prompt."""
+    """Where LiteLLM stores no prompts it writes this instead; it was read as answers to one prompt."""
     payload = {"id": "a", "call_type": "acompletion", "startTime": 1.0, "messages": "{}", "response": instead}
     (kept,) = parse_line(json.dumps(payload).encode(), "f", 1, FieldMapping())
     for found in (read(instead), kept):
