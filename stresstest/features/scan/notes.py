@@ -183,8 +183,10 @@ def _work_done(result: ScanResult) -> list[str]:
         return [f"Read {text}."]
     bad = sum(group.degenerate for group in result.groups)
     share = percent(bad / result.requests, 2)
+    number = len(result.groups)
+    every = "Both groups" if number == 2 else f"All {format_count(number)} groups"
     return [
-        f"All {format_count(len(result.groups))} groups: {format_count(result.requests)} requests, "
+        f"{every}: {format_count(result.requests)} requests, "
         f"{format_count(bad)} degenerate ({share}); {text}."
     ]
 
