@@ -35,7 +35,7 @@ MAX_VALUES = 4_000_000
 """Commas of one line, about its values: those tokens have 2,800,000."""
 
 _ROW_BYTES = 256
-"""Of a row that no line of a log stands for, about."""
+"""Of a row, beside its texts."""
 _HEAD = 1 << 16
 _TABLES = (".csv", ".tsv", ".xlsx")
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
@@ -222,12 +222,17 @@ def _text_log(
             continue
         for row in rows:
             answered += 1
-            yield from packing.add(row, len(line))
+            yield from packing.add(row, _weight(row))
     if not answered:
         packing.add_damaged(log.nothing)
         return
     for row in reader.unanswered():
-        yield from packing.add(row, _ROW_BYTES)
+        yield from packing.add(row, _weight(row))
+
+
+def _weight(row: dict[str, Any]) -> int:
+    """About the bytes of a row whose texts come from several lines."""
+    return _ROW_BYTES + sum(len(value) for value in row.values() if isinstance(value, str))
 
 
 def _parquet(source: str, file: BinaryIO) -> Iterator[RecordChunk]:

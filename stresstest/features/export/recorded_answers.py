@@ -31,7 +31,7 @@ from stresstest.tasks.prompt import UNREAD_FIELDS, fingerprint
 
 _OTHER_FIELDS = (
     *("functions", "function_call", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
-    *("grammar", "lora_request", "adapter"),
+    *("grammar", "lora_request", "adapter", "thinking"),
 )
 _SHAPING = tuple(name for name in (*FIELDS, *_OTHER_FIELDS) if name not in UNREAD_FIELDS)
 """Fields of a request that shape the answer: with other values, it is another request."""

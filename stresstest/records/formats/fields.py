@@ -174,8 +174,8 @@ def _request(row: Row) -> dict[str, Any]:
     for key in _REQUEST_KEYS:
         given = row.get(key)
         if isinstance(given, dict) and not is_body(given):
-            nested = isinstance(given.get("body"), dict)
-            found = {**given["body"], **given} if nested else {**found, **given}
+            inner = [held for name in ("extra_body", "body") if isinstance(held := given.get(name), dict)]
+            found = {**found, **{key: value for held in inner for key, value in held.items()}, **given}
     return found
 
 

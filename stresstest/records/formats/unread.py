@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ LEAST_CHARS = 200
 _FIRST_LINES, _STEP = 64, 16
 _DEPTH = 16
 """OTLP keeps the texts of an attribute at the tenth level and below."""
+_MOST_ANSWERS, _MOST_TEXTS = 8, 64
 _NAMED = 60
 """Characters of a name that are kept."""
 
@@ -30,39 +32,49 @@ def unread_texts(row: Row, records: Sequence[Record]) -> tuple[str, ...]:
     """The paths ("metadata.raw") of the long texts that are part of no record's answer, reasoning or prompt.
 
     A text that is an answer with its prompt around it counts as read where the answer is most of it. Elements
-    of a list have no names of their own.
+    of a list have no names of their own. Of a row with many texts the first are looked at, and none of one
+    with many answers: the time is their product.
     """
+    if len(records) > _MOST_ANSWERS:
+        return ()
     read = [text.strip() for each in records for text in (each.text, each.reasoning, each.prompt_text)]
-    paths = (
-        path
-        for key, value in row.items()
-        if key not in ASKED_KEYS
-        for path in _unread(value, key[:_NAMED], read, _DEPTH)
-    )
-    return tuple(dict.fromkeys(paths))
+    left = iter(range(_MOST_TEXTS))
+    others = {key: value for key, value in row.items() if key not in ASKED_KEYS}
+    return tuple(dict.fromkeys(_unread(others, "", read, left)))
 
 
-def _unread(value: Any, path: str, read: Sequence[str], depth: int) -> Iterator[str]:
-    """The paths of the long texts in a value that were not read, also inside JSON that is kept as a text."""
+def _unread(value: Any, path: str, read: Sequence[str], left: Iterator[int]) -> Iterator[str]:
+    """The paths of the long texts in a value that were not read, also inside JSON that is kept as a text.
+
+    left: as many steps as further texts may be looked at.
+    """
+    for (name, text), _ in zip(_long_texts(value, path, _DEPTH), left, strict=False):
+        if not _is_read(text, read):
+            inner = _decoded(text)
+            yield from [name] if inner is None else _unread(inner, name, read, left)
+
+
+def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         text = value.strip()
-        if len(text) >= LEAST_CHARS and not any(_is_part(text, each) for each in read):
-            inner = _decoded(text) if depth else None
-            yield from [path] if inner is None else _unread(inner, path, read, depth - 1)
+        if len(text) >= LEAST_CHARS:
+            yield path, text
     elif depth and isinstance(value, dict):
         named = value.get("key")  # OTLP's attributes
         for key, each in value.items():
-            own = named if isinstance(named, str) else str(key)
-            yield from _unread(each, f"{path}.{own[:_NAMED]}", read, depth - 1)
+            own = (named if isinstance(named, str) else str(key))[:_NAMED]
+            yield from _long_texts(each, f"{path}.{own}" if path else own, depth - 1)
     elif depth and isinstance(value, list):
         for each in value:
-            yield from _unread(each, path, read, depth - 1)
+            yield from _long_texts(each, path, depth - 1)
 
 
-def _is_part(text: str, read: str) -> bool:
-    """Whether what was read holds the text, as it is or as JSON writes it, or is most of it."""
-    escaped = msgspec.json.encode(text).decode()[1:-1]
-    return text in read or escaped in read or (2 * len(read) >= len(text) and read in text)
+def _is_read(text: str, read: Sequence[str]) -> bool:
+    """Whether something that was read holds the text, as it is or as JSON writes it, or is most of it."""
+    if any(text in each or (2 * len(each) >= len(text) and each in text) for each in read):
+        return True
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return escaped != text and any(escaped in each for each in read)
 
 
 def _decoded(text: str) -> dict[str, Any] | list[Any] | None:

@@ -31,6 +31,8 @@ from stresstest.records.record import UnreadableError
 _REMEMBERED = 20_000
 """Requests whose answers may still come; the oldest counts as never answered."""
 
+_MAX_PROMPTS = 64 << 20
+"""Characters of the prompts of requests that wait for answers; the oldest prompts are forgotten."""
 _MOST_CHOICES = 128
 """Answers to one request that are waited for."""
 _MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
@@ -54,6 +56,8 @@ _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,3})\b)?")
 _THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
 """How a piece of reasoning is written."""
+_CALLED = "[tool_calls: "
+"""How calls of tools are written, in the place of a text."""
 _LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
 _MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
@@ -117,6 +121,8 @@ class RequestLog:
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._size = 0
+        self._prompts: OrderedDict[str, int] = OrderedDict()
+        self._prompt_size = 0
         self._longest: int | None = None
         self._counted: tuple[str, int] | None = None
 
@@ -165,7 +171,7 @@ class RequestLog:
         place = line.find(_PROMPT_AT, match.start())
         prompt = None if place < 0 else _QUOTED.match(line, place + len(_PROMPT_AT))
         if prompt:
-            asked.row["prompt"] = _unquoted(prompt[0])
+            self._keep_prompt(name, _unquoted(prompt[0]))
             end = prompt.end()
         cap = _CAP.search(line, end)
         if cap:
@@ -173,6 +179,7 @@ class RequestLog:
         generates = _GENERATES.search(line, end)
         if generates:
             if asked.expected:
+                self._forget_prompt(name)
                 asked.row = {"id": name}
             asked.expected = (asked.expected or 0) + min(int(generates[1] or 1), _MOST_CHOICES)
             if asked.expected > 1:
@@ -185,6 +192,7 @@ class RequestLog:
         for each in list(parts):  # one request may be several to the engine
             known = self._open.pop(each)
             self._forget_pieces(known)
+            self._forget_prompt(each)
             self._open.setdefault(name, _Open({**known.row, "id": name}, 1))
         asked = self._open.get(name)
         if asked is None:
@@ -194,6 +202,7 @@ class RequestLog:
             asked.expected -= 1
             if asked.expected <= 0:
                 del self._open[name]
+                self._forget_prompt(name)
             else:
                 asked.pieces = None
         return asked.row
@@ -201,6 +210,7 @@ class RequestLog:
     def _give_up(self, name: str) -> Iterator[dict[str, Any]]:
         """The rows of the answers that a request still lacks."""
         asked = self._open.pop(name)
+        self._forget_prompt(name)
         pieces = asked.pieces
         self._forget_pieces(asked)
         if not pieces or asked.expected != 1:
@@ -209,6 +219,20 @@ class RequestLog:
         thought = [found[1] for piece in pieces if (found := _THOUGHT.fullmatch(piece))]
         said = "".join(piece for piece in pieces if not _THOUGHT.fullmatch(piece))
         yield {**asked.row, "reasoning_content": "".join(thought), "response": said, "finish_reason": "abort"}
+
+    def _keep_prompt(self, name: str, prompt: str) -> None:
+        self._forget_prompt(name)
+        self._open[name].row["prompt"] = prompt
+        self._prompts[name] = len(prompt)
+        self._prompt_size += len(prompt)
+        while self._prompt_size > _MAX_PROMPTS:
+            oldest = next(iter(self._prompts))
+            self._forget_prompt(oldest)
+            self._open[oldest].row.pop("prompt")
+
+    def _forget_prompt(self, name: str) -> None:
+        """Count it no longer."""
+        self._prompt_size -= self._prompts.pop(name, 0)
 
     def _keep_piece(self, name: str, piece: str) -> None:
         """Of a stream whose only answer may be its pieces: who loops is left by its client."""
@@ -271,6 +295,8 @@ def _answer(line: str) -> tuple[dict[str, Any], bool]:
     output = line[match.end() : at if ids else end]
     text = _unquoted(output)
     row: dict[str, Any] = {"id": match["id"], "response": text}
+    if text.startswith(_CALLED):
+        row["tool_calls"] = [{}]  # the text holds their arguments
     ended = reason[0].rstrip()
     if ended not in ("None", "streaming_complete"):
         row["finish_reason"] = ended

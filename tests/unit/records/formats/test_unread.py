@@ -43,6 +43,20 @@ def test_long_texts_that_nobody_reads_are_named(row: dict[str, Any], found: tupl
     assert _record(row).beside == found
 
 
+def test_half_a_surrogate_pair_is_a_text_like_any() -> None:
+    """json.loads keeps "\\ud83d" as it is, and detect_many is given such rows."""
+    row = {"response": "B", "scratch": f"{LONG}\ud83d"}
+    assert parse_line(row, "f", 1, FieldMapping())[0].beside == ("scratch",)
+
+
+def test_many_texts_and_many_answers_take_no_time_of_their_own() -> None:
+    """Every text was compared with every answer of its line."""
+    many = {f"t{n}": f"{n} {LONG}" for n in range(80)}
+    assert len(_record({"response": "B", **many}).beside) == 64
+    choices = [{"message": {"content": f"{n} {LONG}"}, "notes": OTHER} for n in range(9)]
+    assert _record({"object": "chat.completion", "choices": choices}).beside == ()
+
+
 def test_they_are_looked_for_in_some_lines() -> None:
     """A line's number alone decides, so that any number of workers names the same."""
     assert [line for line in range(1, 129) if not is_looked_at(line)] == [

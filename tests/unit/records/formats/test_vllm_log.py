@@ -85,6 +85,23 @@ def test_a_stream_that_its_client_left_is_read_from_its_pieces() -> None:
     assert [each.has_text for each in mixed] == [False, False]
 
 
+def test_prompts_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of answered requests are let go, and of the others the oldest are forgotten, not the requests."""
+    monkeypatch.setattr(vllm_log, "_MAX_PROMPTS", 10)
+    answered, old, new = _records(*map(_asked, "abc"), _said("a", "Yes."))
+    assert (answered.prompt_text, old.prompt_text, new.prompt_text) == ("", "Why?", "Why?")
+    first, second, third = _records(*map(_asked, "abc"))
+    assert [each.prompt_text for each in (first, second, third)] == ["", "Why?", "Why?"]
+    (whole,) = _records(*(line for name in "abcdef" for line in (_asked(name), _said(name, "Yes."))))[-1:]
+    assert whole.prompt_text == "Why?"
+
+
+def test_calls_of_tools_are_known_as_such() -> None:
+    """vLLM writes them as a text; `export` must not take their arguments for one."""
+    (found,) = _records(_asked("a"), _said("a", '[tool_calls: now({"zone": "UTC"})]'))
+    assert found.calls
+
+
 def test_pieces_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are forgotten, and their answers count as unseen."""
     monkeypatch.setattr(vllm_log, "_MAX_PIECES", 200)
