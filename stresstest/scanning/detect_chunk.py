@@ -202,7 +202,7 @@ def build_verdict(
     source, as `wanted_language` says."""
     language, source = wanted
     group = group_key(record, job.keys)
-    if verdict.symptom is SymptomKind.TRUNCATION and _lacks_its_end(record):
+    if verdict.symptom is SymptomKind.TRUNCATION and lacks_its_end(record):
         record = replace(record, finish_reason=None)
         (verdict,) = _detect_all([record], [language])
     if source not in _STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
@@ -397,7 +397,7 @@ def _lacks_its_text(record: Record, capped: bool | None) -> bool:
     return capped is True or record.completion_tokens >= MIN_UNSEEN_TOKENS
 
 
-def _lacks_its_end(record: Record) -> bool:
+def lacks_its_end(record: Record) -> bool:
     """Whether the log kept less text than the answer had: where the text ends the answer did not."""
     return record.completion_tokens is not None and is_implausible(
         record.completion_tokens, record.reasoning + record.text

@@ -26,6 +26,7 @@ from stresstest.features.export.answers import (
 from stresstest.model import PARAMETERS, Decoding, Message, Subject
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
+from stresstest.scanning.detect_chunk import lacks_its_end
 from stresstest.tasks.bodies import FIELDS
 from stresstest.tasks.prompt import UNREAD_FIELDS, fingerprint
 
@@ -47,7 +48,7 @@ def recorded_answer(
 
     strings: a prompt without roles is the text of a completion, not a user's message.
     """
-    if verdict.unseen and not verdict.degenerate:
+    if not verdict.degenerate and (verdict.unseen or lacks_its_end(record)):
         return LeftOutAnswer(UNSEEN)
     if verdict.lost:
         return LeftOutAnswer(LOST)

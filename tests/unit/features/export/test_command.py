@@ -346,6 +346,20 @@ def test_what_pairs_have_no_place_for_is_left_out(tmp_path: Path) -> None:
     assert f"{len(rows) // 2} with calls of tools" in said
 
 
+def test_an_answer_that_the_log_does_not_hold_whole_is_left_out(tmp_path: Path) -> None:
+    """Nine hundred counted tokens and a sentence: the rest was reasoning, or was cut."""
+    hidden = [
+        {**row, "response": f"It ends well, in place {n}.", "finish_reason": "stop", "completion_tokens": 900}
+        for n, row in enumerate(story_rows())
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in hidden), encoding="utf-8")
+    words = ["export", "kto", str(log), "--lang", "en", "-o", str(tmp_path / "pairs.jsonl")]
+    code, out, err = command("--display", "none", *words)
+    assert code == 4
+    assert f"{len(hidden)} whose text the log did not keep, or not all of it" in flat(out + err)
+
+
 def test_the_fields_of_a_prompt_stay_with_it() -> None:
     """Prompts that are held out are measured again: without their tools they would be other requests."""
     messages = (Message("user", "Plan a trip."),)
