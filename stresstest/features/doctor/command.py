@@ -106,6 +106,8 @@ def _open_log(log: str) -> Iterator[TextIO]:
         yield sys.stdin
         return
     try:
+        if Path(log).is_char_device() or Path(log).is_block_device():
+            raise UsageError(f"{log} is a device, not a log.")
         with Path(log).open(encoding="utf-8", errors="replace") as file:
             yield file
     except OSError as error:

@@ -143,7 +143,7 @@ def _print_table(console: Console, result: ScanResult) -> None:
         table.add_row(
             *values,
             format_count(group.requests),
-            Text(_share(group.rate), style="bold red" if group.degenerate else "bold green"),
+            Text(_share(_seen_rate(group)), style="bold red" if group.degenerate else "bold green"),
             *(() if left_out else (interval, _share(group.dharma_rate))),
             _share(group.wasted / group.total if group.total else None),
             Text(_limit(group), style="bold"),
@@ -225,7 +225,14 @@ def _withheld_cap(group: GroupResult) -> str:
     return f"no cap is recommended, because a cap there would cut {cut} of the healthy answers: {instead}"
 
 
+def _seen_rate(group: GroupResult) -> float | None:
+    """The rate; None where no answer has a text."""
+    return None if group.unseen == group.requests and not group.degenerate else group.rate
+
+
 def _failed(group: GroupResult) -> str:
+    if _seen_rate(group) is None:
+        return "no answer has a text to judge"
     if not group.symptoms:
         return "nothing degenerates"
     found = ", ".join(f"{n:,} {symptom_info(kind).counted(n)}" for kind, n in group.symptoms.items())

@@ -54,6 +54,8 @@ FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
 """Set where a log did not keep the text of this answer, or not all of it."""
+_REDACTED = frozenset({"__REDACTED__", "redacted-by-litellm"})
+"""What tracers (OpenInference) and proxies (LiteLLM) write in the place of a text that they are to hide."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -75,8 +77,8 @@ def answered(
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text=answer.text,
-            has_text=answer.known,
+            text="" if answer.text in _REDACTED else answer.text,
+            has_text=answer.known and answer.text not in _REDACTED,
             reasoning=answer.reasoning,
             calls=answer.calls,
             refused=answer.refused,

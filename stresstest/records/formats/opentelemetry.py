@@ -23,7 +23,7 @@ from stresstest.records.formats.calls import (
     message_arguments,
 )
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
-from stresstest.records.record import FieldMapping, UnreadableError
+from stresstest.records.record import FieldMapping
 
 _PROMPT_TOKENS = (
     *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
@@ -71,13 +71,11 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
 def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
     """The generations of an export, or of a single span, as plain rows in order; other spans left out.
 
-    Without `mapped.textless` one of them must have kept its text; others that surely generated are marked.
+    Without `mapped.textless`, those that kept no text and surely are no others' are marked.
     """
     found = [(each, span) for span in _spans(row) if (each := _row(span)) is not None]
-    if found and mapped.textless:
+    if mapped.textless:
         return [each for each, _ in found]
-    if not any("response" in each for each, _ in found):
-        raise UnreadableError("spans without the text of an answer" if found else "no span of a generation")
     traces = Counter(span.get("traceId") for _, span in found)
     parents = {span.get("parentSpanId") for _, span in found} - {None, ""}
     kept = (

@@ -115,8 +115,8 @@ def _read_several(
 ) -> Iterator[Record]:
     """The answers of the rows that one line holds: a batch of spans is not lost with one of them.
 
-    Beside others, a row that cannot be read counts as an answer without text, and a call without arguments as
-    an empty one. Raises UnreadableError, the first one, where none can be read.
+    One of several that cannot be read counts as an answer without text, and a call without arguments as an
+    empty one. Raises UnreadableError for a single row that cannot be read, and for calls alone.
     """
     found: list[Record] = []
     errors: list[UnreadableError] = []
@@ -129,8 +129,9 @@ def _read_several(
             record = Record(named, place.source, place.line, "", has_text=called, calls=called)
             found.append(replace(record, read_from=place.format))
             errors.append(error)
-    if errors and len(errors) == len(rows):
-        raise next((each for each in errors if not isinstance(each, TextlessError)), errors[0])
+    alone = len(rows) == 1 or all(isinstance(each, TextlessError) for each in errors)
+    if errors and len(errors) == len(rows) and alone:
+        raise errors[0]
     yield from found
 
 

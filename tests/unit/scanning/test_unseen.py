@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stresstest.features.scan.console import limit_sentence
 from stresstest.model.scanned import GroupResult
 from stresstest.scanning.detect_chunk import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
@@ -23,6 +24,14 @@ def _scan(tmp_path: Path, unseen: int) -> GroupResult:
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (group,) = scan(ScanSettings((str(path),), ScanJob(language="en"), workers=1), Heard()).groups
     return group
+
+
+def test_of_answers_without_any_text_no_rate_is_told(tmp_path: Path) -> None:
+    """ "0.00 %" and "nothing degenerates" of a log that nobody could read are no findings."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text_not_kept": true, "start": 1.0}\n' * 3, encoding="utf-8")
+    (group,) = scan(ScanSettings((str(path),), ScanJob(language="en"), workers=1), Heard()).groups
+    assert limit_sentence(group).startswith("no answer has a text to judge; nothing is certified")
 
 
 @pytest.mark.parametrize(("unseen", "certified"), [(0, True), (1, True), (30, False)])

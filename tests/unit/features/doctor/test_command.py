@@ -235,3 +235,9 @@ def test_what_is_no_startup_log(
     assert words[0] == "-" or "absent.log" in found.err
     snapshot(found.err)
     assert found.out == ""
+
+
+def test_a_device_is_no_log() -> None:
+    """/dev/full has no end, and was read for ever."""
+    done = command("doctor", "--log", "/dev/full")
+    assert (done[0], "/dev/full is a device, not a log." in done[2]) == (2, True)

@@ -69,6 +69,13 @@ def test_where_none_can_be_read_the_line_says_why(row: dict[str, Any], error: ty
     assert type(raised.value) is error
 
 
+def test_a_trace_whose_generations_all_failed_holds_as_many_answers() -> None:
+    """It was one damaged line, and one failure for a gate."""
+    lost = {"type": "GENERATION", "model": "m", "output": None, "level": "ERROR"}
+    found = _read({"id": "t", "observations": [{**lost, "id": str(n)} for n in range(3)]})
+    assert [each.has_text for each in found] == [False] * 3
+
+
 @pytest.mark.parametrize("cap", [-1, "-1"])
 def test_minus_one_is_no_cap(cap: object) -> None:
     """llama.cpp, LM Studio and LangChain write it for "no limit"; every such line was damaged."""
