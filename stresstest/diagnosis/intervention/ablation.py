@@ -93,7 +93,8 @@ def _sentence(found: Ablation, window: int) -> str:
         if less and found.p is not None and found.p <= 0.05:
             return f"{counts}: the numbering matters (p = {found.p:.2g})."
         if found.n >= _FEWEST and 2 * found.failed * found.run_n >= found.run_failed * found.n:
-            return f"{counts}: the numbering is not the cause."
+            known = "" if found.p is None else f" (p = {found.p:.2g} for a difference)"
+            return f"{counts}: they fail without the numbering, too{known}."
         return f"{counts}: too few got that far to tell."
     run = f"{found.run_failed} of the run's {found.run_n}"
     counts = f"{found.failed} of {found.n} fail by token {window:,}, against {run}"
