@@ -52,11 +52,6 @@ def check_files(files: list[str]) -> None:
         if name == "-":
             continue
         path, shown = Path(name), label(name)
-        if path.name.lower().removesuffix(".gz").endswith(_TABLES):
-            raise UsageError(
-                f"{shown} is a table of text, which is not read.",
-                hint="Convert it to JSON Lines or Parquet, with a column for the answer.",
-            )
         if path.is_dir():
             raise UsageError(f"{name} is a folder.", hint=f"Name the files in it: {name.rstrip('/')}/*.jsonl")
         try:
@@ -68,6 +63,11 @@ def check_files(files: list[str]) -> None:
             raise UsageError(f"{shown} cannot be read: {error.strerror or error}.") from None
         if head == _PARQUET:
             require_parquet(shown)
+        elif head[:1] not in b"{[" and path.name.lower().endswith(_TABLES):
+            raise UsageError(
+                f"{shown} is a table of text, which is not read.",
+                hint="Convert it to JSON Lines or Parquet, with a column for the answer.",
+            )
 
 
 def _is_pipe(name: str) -> bool:

@@ -54,13 +54,13 @@ FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
 """Set where a log did not keep the text of this answer, or not all of it."""
-_REDACTED = frozenset({"__REDACTED__", "redacted-by-litellm"})
+_REDACTED = ("__REDACTED__", "redacted-by-litellm")
 """What tracers (OpenInference) and proxies (LiteLLM) write in the place of a text that they are to hide."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
     *("request", "body", "model_parameters", "params", "sampling_params", "optional_params", "parameters"),
-    *("generation_config", "generation_kwargs", "gen_kwargs", "invocation_params"),
+    *("extra_body", "generation_config", "generation_kwargs", "gen_kwargs", "invocation_params"),
 )
 ASKED_KEYS = frozenset({*PROMPT_KEYS, *_APART, *_SHAPING, *_REQUEST_KEYS, "conversations"})
 """Where a row keeps what was asked, in any form."""
@@ -77,8 +77,8 @@ def answered(
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text="" if answer.text in _REDACTED else answer.text,
-            has_text=answer.known and answer.text not in _REDACTED,
+            text=answer.text,
+            has_text=answer.known and not any(mark in answer.text for mark in _REDACTED),
             reasoning=answer.reasoning,
             calls=answer.calls,
             refused=answer.refused,

@@ -54,9 +54,9 @@ _THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.", "llm.output_messages.", "llm.token_count.")
-_AGENT = "invoke_agent"
-"""Wraps generations, or is one where the agent is remote."""
-_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "retrieval"})
+_AGENT, _CLIENT = "invoke_agent", (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT")
+"""An agent's span wraps generations of its process; of a client's kind it is a remote agent's answer."""
+_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_workflow", "retrieval"})
 """`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
 _GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
 _SERVERS = "llm_request"
@@ -79,27 +79,27 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
     traces = Counter(span.get("traceId") for _, span in found)
     parents = {span.get("parentSpanId") for _, span in found} - {None, ""}
     kept = (
-        (each, span) for each, span in found if not _is_beside(each, span, traces[span.get("traceId")] > 1)
+        (each, span)
+        for each, span in found
+        if not _is_beside(each, span, traces[span.get("traceId")] > 1, parents)
     )
     marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in kept)
     return [each for each, span in marked if "response" in each or _has_generated(each, span, parents)]
 
 
-def _is_beside(row: Row, span: Mapping[str, Any], shared: bool) -> bool:
-    """Whether a span tells of generations that others tell of: vLLM's own, where a client has one, and an
-    agent's. shared: its trace has others of them."""
+def _is_beside(row: Row, span: Mapping[str, Any], shared: bool, parents: Collection[Any]) -> bool:
+    """Whether a span tells of generations that others tell of: vLLM's own, where a client has one, and that
+    of an agent in the same process. shared: its trace has others of them. parents: ids of the spans around
+    those of generations."""
     found = _attributes(span.get("attributes"))
     if found.get("gen_ai.operation.name") == _AGENT:
-        return shared or "response" not in row
+        return span.get("kind") not in _CLIENT or span.get("spanId") in parents
     serves = span.get("name") == _SERVERS and "response" not in row
     return serves and (shared or bool(span.get("parentSpanId")))
 
 
 def _has_generated(row: Row, span: Mapping[str, Any], parents: Collection[Any]) -> bool:
-    """Whether a span without text is one of a generation, not one that wraps others.
-
-    parents: ids of the spans around those of generations.
-    """
+    """Whether a span without text is one of a generation, not one that wraps others."""
     found = _attributes(span.get("attributes"))
     operation = found.get("gen_ai.operation.name")
     wraps = span.get("spanId") in parents or (operation is None and "gen_ai.agent.name" in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ LEAST_CHARS = 200
 _FIRST_LINES, _STEP = 64, 16
 _DEPTH = 16
 """OTLP keeps the texts of an attribute at the tenth level and below."""
-_MOST_ANSWERS, _MOST_TEXTS = 8, 64
+_FEW_ANSWERS, _MOST_TEXTS = 8, 64
 _NAMED = 60
 """Characters of a name that are kept."""
 
@@ -31,25 +32,39 @@ def is_looked_at(line: int) -> bool:
 def unread_texts(row: Row, records: Sequence[Record]) -> tuple[str, ...]:
     """The paths ("metadata.raw") of the long texts that are part of no record's answer, reasoning or prompt.
 
-    A text that is an answer with its prompt around it counts as read where the answer is most of it. Elements
-    of a list have no names of their own. Of a row with many texts the first are looked at, and none of one
-    with many answers: the time is their product.
+    A text that is an answer with its prompt around it counts as read where the answer is most of it and the
+    row has few. Elements of a list have no names of their own. Of a row with many texts the first are looked
+    at, so that the time is linear.
     """
-    if len(records) > _MOST_ANSWERS:
-        return ()
     read = [text.strip() for each in records for text in (each.text, each.reasoning, each.prompt_text)]
+    known = _Read("\0".join(read), read if len(records) <= _FEW_ANSWERS else ())
     left = iter(range(_MOST_TEXTS))
     others = {key: value for key, value in row.items() if key not in ASKED_KEYS}
-    return tuple(dict.fromkeys(_unread(others, "", read, left)))
+    return tuple(dict.fromkeys(_unread(others, "", known, left)))
 
 
-def _unread(value: Any, path: str, read: Sequence[str], left: Iterator[int]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a row: all of it in one text, and each for itself where there are few."""
+
+    joined: str
+    each: Sequence[str]
+
+    def holds(self, text: str) -> bool:
+        """Whether the text is part of it, as it is or as JSON writes it, or little more than one of them."""
+        if text in self.joined or any(2 * len(each) >= len(text) and each in text for each in self.each):
+            return True
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        return escaped != text and escaped in self.joined
+
+
+def _unread(value: Any, path: str, read: _Read, left: Iterator[int]) -> Iterator[str]:
     """The paths of the long texts in a value that were not read, also inside JSON that is kept as a text.
 
     left: as many steps as further texts may be looked at.
     """
     for (name, text), _ in zip(_long_texts(value, path, _DEPTH), left, strict=False):
-        if not _is_read(text, read):
+        if not read.holds(text):
             inner = _decoded(text)
             yield from [name] if inner is None else _unread(inner, name, read, left)
 
@@ -67,14 +82,6 @@ def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     elif depth and isinstance(value, list):
         for each in value:
             yield from _long_texts(each, path, depth - 1)
-
-
-def _is_read(text: str, read: Sequence[str]) -> bool:
-    """Whether something that was read holds the text, as it is or as JSON writes it, or is most of it."""
-    if any(text in each or (2 * len(each) >= len(text) and each in text) for each in read):
-        return True
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    return escaped != text and any(escaped in each for each in read)
 
 
 def _decoded(text: str) -> dict[str, Any] | list[Any] | None:

@@ -32,8 +32,8 @@ _REMEMBERED = 20_000
 """Requests whose answers may still come; the oldest counts as never answered."""
 
 _MAX_PROMPTS = 64 << 20
-"""Characters of the prompts of requests that wait for answers; the oldest prompts are forgotten."""
-_MOST_CHOICES = 128
+"""Bytes of the prompts of requests that wait for answers; the oldest prompts are forgotten."""
+_MOST_CHOICES = 1_024
 """Answers to one request that are waited for."""
 _MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
 """Characters of streams that have not ended, and what a piece takes beside them. The oldest are forgotten."""
@@ -53,7 +53,7 @@ _REQUEST = re.compile(r"Received request (?P<id>.{1,200}?): (?=prompt: |params: 
 _DETAILS = re.compile(r"Request (?P<id>.{1,200}?) details: prompt: ")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
-_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,3})\b)?")
+_GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,5})\b)?")
 _THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
 """How a piece of reasoning is written."""
 _CALLED = "[tool_calls: "
@@ -104,11 +104,12 @@ def _is_json_log(head: bytes) -> bool:
 @dataclass(slots=True)
 class _Open:
     """A request that waits for answers. expected: how many; None where the log does not say that it generates
-    text. pieces: of its stream, None where nobody can tell whose they are."""
+    text. pieces: of its stream, None where nobody can tell whose they are. begun: an answer has come."""
 
     row: dict[str, Any]
     expected: int | None = None
     pieces: list[str] | None = field(default_factory=list)
+    begun: bool = False
 
 
 class RequestLog:
@@ -125,6 +126,7 @@ class RequestLog:
         self._prompt_size = 0
         self._longest: int | None = None
         self._counted: tuple[str, int] | None = None
+        self._last = self._slowest = 0.0
 
     def add_line(self, line: bytes) -> Iterable[dict[str, Any]]:
         """The row of an answer, the rows of an old request without answers; none for other lines.
@@ -134,12 +136,14 @@ class RequestLog:
         if not any(mark in line for mark in _LINES):
             return []
         text, at = _message(line)
+        if isinstance(at, float):
+            self._last = at
         found = [(place, mark) for mark in _LINES if (place := text.find(mark.decode())) >= 0]
         first = min(found)[1] if found else None  # a prompt may quote a line of the log
         if first == _LINES[-1] and (length := _LOG_LENGTH.search(text)):
             self._longest = int(length[1])
         if first != _LINES[0]:
-            return self._remember(text, at)
+            return self._remember(text, at, _DETAILS if first == _LINES[2] else _REQUEST)
         counted = _COUNTED.match(text, text.find(_ANSWERED))
         if counted:
             self._counted = (counted["id"], _count_ids(counted["ids"]))
@@ -153,15 +157,25 @@ class RequestLog:
         self._counted = None
         if self._longest is not None and len(row["response"]) >= self._longest:
             row |= {"finish_reason": None, TEXTLESS: True}
-        return [{**self._answered(row["id"]), **row, **({} if at is None else {"end": at})}]
+        known = self._answered(row["id"])
+        if isinstance(at, float) and isinstance(start := known.get("start"), float):
+            self._slowest = max(self._slowest, at - start)
+        return [{**known, **row, **({} if at is None else {"end": at})}]
 
     def unanswered(self) -> Iterator[dict[str, Any]]:
-        """At the end of the log: the rows of the answers that are not in it."""
-        while self._open:
-            yield from self._give_up(next(iter(self._open)))
+        """At the end of the log: the rows of the answers that are not in it.
 
-    def _remember(self, line: str, at: float | str | None) -> Iterable[dict[str, Any]]:
-        match = _REQUEST.search(line) or _DETAILS.search(line)
+        A request that came later than others took is under way, and its answer in the file that follows.
+        """
+        while self._open:
+            name, asked = next(iter(self._open.items()))
+            start = asked.row.get("start")
+            if not asked.begun and isinstance(start, float) and self._last - start < self._slowest:
+                asked.expected = 0
+            yield from self._give_up(name)
+
+    def _remember(self, line: str, at: float | str | None, form: re.Pattern[str]) -> Iterable[dict[str, Any]]:
+        match = form.search(line)
         if match is None:
             return []
         name, end = match["id"], match.end()
@@ -176,7 +190,7 @@ class RequestLog:
         cap = _CAP.search(line, end)
         if cap:
             asked.row["max_tokens"] = int(cap[1])
-        generates = _GENERATES.search(line, end)
+        generates = _GENERATES.search(line, end) if form is _REQUEST else None
         if generates:
             if asked.expected:
                 self._forget_prompt(name)
@@ -188,8 +202,9 @@ class RequestLog:
 
     def _answered(self, name: str) -> dict[str, Any]:
         """What is known of an answer's request; one with all its answers is waited for no longer."""
-        parts = itertools.takewhile(self._open.__contains__, (f"{name}_{n}" for n in itertools.count()))
-        for each in list(parts):  # one request may be several to the engine
+        numbered = () if name in self._open else (f"{name}_{n}" for n in itertools.count())
+        for each in list(itertools.takewhile(self._open.__contains__, numbered)):
+            # One request may be several to the engine.
             known = self._open.pop(each)
             self._forget_pieces(known)
             self._forget_prompt(each)
@@ -200,6 +215,7 @@ class RequestLog:
         self._forget_pieces(asked)
         if asked.expected is not None:
             asked.expected -= 1
+            asked.begun = True
             if asked.expected <= 0:
                 del self._open[name]
                 self._forget_prompt(name)
@@ -223,8 +239,8 @@ class RequestLog:
     def _keep_prompt(self, name: str, prompt: str) -> None:
         self._forget_prompt(name)
         self._open[name].row["prompt"] = prompt
-        self._prompts[name] = len(prompt)
-        self._prompt_size += len(prompt)
+        self._prompts[name] = len(prompt) if prompt.isascii() else 4 * len(prompt)
+        self._prompt_size += self._prompts[name]
         while self._prompt_size > _MAX_PROMPTS:
             oldest = next(iter(self._prompts))
             self._forget_prompt(oldest)
@@ -295,6 +311,8 @@ def _answer(line: str) -> tuple[dict[str, Any], bool]:
     output = line[match.end() : at if ids else end]
     text = _unquoted(output)
     row: dict[str, Any] = {"id": match["id"], "response": text}
+    if not text:
+        row[TEXTLESS] = True  # an endpoint of token ids; an empty answer of a chat is not logged
     if text.startswith(_CALLED):
         row["tool_calls"] = [{}]  # the text holds their arguments
     ended = reason[0].rstrip()

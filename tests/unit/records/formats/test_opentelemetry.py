@@ -259,17 +259,21 @@ def _read_spans(*spans: dict[str, Any]) -> list[tuple[str, bool]]:
     return [(record.id, record.has_text) for record in found]
 
 
-def test_an_agents_span_is_an_answer_where_no_other_of_its_trace_is() -> None:
-    """A remote agent's answer stands in its own span; around a client's generations it repeats their text."""
+def test_a_remote_agents_span_is_an_answer() -> None:
+    """Of a client's kind, with a text or without; inside a process it only wraps generations."""
     agent = attribute("gen_ai.operation.name", "stringValue", "invoke_agent")
+    counted = attribute("gen_ai.usage.output_tokens", "intValue", "4096")
     said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
-    remote, around, inside, silent = (
-        {"traceId": "a", "attributes": [agent, said]},
-        {"traceId": "b", "attributes": [agent, said]},
-        {"traceId": "b", "attributes": [CHAT, said]},
-        {"traceId": "c", "attributes": [agent]},
+    remote, silent, wrapper, inside, around, below = (
+        {"traceId": "a", "kind": 3, "attributes": [agent, said]},
+        {"traceId": "a", "kind": "SPAN_KIND_CLIENT", "attributes": [agent, counted]},
+        {"traceId": "b", "kind": 1, "attributes": [agent, said]},
+        {"traceId": "b", "kind": 3, "attributes": [CHAT, said]},
+        {"traceId": "c", "kind": 3, "attributes": [agent, said]},
+        {"traceId": "c", "kind": 3, "attributes": [CHAT, said], "parentSpanId": "4"},
     )
-    assert _read_spans(remote, around, inside, silent) == [("0", True), ("2", True)]
+    found = _read_spans(remote, silent, wrapper, inside, around, below)
+    assert found == [("0", True), ("1", False), ("3", True), ("5", True)]
 
 
 def test_vllms_own_span_counts_where_no_client_has_one() -> None:

@@ -53,8 +53,8 @@ def test_many_texts_and_many_answers_take_no_time_of_their_own() -> None:
     """Every text was compared with every answer of its line."""
     many = {f"t{n}": f"{n} {LONG}" for n in range(80)}
     assert len(_record({"response": "B", **many}).beside) == 64
-    choices = [{"message": {"content": f"{n} {LONG}"}, "notes": OTHER} for n in range(9)]
-    assert _record({"object": "chat.completion", "choices": choices}).beside == ()
+    choices = [{"message": {"content": f"{n} {LONG}"}, "notes": f"{n} {OTHER}"} for n in range(900)]
+    assert _record({"object": "chat.completion", "choices": choices}).beside == ("choices.notes",)
 
 
 def test_they_are_looked_for_in_some_lines() -> None:

@@ -42,6 +42,8 @@ LATER = "Received request b: params: SamplingParams(n=1, max_tokens=64), lora_re
         ([_asked("a"), _said("a", "Yes."), _asked("a")], ["a"]),  # a client's own id, in all its calls
         ([_asked("a"), _asked("a"), _said("a", "Yes."), _asked("a")], ["a", "a"]),
         ([_asked("a"), LATER, _said("a", "Yes.")], ["b"]),
+        ([_asked("x"), _asked("x_0"), _said("x", "Yes.")], ["x_0"]),
+        ([f"Request d details: prompt: '{_asked('q')}'", _asked("d"), _said("d", "Yes.")], []),
         ([_asked("svc:17"), _asked("my id"), _said("my id", "Yes.")], ["svc:17"]),
     ],
 )
@@ -62,6 +64,27 @@ def test_two_open_requests_of_one_id_share_nothing() -> None:
     """Whose an answer is nobody knows, so that it has no prompt and no cap."""
     first, second = _records(_asked("a"), _asked("a"), _said("a", "Yes."), _said("a", "No."))
     assert [(each.prompt_text, each.max_tokens) for each in (first, second)] == [("", None)] * 2
+
+
+def test_a_request_that_is_under_way_at_the_end_of_a_file_is_not_missed() -> None:
+    """A log is rotated while requests run: their answers stand in the file that follows."""
+
+    def at(second: int, line: str) -> bytes:
+        return f"INFO 11-21 20:00:{second:02d} [logger.py:99] {line}".encode()
+
+    reader = vllm_log.RequestLog()
+    lines = [
+        *(at(0, _asked("a")), at(1, _asked("left")), at(30, _said("a", "Yes."))),
+        *(at(40, _asked("late")), at(41, _asked("b")), at(45, _said("b", "No."))),
+    ]
+    assert sum(len(list(reader.add_line(line))) for line in lines) == 2
+    assert [row["id"] for row in reader.unanswered()] == ["left"]
+
+
+def test_an_answer_of_token_ids_alone_has_no_text() -> None:
+    """vLLM's endpoint of token ids logs an empty text for each; of a chat it logs none that is empty."""
+    (found,) = _records(_asked("a"), _said("a", ""))
+    assert not found.has_text
 
 
 def test_requests_that_are_no_longer_waited_for_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
