@@ -104,12 +104,11 @@ def _is_json_log(head: bytes) -> bool:
 @dataclass(slots=True)
 class _Open:
     """A request that waits for answers. expected: how many; None where the log does not say that it generates
-    text. pieces: of its stream, None where nobody can tell whose they are. begun: an answer has come."""
+    text. pieces: of its stream, None where nobody can tell whose they are."""
 
     row: dict[str, Any]
     expected: int | None = None
     pieces: list[str] | None = field(default_factory=list)
-    begun: bool = False
 
 
 class RequestLog:
@@ -126,7 +125,6 @@ class RequestLog:
         self._prompt_size = 0
         self._longest: int | None = None
         self._counted: tuple[str, int] | None = None
-        self._last = self._slowest = 0.0
 
     def add_line(self, line: bytes) -> Iterable[dict[str, Any]]:
         """The row of an answer, the rows of an old request without answers; none for other lines.
@@ -136,8 +134,6 @@ class RequestLog:
         if not any(mark in line for mark in _LINES):
             return []
         text, at = _message(line)
-        if isinstance(at, float):
-            self._last = at
         found = [(place, mark) for mark in _LINES if (place := text.find(mark.decode())) >= 0]
         first = min(found)[1] if found else None  # a prompt may quote a line of the log
         if first == _LINES[-1] and (length := _LOG_LENGTH.search(text)):
@@ -157,22 +153,12 @@ class RequestLog:
         self._counted = None
         if self._longest is not None and len(row["response"]) >= self._longest:
             row |= {"finish_reason": None, TEXTLESS: True}
-        known = self._answered(row["id"])
-        if isinstance(at, float) and isinstance(start := known.get("start"), float):
-            self._slowest = max(self._slowest, at - start)
-        return [{**known, **row, **({} if at is None else {"end": at})}]
+        return [{**self._answered(row["id"]), **row, **({} if at is None else {"end": at})}]
 
     def unanswered(self) -> Iterator[dict[str, Any]]:
-        """At the end of the log: the rows of the answers that are not in it.
-
-        A request that came later than others took is under way, and its answer in the file that follows.
-        """
+        """At the end of the log: the rows of the answers that are not in it."""
         while self._open:
-            name, asked = next(iter(self._open.items()))
-            start = asked.row.get("start")
-            if not asked.begun and isinstance(start, float) and self._last - start < self._slowest:
-                asked.expected = 0
-            yield from self._give_up(name)
+            yield from self._give_up(next(iter(self._open)))
 
     def _remember(self, line: str, at: float | str | None, form: re.Pattern[str]) -> Iterable[dict[str, Any]]:
         match = form.search(line)
@@ -215,7 +201,6 @@ class RequestLog:
         self._forget_pieces(asked)
         if asked.expected is not None:
             asked.expected -= 1
-            asked.begun = True
             if asked.expected <= 0:
                 del self._open[name]
                 self._forget_prompt(name)
@@ -244,7 +229,7 @@ class RequestLog:
         while self._prompt_size > _MAX_PROMPTS:
             oldest = next(iter(self._prompts))
             self._forget_prompt(oldest)
-            self._open[oldest].row.pop("prompt")
+            self._open[oldest].row.pop("prompt", None)
 
     def _forget_prompt(self, name: str) -> None:
         """Count it no longer."""

@@ -66,21 +66,6 @@ def test_two_open_requests_of_one_id_share_nothing() -> None:
     assert [(each.prompt_text, each.max_tokens) for each in (first, second)] == [("", None)] * 2
 
 
-def test_a_request_that_is_under_way_at_the_end_of_a_file_is_not_missed() -> None:
-    """A log is rotated while requests run: their answers stand in the file that follows."""
-
-    def at(second: int, line: str) -> bytes:
-        return f"INFO 11-21 20:00:{second:02d} [logger.py:99] {line}".encode()
-
-    reader = vllm_log.RequestLog()
-    lines = [
-        *(at(0, _asked("a")), at(1, _asked("left")), at(30, _said("a", "Yes."))),
-        *(at(40, _asked("late")), at(41, _asked("b")), at(45, _said("b", "No."))),
-    ]
-    assert sum(len(list(reader.add_line(line))) for line in lines) == 2
-    assert [row["id"] for row in reader.unanswered()] == ["left"]
-
-
 def test_an_answer_of_token_ids_alone_has_no_text() -> None:
     """vLLM's endpoint of token ids logs an empty text for each; of a chat it logs none that is empty."""
     (found,) = _records(_asked("a"), _said("a", ""))
