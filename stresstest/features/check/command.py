@@ -191,7 +191,9 @@ def command(
     if json_output:
         typer.echo(dumps(check_document(done.comparison)))
     else:
-        print_check(stdout_console(), done.comparison, document_id=done.document_id)
+        print_check(
+            stdout_console(), done.comparison, document_id=done.document_id, cut_short=done.interrupted
+        )
     _exit(done)
 
 

@@ -22,8 +22,13 @@ MORE_RECORDED = (
 )
 
 
-def print_check(console: Console, found: Comparison, *, document_id: str | None = None) -> None:
-    """The verdict first, then both sides, what else was found, what else changed."""
+def print_check(
+    console: Console, found: Comparison, *, document_id: str | None = None, cut_short: bool = False
+) -> None:
+    """The verdict first, then both sides, what else was found, what else changed.
+
+    cut_short: it was interrupted, and repeating it is the way to more data.
+    """
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
@@ -49,7 +54,7 @@ def print_check(console: Console, found: Comparison, *, document_id: str | None 
         console.print(Text(sanitize(f"changed: {changed_words(changed)}"), style=style))
     for note in found.notes:
         console.print(Text(sanitize(f"note: {note}"), style="dim"))
-    undecided = found.verdict is CheckVerdict.INCONCLUSIVE and found.lacking != "interrupted"
+    undecided = found.verdict is CheckVerdict.INCONCLUSIVE and not cut_short
     if undecided and found.at_tokens is not None and found.looks == 1:
         advice = MORE_RECORDED if found.candidate.files else MORE_DATA
         console.print(Text(f"→ {advice}", style="cyan"))
