@@ -112,12 +112,8 @@ def changed_words(changed: ChangedSetting) -> str:
 
 
 def spent_line(found: Comparison, document_id: str | None) -> str:
-    spent = (
-        f"{format_count(found.tokens_spent)} tokens in {duration(found.seconds)}"
-        if found.tokens_spent
-        else "nothing was sent"
-        if found.candidate.files
-        else "no new answer was measured"
-    )
+    spent = "nothing was sent" if found.candidate.files else "no new answer was measured"
+    if found.tokens_spent:
+        spent = f"{format_count(found.tokens_spent)} tokens in {duration(found.seconds)}"
     looks = f", look {found.look} of {found.looks} declared" if found.looks > 1 else ""
     return f"{spent}{looks}" + (f"; stored as check {document_id}" if document_id else "")

@@ -176,8 +176,8 @@ def _request(row: Row) -> dict[str, Any]:
     for key in _REQUEST_KEYS:
         given = row.get(key)
         if isinstance(given, dict) and not is_body(given):
-            inner = [held for name in ("extra_body", "body") if isinstance(held := given.get(name), dict)]
-            found = {**found, **{key: value for held in inner for key, value in held.items()}, **given}
+            for held in (given.get("extra_body"), given.get("body"), given):
+                found |= held if isinstance(held, dict) else {}
     return found
 
 

@@ -20,8 +20,8 @@ from stresstest.records.record import (
 )
 
 _PAYLOAD = "standard_logging_object"
-_REDACTED = ("{}",)
-"""What stands in the place of an answer that LiteLLM was told not to store, and of its prompt."""
+_NOT_STORED = "{}"
+"""What LiteLLM writes in place of an answer, and of its prompt, where it stores neither."""
 _OWN_KEYS = ("call_type", "startTime")
 
 
@@ -41,7 +41,7 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
 
 
 def _completed(record: Record) -> Record:
-    if record.text in _REDACTED or not record.has_text:
+    if record.text == _NOT_STORED or not record.has_text:
         return replace(
             record, text="", has_text=False, messages=(), prompt_text="", requested_text=None, prompt_key=None
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -54,10 +55,11 @@ _THOUGHTS = ("reasoning", "reasoning_content")
 _MOST_NUMBERED = 64
 """Numbered attributes of one kind that are looked for."""
 _MARKS = ("gen_ai.", "llm.usage.", "llm.output_messages.", "llm.token_count.")
+_OPERATION = "gen_ai.operation.name"
 _AGENT, _CLIENT = "invoke_agent", (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT")
 """An agent's span wraps generations of its process; of a client's kind it is a remote agent's answer."""
 _NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_workflow", "retrieval"})
-"""`gen_ai.operation.name` of spans that hold no generation, or that only wrap spans of their own."""
+"""Operations of spans that hold no generation, or that only wrap spans of their own."""
 _GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
 _SERVERS = "llm_request"
 """Name of vLLM's own spans: beside a client's, the same generations."""
@@ -73,37 +75,48 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
 
     Without `mapped.textless`, those that kept no text and surely are no others' are marked.
     """
-    found = [(each, span) for span in _spans(row) if (each := _row(span)) is not None]
+    found = [each for span in _spans(row) if (each := _generation(span)) is not None]
     if mapped.textless:
-        return [each for each, _ in found]
-    traces = Counter(span.get("traceId") for _, span in found)
-    parents = {span.get("parentSpanId") for _, span in found} - {None, ""}
-    kept = (
-        (each, span)
-        for each, span in found
-        if not _is_beside(each, span, traces[span.get("traceId")] > 1, parents)
-    )
-    marked = ((each if "response" in each else {**each, TEXTLESS: True}, span) for each, span in kept)
-    return [each for each, span in marked if "response" in each or _has_generated(each, span, parents)]
+        return [each.row for each in found]
+    traces = Counter(each.span.get("traceId") for each in found)
+    parents = {each.span.get("parentSpanId") for each in found} - {None, ""}
+    kept = (each for each in found if not _is_beside(each, traces[each.span.get("traceId")] > 1, parents))
+    return [
+        each.row if "response" in each.row else {**each.row, TEXTLESS: True}
+        for each in kept
+        if "response" in each.row or _has_generated(each, parents)
+    ]
 
 
-def _is_beside(row: Row, span: Mapping[str, Any], shared: bool, parents: Collection[Any]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """A span that may be one of a generation, as a plain row. attributes: the span's own, decoded."""
+
+    row: Row
+    span: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+
+    @property
+    def operation(self) -> Any:
+        return self.attributes.get(_OPERATION)
+
+
+def _is_beside(found: _Generation, shared: bool, parents: Collection[Any]) -> bool:
     """Whether a span tells of generations that others tell of: vLLM's own, where a client has one, and that
     of an agent in the same process. shared: its trace has others of them. parents: ids of the spans around
     those of generations."""
-    found = _attributes(span.get("attributes"))
-    if found.get("gen_ai.operation.name") == _AGENT:
+    span = found.span
+    if found.operation == _AGENT:
         return span.get("kind") not in _CLIENT or span.get("spanId") in parents
-    serves = span.get("name") == _SERVERS and "response" not in row
+    serves = span.get("name") == _SERVERS and "response" not in found.row
     return serves and (shared or bool(span.get("parentSpanId")))
 
 
-def _has_generated(row: Row, span: Mapping[str, Any], parents: Collection[Any]) -> bool:
+def _has_generated(found: _Generation, parents: Collection[Any]) -> bool:
     """Whether a span without text is one of a generation, not one that wraps others."""
-    found = _attributes(span.get("attributes"))
-    operation = found.get("gen_ai.operation.name")
-    wraps = span.get("spanId") in parents or (operation is None and "gen_ai.agent.name" in found)
-    return operation in _GENERATIONS or (row.get("completion_tokens") is not None and not wraps)
+    unnamed_agent = found.operation is None and "gen_ai.agent.name" in found.attributes
+    wraps = found.span.get("spanId") in parents or unnamed_agent
+    return found.operation in _GENERATIONS or (found.row.get("completion_tokens") is not None and not wraps)
 
 
 def _is_span(row: Mapping[str, Any]) -> bool:
@@ -128,12 +141,12 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
 
 
-def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
+def _generation(span: Mapping[str, Any]) -> _Generation | None:
     """One span as a plain row; None for a span that is not a generation."""
-    found = _attributes(span.get("attributes"))
+    own = found = _attributes(span.get("attributes"))
     if not any(key.startswith(_MARKS) for key in found):
         return None
-    if found.get("gen_ai.operation.name") in _NO_GENERATION:
+    if found.get(_OPERATION) in _NO_GENERATION:
         return None
     if found.get("openinference.span.kind", "LLM") != "LLM":
         return None
@@ -156,7 +169,7 @@ def _row(span: Mapping[str, Any]) -> dict[str, Any] | None:
     }
     if isinstance(first, int | float) and isinstance(start, float):
         row["first_token"] = start + first
-    return {key: value for key, value in row.items() if value is not None}
+    return _Generation({key: value for key, value in row.items() if value is not None}, span, own)
 
 
 def _first(found: Mapping[str, Any], keys: Sequence[str]) -> Any:

@@ -124,10 +124,18 @@ def _read_several(
         try:
             found += list(_read(row, place, formats))
         except UnreadableError as error:
-            named = f"{place.source}:{place.line}"
             called = isinstance(error, TextlessError)
-            record = Record(named, place.source, place.line, "", has_text=called, calls=called)
-            found.append(replace(record, read_from=place.format))
+            found.append(
+                Record(
+                    id=f"{place.source}:{place.line}",
+                    source=place.source,
+                    line=place.line,
+                    text="",
+                    read_from=place.format,
+                    has_text=called,
+                    calls=called,
+                )
+            )
             errors.append(error)
     alone = len(rows) == 1 or all(isinstance(each, TextlessError) for each in errors)
     if errors and len(errors) == len(rows) and alone:

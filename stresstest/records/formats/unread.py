@@ -14,7 +14,7 @@ from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.fields import ASKED_KEYS
 from stresstest.records.record import Record
 
-LEAST_CHARS = 200
+_LEAST_CHARS = 200
 """Characters from which on a text is worth naming."""
 _FIRST_LINES, _STEP = 64, 16
 _DEPTH = 16
@@ -72,7 +72,7 @@ def _unread(value: Any, path: str, read: _Read, left: Iterator[int]) -> Iterator
 def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         text = value.strip()
-        if len(text) >= LEAST_CHARS:
+        if len(text) >= _LEAST_CHARS:
             yield path, text
     elif depth and isinstance(value, dict):
         named = value.get("key")  # OTLP's attributes

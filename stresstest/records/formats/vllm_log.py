@@ -120,7 +120,7 @@ class RequestLog:
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, _Open] = OrderedDict()
-        self._size = 0
+        self._piece_size = 0
         self._prompts: OrderedDict[str, int] = OrderedDict()
         self._prompt_size = 0
         self._longest: int | None = None
@@ -204,8 +204,6 @@ class RequestLog:
             if asked.expected <= 0:
                 del self._open[name]
                 self._forget_prompt(name)
-            else:
-                asked.pieces = None
         return asked.row
 
     def _give_up(self, name: str) -> Iterator[dict[str, Any]]:
@@ -241,13 +239,13 @@ class RequestLog:
         if asked is None or asked.expected != 1 or asked.pieces is None:
             return
         asked.pieces.append(piece)
-        self._size += len(piece) + _PIECE_BYTES
-        while self._size > _MAX_PIECES:
+        self._piece_size += len(piece) + _PIECE_BYTES
+        while self._piece_size > _MAX_PIECES:
             self._forget_pieces(next(each for each in self._open.values() if each.pieces))
 
     def _forget_pieces(self, asked: _Open) -> None:
         """For good: what would be kept of it from now on is not its beginning."""
-        self._size -= sum(len(piece) + _PIECE_BYTES for piece in asked.pieces or ())
+        self._piece_size -= sum(len(piece) + _PIECE_BYTES for piece in asked.pieces or ())
         asked.pieces = None
 
 

@@ -12,13 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from stresstest.campaign.execution.events import (
-    AlarmRaised,
-    GenerationAdvanced,
-    GenerationEvent,
-    GenerationFinished,
-    GenerationStarted,
-)
+from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
+from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, PlanSummary
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import (
@@ -80,9 +75,8 @@ class LiveState:
         self._rows: list[RungProgress] = []
         self._targets: dict[int, int] = {}
         self._expected_tokens: int | None = None
-        self._running: dict[str, int] = {}
+        self._under_way = UnderWay()
         self._cuts: Mapping[str, int] = {}
-        self._certain: set[str] = set()
         self._onsets: deque[OnsetExcerpt] = deque(maxlen=_LATEST)
         self._ticks: deque[tuple[float, int]] = deque()
         self._speed, self._kv, self._gpu = (
@@ -145,27 +139,17 @@ class LiveState:
         """Begin a stage that is not a rung: an arm of a diagnosis. cuts: see `Progress.measuring`."""
         with self._lock:
             self._cuts = cuts or {}
-            self._running.clear()  # an arm that is decided drops the requests that are still in flight
-            self._certain.clear()
+            self._under_way.clear()  # an arm that is decided drops the requests that are still in flight
             name = what.partition(":")[0]
             self._rows.append(RungProgress(f"{name}/{len(self._rows)}", name, total))
             self._climbing = self._planned_at_risk = self._sample_size = None
 
     def event(self, event: GenerationEvent) -> None:
         with self._lock:
-            if isinstance(event, GenerationAdvanced):
-                self._count_tokens(event.tokens - self._running.get(event.key, 0))
-                self._running[event.key] = event.tokens
-            elif isinstance(event, GenerationStarted):
-                self._running[event.key] = 0
-            elif isinstance(event, AlarmRaised):
-                self._certain.add(event.key)
-            elif isinstance(event, GenerationFinished):
-                generation = event.generation
-                self._count_tokens(generation.output_tokens - self._running.pop(generation.key, 0))
-                self._certain.discard(generation.key)
-                self._count(generation)
-                self._add_onset(generation)
+            self._count_tokens(self._under_way.follow(event))
+            if isinstance(event, GenerationFinished):
+                self._count(event.generation)
+                self._add_onset(event.generation)
 
     def sample(self, sample: ServerSample) -> None:
         with self._lock:
@@ -194,8 +178,8 @@ class LiveState:
                 kv=RecentValues(self._server.kv_usage if self._server else None, self._kv.values(now)),
                 gpu=RecentValues(gpu, self._gpu.values(now)),
                 gpu_memory=memory,
-                running=len(self._running),
-                certain=len(self._certain),
+                running=len(self._under_way.tokens),
+                certain=len(self._under_way.degenerate),
                 server=self._server,
                 tokens=self._tokens,
                 elapsed=now - self._began,
@@ -259,7 +243,7 @@ class LiveState:
         each = row.tokens / row.done if row.done else float(row.target or 0)
         if not each:
             return None
-        in_flight = sum(min(tokens, each) for tokens in self._running.values())
+        in_flight = sum(min(tokens, each) for tokens in self._under_way.tokens.values())
         return max((row.total - row.done) * each - in_flight, 0.0) / rate
 
     def _run_eta(self, rate: float | None) -> float | None:
@@ -268,9 +252,9 @@ class LiveState:
         The sample that follows runs at the full concurrency."""
         if self._climbing is None or self._expected_tokens is None or self._settings is None:
             return None
-        if not rate or not self._running:
+        if not rate or not self._under_way.tokens:
             return None
-        speedup = max(1.0, self._settings.concurrency / len(self._running))
+        speedup = max(1.0, self._settings.concurrency / len(self._under_way.tokens))
         return max(self._expected_tokens - self._tokens, 0) / (rate * speedup)
 
 
