@@ -8,12 +8,16 @@ declare -A packages=(
   [litellm]="litellm" [lm_eval]="lm-eval" [inspect_ai]="inspect-ai" [datatrove]="datatrove[io]" [frames]="pandas polars"
   [guard_clients]="litellm langchain-openai $serving"
   [otel]="opentelemetry-sdk opentelemetry-exporter-otlp-proto-http $serving"
+  # The newest opentelemetry-util-genai has lost a module that the instrumentation of openai imports.
+  [writers]="openai langfuse logfire langchain-openai openinference-instrumentation-openai \
+    openinference-instrumentation-langchain opentelemetry-exporter-otlp-proto-http \
+    opentelemetry-instrumentation-openai opentelemetry-instrumentation-openai-v2 opentelemetry-util-genai==0.4b0"
   [trl]="-r examples/dpo/requirements.txt --editable ."
 )
 # What detection needs of our dependencies: LiteLLM pins openai 2, which this project's client cannot use. For trl the
 # whole command line is installed, whose exports it reads.
 needed="numpy>=1.26 scipy>=1.12 msgspec>=0.18.6 regex langdetect==1.0.9 py3langid>=0.4,<0.5 platformdirs>=4.14 pyyaml"
-for name in "${@:-litellm lm_eval inspect_ai datatrove frames guard_clients otel trl}"; do
+for name in "${@:-litellm lm_eval inspect_ai datatrove frames guard_clients otel writers trl}"; do
   for each in $name; do
     home="build/integrations/$each"
     if [ ! -f "$home/.installed" ]; then

@@ -90,8 +90,12 @@ def _is_choice(choice: Any, enveloped: bool) -> bool:
 def has_items(body: Mapping[str, Any]) -> bool:
     """Whether a body has the items of the Responses API."""
     output = body.get("output")
-    return isinstance(output, list) and (
-        body.get("object") == "response" or any(isinstance(i, dict) and "content" in i for i in output)
+    if not isinstance(output, list):
+        return False
+    items = [each for each in output if isinstance(each, dict)]
+    # Without types, messages of the model's are the answers to a request of several.
+    return body.get("object") == "response" or any(
+        "content" in i and ("type" in i or "role" not in i) for i in items
     )
 
 
@@ -237,10 +241,15 @@ def _with_extra_fields(holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]
     yield from (extra for key in _EXTRA_FIELDS if isinstance(extra := holder.get(key), dict))
 
 
+def is_reasoning(part: Any) -> bool:
+    """Whether a part of a message, or an item, is a thought."""
+    return isinstance(part, dict) and part.get("type") in _REASONING_PARTS
+
+
 def join_reasoning(parts: Any) -> str:
     """The thoughts among the parts of a message."""
     listed = parts if isinstance(parts, list | tuple) else ()
-    return "".join(_thought(p) for p in listed if isinstance(p, dict) and p.get("type") in _REASONING_PARTS)
+    return "".join(map(_thought, filter(is_reasoning, listed)))
 
 
 def _thought(value: Any, depth: int = _DEPTH) -> str:
@@ -267,7 +276,7 @@ def join_content(content: Any) -> str | None:
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list):
-        shown = [p for p in content if not (isinstance(p, dict) and p.get("type") in _REASONING_PARTS)]
+        shown = [p for p in content if not is_reasoning(p)]
         parts = [p.get("text", p.get("refusal")) if isinstance(p, dict) else p for p in shown]
         texts = [p for p in parts if isinstance(p, str)]
         return "".join(texts) if texts or not content else None

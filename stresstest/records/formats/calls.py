@@ -10,7 +10,7 @@ ONLY_TOOL_CALLS = "only tool calls, no text"
 _CALL_ENDINGS = ("tool_use", "_call")
 """`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`."""
 _INNER = ("function", "custom")
-_WRITTEN = ("arguments", "input", "code", "action", "operation", "queries")
+_WRITTEN = ("arguments", "args", "input", "code", "action", "operation", "queries")
 """Where the kinds of calls keep what the model wrote."""
 _NOTHING = frozenset({"", "{}"})
 

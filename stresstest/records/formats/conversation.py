@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.bare import chat_message
 from stresstest.records.formats.beside import PREDICTED_KEYS
-from stresstest.records.formats.bodies import find_reasoning, message_text
+from stresstest.records.formats.bodies import find_reasoning, is_refusal, message_text
 from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls, is_tool_call
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.formats.turns import MODEL_SPEAKS
@@ -28,9 +29,10 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     if any(isinstance(row.get(key), str) and row[key] for key in PREDICTED_KEYS):
         return False  # the conversation ends with the right answer then
     found = _ended_by_the_model(row)
-    return found is not None and (
-        found[1] is not None or has_calls(found[0][-1]) or bool(find_reasoning(found[0][-1]))
-    )
+    if found is None:
+        return False
+    last = found[0][-1]
+    return found[1] is not None or has_calls(last) or bool(find_reasoning(last)) or is_refusal(last)
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
@@ -61,8 +63,9 @@ def _calls(turn: Row) -> Row:
 
 
 def _said(row: Row, turns: list[Any], content: Any) -> Any:
-    """The content of the last turn, with the arguments of its calls where it has any."""
-    return message_text(turns[-1], as_text(row.get("finish_reason"))) if has_calls(turns[-1]) else content
+    """The content of the last turn, with its refusal and the arguments of its calls where it has any."""
+    more = has_calls(turns[-1]) or is_refusal(turns[-1])
+    return message_text(turns[-1], as_text(row.get("finish_reason"))) if more else content
 
 
 def _ended_by_the_model(row: Row) -> tuple[list[Any], Any, str, str] | None:
@@ -72,6 +75,8 @@ def _ended_by_the_model(row: Row) -> tuple[list[Any], Any, str, str] | None:
         turns = row.get(key)
         if not isinstance(turns, list) or not turns or not isinstance(turns[-1], dict):
             continue
+        if speaker not in turns[-1]:
+            turns = [chat_message(turn) if isinstance(turn, dict) else turn for turn in turns]
         if str(turns[-1].get(speaker)).lower() in MODEL_SPEAKS:
             return turns, turns[-1].get(said), speaker, said
     return None

@@ -14,16 +14,20 @@ from typing import Any
 import msgspec
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.bare import as_body, is_message, langchain_body
 from stresstest.records.formats.bodies import (
     choice_answers,
     has_choices,
     has_items,
-    is_body,
     items_answer,
     parse_answers,
 )
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError
+
+_LOGGED = ("response", "output", "completion", "result")
+_ALONE = frozenset({"generations", "role", "type", "kwargs"})
+"""Keys of a row that is a message, or LangChain's result, itself."""
 
 
 def response_of(row: Row) -> dict[str, Any] | None:
@@ -51,12 +55,21 @@ def _parsed(text: str) -> Any:
 
 
 def _has_logged_response(row: Row, _mapped: FieldMapping) -> bool:
-    return is_body(response_of(row))
+    return _logged_body(row) is not None
 
 
 def _logged_records(row: Row, place: Place) -> list[Record]:
-    body = response_of(row) or {}
+    body = _logged_body(row) or {}
     return answered(row, parse_answers(body), place, body)
+
+
+def _logged_body(row: Row) -> dict[str, Any] | None:
+    """The body of the response, also where only the messages of it were kept, or LangChain's result."""
+    logged = [response_of(row), *(row[key] for key in _LOGGED if isinstance(row.get(key), dict | list))]
+    found = next((body for each in logged if each is not None and (body := as_body(each))), None)
+    if found is None and not isinstance(row.get("content"), str) and not _ALONE.isdisjoint(row):
+        return langchain_body(row) or (as_body(row) if is_message(row) else None)
+    return found
 
 
 LOGGED_RESPONSE = RowFormat("logged request with its response", _has_logged_response, _logged_records)

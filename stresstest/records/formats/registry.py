@@ -15,6 +15,7 @@ import msgspec
 
 from stresstest.records.formats import (
     conversation,
+    langsmith,
     litellm,
     openai,
     openai_batch,
@@ -42,6 +43,7 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     pieces.PIECE,
     opentelemetry.FORMAT,
     traces.FORMAT,
+    langsmith.FORMAT,
     litellm.FORMAT,
     plain.USER_MAPPING,
     conversation.FORMAT,

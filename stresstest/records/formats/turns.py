@@ -81,14 +81,22 @@ def _without_ids(part: Any) -> Any:
 
 
 def unwrap_turn(turn: Any) -> Any:
-    """A turn as such, also where LangChain keeps its content a level lower."""
-    data = turn.get("data") if isinstance(turn, dict) else None
-    return {"role": turn.get("type"), **data} if isinstance(data, dict) and "content" in data else turn
+    """A turn as such: LangChain keeps its content a level lower, and calls its speaker a type."""
+    if not isinstance(turn, dict):
+        return turn
+    inner = (turn.get(key) for key in ("data", "kwargs"))
+    held = next((each for each in inner if isinstance(each, dict) and "content" in each), turn)
+    spoken = _speaker(held) or _speaker(turn)
+    return turn if held is turn and ("role" in turn or spoken is None) else {**held, "role": spoken}
+
+
+def _speaker(turn: Mapping[str, Any]) -> Any:
+    return turn.get("role") or turn.get("type")
 
 
 def role_of(turn: Any) -> str | None:
     """Who speaks; LangChain calls it the type of a message."""
-    return str(turn.get("role") or turn.get("type")).lower() if isinstance(turn, dict) else None
+    return str(_speaker(turn)).lower() if isinstance(turn, dict) else None
 
 
 def _said(turn: Mapping[str, Any]) -> Iterator[str]:

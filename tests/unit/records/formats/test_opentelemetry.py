@@ -287,3 +287,158 @@ def test_vllms_own_span_counts_where_no_client_has_one() -> None:
         {"traceId": "c", "name": "llm_request", "attributes": [counted], "parentSpanId": "f"},
     )
     assert _read_spans(client, same, other, of_another_line) == [("0", True), ("2", False)]
+
+
+def sdk_span(attributes: dict[str, Any]) -> dict[str, Any]:
+    """A span as an SDK prints it."""
+    return {"context": {"span_id": "0x2"}, "attributes": attributes}
+
+
+BODY = {"choices": [{"message": {"role": "assistant", "content": None, "reasoning_content": "Hm, hm, hm."}}]}
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "reasoning"),
+    [
+        ({"output.value": json.dumps(BODY)}, "", "Hm, hm, hm."),
+        ({"output.value": '{"choices": 3}', "llm.choices.0.completion.text": "Hi."}, "Hi.", ""),
+        ({"output.value": "Hi.", "llm.output_messages.0.message.content": "Hi."}, "Hi.", ""),
+    ],
+)
+def test_openinference_keeps_the_body(kept: dict[str, Any], text: str, reasoning: str) -> None:
+    """Its numbered attributes leave reasoning and cut calls out; the body beside them has all."""
+    asked = {"llm.invocation_parameters": '{"max_tokens": 512}', "llm.prompts.0.prompt.text": "Well?"}
+    told = {"openinference.span.kind": "LLM", "llm.finish_reason": "length", **asked, **kept}
+    [record] = read(sdk_span(attributes=told), textless=False)
+    assert (record.text, record.reasoning, record.finish_reason) == (text, reasoning, "length")
+    assert (record.max_tokens, record.prompt_text) == (512, "Well?")
+
+
+def test_a_model_call_without_an_answer_counts() -> None:
+    """OpenInference writes no output of a streamed response that its cap ended. A chain is no answer."""
+    told = {"openinference.span.kind": "LLM", "llm.invocation_parameters": '{"max_output_tokens": 512}'}
+    [record] = read(sdk_span(attributes=told), textless=False)
+    assert (record.has_text, record.max_tokens) == (False, 512)
+    assert read(sdk_span(attributes={**told, "openinference.span.kind": "CHAIN"}), textless=False) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "texts"),
+    [
+        ("Hi.", ["Hi."]),
+        (json.dumps({"role": "assistant", "content": "Hi."}), ["Hi."]),
+        (json.dumps([{"role": "assistant", "content": each} for each in ("Hi.", "No.")]), ["Hi.", "No."]),
+        (json.dumps({"role": "assistant"}), [None]),
+        (None, [None]),
+    ],
+)
+def test_langfuses_own_spans(output: str | None, texts: list[str | None]) -> None:
+    """Its SDK writes an observation's fields, as JSON; a generation without an output has no text."""
+    kept = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.model.name": "m",
+        "langfuse.observation.input": json.dumps([{"role": "user", "content": "Well?"}]),
+        "langfuse.observation.model.parameters": '{"max_tokens": 512}',
+        "langfuse.observation.metadata.finish_reason": '"length"',
+        "langfuse.observation.output": output,
+    }
+    found = read(sdk_span(attributes=kept), textless=False)
+    assert [each.text if each.has_text else None for each in found] == texts
+    assert {(each.model, each.max_tokens, each.prompt_text) for each in found} == {("m", 512, "Well?")}
+    assert read(sdk_span(attributes={**kept, "langfuse.observation.type": "span"}), textless=False) == []
+
+
+def test_logfires_streams_are_one_answer_each() -> None:
+    """It writes a span of the request and a log of the answer; a request that failed has no other."""
+    told = {"gen_ai.operation.name": "chat", "gen_ai.request.max_tokens": 512, "logfire.span_type": "span"}
+    messages = [{"role": "assistant", "parts": [{"type": "text", "content": "Hi."}]}]
+    answered = {**told, "logfire.span_type": "log", "gen_ai.output.messages": messages}
+    request, answer = sdk_span(attributes=told), sdk_span(attributes=answered)
+    assert [each.text for row in (request, answer) for each in read(row, textless=False)] == ["Hi."]
+    [failed] = read({**request, "status": {"status_code": "ERROR"}}, textless=False)
+    assert not failed.has_text
+
+
+CHOICE = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": "Hi."}}
+
+
+def otlp_value(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": otlp_value(v)} for key, v in value.items()]}}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"body": CHOICE, "attributes": {"gen_ai.system": "openai"}, "event_name": "gen_ai.choice"},
+        {
+            "resourceLogs": [
+                {
+                    "scopeLogs": [
+                        {
+                            "logRecords": [
+                                {
+                                    "body": otlp_value(CHOICE),
+                                    "attributes": [attribute("gen_ai.system", "stringValue", "openai")],
+                                    "eventName": "gen_ai.choice",
+                                    "spanId": "s1",
+                                }
+                            ]
+                        }
+                    ]
+                }
+            ]
+        },
+    ],
+)
+def test_answers_in_log_records(row: dict[str, Any]) -> None:
+    """Events are log records; a collector writes them apart from the spans."""
+    [record] = read(row, textless=False)
+    assert (record.text, record.finish_reason) == ("Hi.", "length")
+
+
+def test_an_event_without_its_text_is_an_answer() -> None:
+    """Where contents are not captured; the events of a prompt are none."""
+    told = {"gen_ai.system": "openai"}
+    kept = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant"}}
+    [record] = read({"body": kept, "attributes": told, "event_name": "gen_ai.choice"}, textless=False)
+    assert (record.has_text, record.finish_reason) == (False, "stop")
+    asked = {"body": {"content": "Well?"}, "attributes": told, "event_name": "gen_ai.user.message"}
+    assert read(asked, textless=False) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gen_ai.response.finish_reasons": ["stop", "length"]},
+        {"gen_ai.request.choice.count": 2},
+    ],
+)
+def test_answers_without_text_are_counted(told: dict[str, Any]) -> None:
+    """Two answers to one request are two, of which the count of tokens is of both."""
+    told = {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 900, **told}
+    found = read(sdk_span(attributes=told), textless=False)
+    assert [(each.has_text, each.completion_tokens) for each in found] == [(False, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "text", "reasoning"),
+    [
+        ([{"type": "reasoning", "content": "Hm."}], "", "Hm."),
+        ([{"type": "thinking", "content": "Hm."}, {"type": "text", "content": "Hi."}], "Hi.", "Hm."),
+        ([{"type": "refusal", "content": "I cannot."}], "I cannot.", ""),
+    ],
+)
+def test_parts_of_messages(parts: list[dict[str, Any]], text: str, reasoning: str) -> None:
+    """An answer that is nothing but thought was one without text: its loops were not seen."""
+    told = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}])}
+    [record] = read(sdk_span(attributes={"gen_ai.operation.name": "chat", **told}), textless=False)
+    assert (record.text, record.reasoning, record.has_text) == (text, reasoning, True)
+
+
+def test_no_messages_are_no_text() -> None:
+    """An empty list was read as the text "[]"."""
+    told = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": "[]"}
+    [record] = read(sdk_span(attributes=told), textless=False)
+    assert not record.has_text

@@ -1,0 +1,179 @@
+"""One span, or one log record, as a plain row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.calls import has_calls
+from stresstest.records.formats.fields import FLATTENED
+from stresstest.records.formats.opentelemetry.messages import (
+    event_messages,
+    holds_calls,
+    is_choice,
+    read_messages,
+    read_prompt,
+)
+from stresstest.records.formats.opentelemetry.numbered import numbered_calls, numbered_choices, numbered_turns
+from stresstest.records.formats.opentelemetry.otlp import (
+    as_object,
+    attributes,
+    decoded,
+    first,
+    objects,
+    seconds,
+    structure,
+)
+from stresstest.records.formats.opentelemetry.whole import (
+    LANGFUSE,
+    is_langfuse,
+    langfuse_fields,
+    read_whole,
+)
+
+OPERATION = "gen_ai.operation.name"
+_MARKS = (
+    *("gen_ai.", "llm.usage.", "llm.output_messages.", "llm.token_count.", "llm.invocation_parameters"),
+    LANGFUSE,
+)
+_PROMPT_TOKENS = (
+    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    *("llm.usage.prompt_tokens", "llm.token_count.prompt"),
+)
+_OUTPUT_TOKENS = (
+    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    *("llm.usage.completion_tokens", "llm.token_count.completion"),
+)
+_CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+_IDS = ("gen_ai.response.id", "gen_ai.request.id")
+_FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason")
+_CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 1_024
+_FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
+"""Seconds after the span's start."""
+_OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
+_INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
+_START, _END = ("startTimeUnixNano", "start_time"), ("endTimeUnixNano", "end_time")
+_KIND = "openinference.span.kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A span that may be one of a generation, as a plain row. attributes: the span's own, decoded. choices:
+    how many answers it has, as far as it tells."""
+
+    row: Row
+    span: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    choices: int = 1
+
+    @property
+    def operation(self) -> Any:
+        """What the span says that it is of; None where it does not."""
+        return self.attributes.get(OPERATION)
+
+    @property
+    def is_model_call(self) -> bool:
+        """Whether a tracer marks it as a call of a model, or it is the event of an answer."""
+        kind = self.attributes.get(_KIND)
+        return kind is not None or is_langfuse(self.attributes) or is_choice(self.span)
+
+
+def has_marks(given: Any) -> bool:
+    """Whether the attributes of a span, as they are written, have names of generations among them."""
+    if isinstance(given, dict):
+        return any(str(key).startswith(_MARKS) for key in given)
+    return any(str(each.get("key")).startswith(_MARKS) for each in objects(given))
+
+
+def read_generation(span: Mapping[str, Any]) -> Generation | None:
+    """One span as a plain row; None for a span that is not of a model."""
+    own = found = attributes(span.get("attributes"))
+    if not has_marks(own):
+        return None
+    if own.get(_KIND, "LLM") != "LLM" or (LANGFUSE + "type" in own and not is_langfuse(own)):
+        return None
+    messages = event_messages(span, found)
+    for event in objects(span.get("events")):
+        found = {**attributes(event.get("attributes")), **found}
+    start, token = seconds(first(span, _START)), first(found, _FIRST_TOKEN)
+    reasons = _reasons(first(found, _FINISH)) or [each["finish_reason"] for each in messages]
+    row = {
+        "id": first(found, _IDS) or span.get("spanId") or _context(span),
+        "model": first(found, _MODELS),
+        "max_tokens": first(found, _CAPS),
+        "prompt_tokens": first(found, _PROMPT_TOKENS),
+        "completion_tokens": first(found, _OUTPUT_TOKENS),
+        "start": start,
+        "end": seconds(first(span, _END)),
+        "prompt": _prompt(found),
+        "invocation_params": structure(found.get("llm.invocation_parameters")),
+        FLATTENED: _has_called(found) or None,
+        **{key: value for key, value in langfuse_fields(found).items() if value is not None},
+        **_answer(found, messages, reasons),
+    }
+    if isinstance(token, int | float) and isinstance(start, float):
+        row["first_token"] = start + token
+    row = {key: value for key, value in row.items() if value is not None}
+    return Generation(row, span, own, _choice_count(own, reasons))
+
+
+def _context(span: Mapping[str, Any]) -> Any:
+    """The id of a span or a log record that an SDK printed."""
+    return as_object(span.get("context")).get("span_id") or span.get("span_id")
+
+
+def _answer(
+    found: Mapping[str, Any], events: Sequence[dict[str, Any]], reasons: Sequence[Any]
+) -> dict[str, Any]:
+    """The answer, as fields of a plain row; none where the span kept no text. Each output message, and each
+    number of attributes, is a choice: several are those of a response body."""
+    whole = read_whole(found)
+    if whole:
+        return {"finish_reason": reasons[0], **whole} if len(reasons) == 1 else whole
+    choices = _choices(found, events)
+    if len(reasons) == len(choices):
+        choices = [{**each, "finish_reason": reason} for each, reason in zip(choices, reasons, strict=True)]
+    if len(choices) > 1:
+        return {"response": {"choices": [_as_choice(each) for each in choices]}}
+    return choices[0] if choices else {"finish_reason": reasons[0]} if len(reasons) == 1 else {}
+
+
+def _choices(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    value = first(found, _OUTPUTS)
+    if value is not None:
+        return read_messages(structure(value))
+    return read_messages(list(events)) if events else numbered_choices(found)
+
+
+def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    thought = answer.get("reasoning_content")
+    calls = {key: answer[key] for key in ("tool_calls",) if has_calls(answer)}
+    return {
+        "message": {"content": answer.get("response", ""), "reasoning_content": thought, **calls},
+        "finish_reason": answer.get("finish_reason"),
+    }
+
+
+def _reasons(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        value = decoded(value) if value.startswith("[") else [value]
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _choice_count(found: Mapping[str, Any], reasons: Sequence[Any]) -> int:
+    asked = found.get(_CHOICES)
+    return min(max(1, len(reasons), asked if isinstance(asked, int) else 1), _MOST_CHOICES)
+
+
+def _prompt(found: Mapping[str, Any]) -> Any:
+    """The turns of the prompt, or its text; None where the span kept neither."""
+    value = first(found, _INPUTS)
+    return numbered_turns(found) or None if value is None else read_prompt(value)
+
+
+def _has_called(found: Mapping[str, Any]) -> bool:
+    """Whether turns of the prompt call tools: their arguments are then part of its text."""
+    return numbered_calls(found) or holds_calls(structure(first(found, _INPUTS)))

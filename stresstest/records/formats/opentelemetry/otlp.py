@@ -1,0 +1,88 @@
+"""Spans and log records as plain objects: out of a collector's OTLP JSON, and as the SDKs print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+_EXPORTS = (
+    ("resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
+    ("resourceLogs", ("scopeLogs",), "logRecords"),
+)
+"""Keys of an export's resources, of the scopes of a resource, and of what a scope holds."""
+
+
+def is_export(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a collector's export of spans or logs."""
+    return any(isinstance(row.get(key), list) for key, *_ in _EXPORTS)
+
+
+def spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The spans and log records of an export, in order; of a row that is none, itself."""
+    if not is_export(row):
+        yield row
+        return
+    for key, scopes, held in _EXPORTS:
+        for resource in objects(row.get(key)):
+            for scope in objects(first(resource, scopes)):
+                yield from objects(scope.get(held))
+
+
+def attributes(given: Any) -> dict[str, Any]:
+    """Attributes as a plain dict, from OTLP's list of typed values or the SDK's object."""
+    if isinstance(given, dict):
+        return {str(key): value for key, value in given.items()}
+    return {str(each.get("key")): plain(each.get("value")) for each in objects(given)}
+
+
+def plain(value: Any) -> Any:
+    """OTLP's AnyValue: int64 comes as a string, arrays and maps nest."""
+    if not isinstance(value, dict) or not value:
+        return value
+    kind, inner = next(iter(value.items()))
+    if kind == "intValue":
+        return int(inner) if str(inner).lstrip("-").isdecimal() else None
+    if kind == "arrayValue":
+        return [plain(each) for each in objects(as_object(inner).get("values"))]
+    if kind == "kvlistValue":
+        return attributes(as_object(inner).get("values"))
+    return inner if kind.endswith("Value") else value
+
+
+def seconds(value: Any) -> Any:
+    """OTLP's nanoseconds (a number, or digits in a string) as seconds; ISO 8601 stays as it is."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return value / 1e9 if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def structure(value: Any) -> Any:
+    """What is given as JSON text, decoded; anything else as it is."""
+    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
+    found = decoded(value) if is_json else None
+    return value if found is None else found
+
+
+def decoded(text: str) -> Any:
+    """What a JSON text holds; None for another text."""
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def first(found: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """The value of the first of the keys that has one."""
+    return next((found[key] for key in keys if found.get(key) is not None), None)
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects in a list; none of anything else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,52 @@
+"""Answers that a span keeps whole: the response body, or what the client returned.
+
+OpenInference writes the body into `output.value`; its numbered attributes leave reasoning and broken calls
+out. Langfuse's spans have an observation's output, of the kinds that its exports have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stresstest.records.formats.bare import as_body
+from stresstest.records.formats.opentelemetry.otlp import structure
+
+LANGFUSE = "langfuse.observation."
+_OUTPUT, _KIND = "output.value", "openinference.span.kind"
+
+
+def read_whole(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer as fields of a plain row; none where the span does not keep it so."""
+    if is_langfuse(found):
+        output = structure(found.get(LANGFUSE + "output"))
+        said = output if isinstance(output, str) else as_body(output)
+        return {} if said is None else {"response": said}
+    body = as_body(structure(found.get(_OUTPUT))) if _KIND in found else None
+    return {"response": body} if body else {}
+
+
+def langfuse_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a Langfuse span tells beside its answer, as fields of an observation."""
+    if not is_langfuse(found):
+        return {}
+    asked = structure(found.get(LANGFUSE + "input"))
+    turns = asked.get("messages") if isinstance(asked, dict) else None
+    return {
+        "model": found.get(LANGFUSE + "model.name"),
+        "model_parameters": structure(found.get(LANGFUSE + "model.parameters")),
+        "usage": structure(found.get(LANGFUSE + "usage_details")),
+        "finish_reason": _word(found.get(LANGFUSE + "metadata.finish_reason")),
+        "prompt": asked if turns is None else turns,
+        "tools": asked.get("tools") if isinstance(asked, dict) else None,
+    }
+
+
+def is_langfuse(found: Mapping[str, Any]) -> bool:
+    """Whether these are the attributes of a Langfuse generation."""
+    return str(found.get(LANGFUSE + "type")).lower() == "generation"
+
+
+def _word(value: Any) -> Any:
+    """A word that is kept as JSON, without its quotes."""
+    return value.strip('"') if isinstance(value, str) else value
