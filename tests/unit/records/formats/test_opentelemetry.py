@@ -171,7 +171,7 @@ def test_a_line_of_times_without_text_is_taken_only_where_asked_for() -> None:
 
 def test_vllms_text_log_has_times_to_the_second() -> None:
     """The prefix of vLLM's log lines tells when a request came and when its answer was over."""
-    from stresstest.records.formats.vllm_log import RequestLog
+    from stresstest.records.formats.vllm_log.reader import RequestLog
 
     log = RequestLog()
     asked = b"INFO 02-29 23:59:58 [logger.py:40] Received request cmpl-1: prompt: 'Hi', params: max_tokens=9"

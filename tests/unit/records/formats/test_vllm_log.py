@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stresstest.records.formats import vllm_log
 from stresstest.records.formats.registry import parse_line
+from stresstest.records.formats.vllm_log import waiting
+from stresstest.records.formats.vllm_log.reader import RequestLog
 from stresstest.records.record import FieldMapping, Record
 
 PREFIX = "INFO 11-21 20:00:01 [logger.py:99] "
@@ -20,7 +21,7 @@ def _said(name: str, text: str, reason: str = "stop", stream: str = "") -> str:
 
 
 def _records(*lines: str) -> list[Record]:
-    reader = vllm_log.RequestLog()
+    reader = RequestLog()
     rows = [row for line in lines for row in reader.add_line((PREFIX + line).encode())]
     return [
         found for row in (*rows, *reader.unanswered()) for found in parse_line(row, "f", 1, FieldMapping())
@@ -74,7 +75,7 @@ def test_an_answer_of_token_ids_alone_has_no_text() -> None:
 
 def test_requests_that_are_no_longer_waited_for_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays bounded, and none is lost."""
-    monkeypatch.setattr(vllm_log, "_REMEMBERED", 3)
+    monkeypatch.setattr(waiting, "_REMEMBERED", 3)
     names = [f"n{i}" for i in range(10)]
     found = _records(*(_asked(name) for name in names), _said("n9", "Yes."))
     assert sorted(r.id for r in found if not r.has_text) == names[:-1]
@@ -95,7 +96,7 @@ def test_a_stream_that_its_client_left_is_read_from_its_pieces() -> None:
 
 def test_prompts_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of answered requests are let go, and of the others the oldest are forgotten, not the requests."""
-    monkeypatch.setattr(vllm_log, "_MAX_PROMPTS", 10)
+    monkeypatch.setattr(waiting, "_MAX_PROMPTS", 10)
     answered, old, new = _records(*map(_asked, "abc"), _said("a", "Yes."))
     assert (answered.prompt_text, old.prompt_text, new.prompt_text) == ("", "Why?", "Why?")
     first, second, third = _records(*map(_asked, "abc"))
@@ -112,7 +113,7 @@ def test_calls_of_tools_are_known_as_such() -> None:
 
 def test_pieces_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are forgotten, and their answers count as unseen."""
-    monkeypatch.setattr(vllm_log, "_MAX_PIECES", 200)
+    monkeypatch.setattr(waiting, "_MAX_PIECES", 200)
     asked = [_asked(name) for name in "abc"]
     found = _records(*asked, *(_said(name, "x" * 30, "None", " (streaming delta)") for name in "abc"))
     found += _records(*asked, *(_said(name, "x" * 30, "None", " (streaming delta)") for name in "abca"))
