@@ -135,7 +135,7 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
     message = choice.get("message")
     if message is not None and not isinstance(message, dict):
         raise UnreadableError("a message is not an object")
-    reason = choice.get("finish_reason")
+    reason = choice.get("finish_reason", choice.get("stop_reason"))
     finish = reason if isinstance(reason, str) else None
     reasoning = ""
     if message is None:

@@ -124,7 +124,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
         content = f"{prompt}\0{shaped}" if shaped else prompt
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    finish = as_text(at("finish_reason", *_FINISH_KEYS, within=[*places, *usage]))
+    finish = at("finish_reason", *_FINISH_KEYS, within=[*places, *usage])
+    finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
     counted = _count_token_ids(row, body)
     ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
     return Record(

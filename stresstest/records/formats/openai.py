@@ -25,7 +25,7 @@ from stresstest.records.formats.bodies import (
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
-_LOGGED = ("response", "output", "completion", "result")
+_LOGGED = ("response", "output", "completion", "result", "message")
 _ALONE = frozenset({"generations", "role", "type", "kwargs"})
 """Keys of a row that is a message, or LangChain's result, itself."""
 

@@ -44,7 +44,7 @@ THOUGHT = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_t
 SAYS = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": SAID}]}
 
 
-@pytest.mark.parametrize("key", ["response", "output", "completion", "result"])
+@pytest.mark.parametrize("key", ["response", "output", "completion", "result", "message"])
 @pytest.mark.parametrize(
     ("held", "texts"),
     [
@@ -108,6 +108,29 @@ def test_conversations_of_clients(turns: list[dict[str, Any]]) -> None:
     """LangChain calls the speaker a type, and a refusal stands beside the content."""
     [record] = read({"messages": turns})
     assert (record.text, record.prompt_text) == (SAID, "Well?")
+
+
+@pytest.mark.parametrize(
+    ("row", "finish", "tokens"),
+    [
+        ({"message": message(content=SAID), "done_reason": "length", "eval_count": 9}, "length", 9),
+        (
+            {"text": SAID, "meta_info": {"finish_reason": {"type": "length"}, "completion_tokens": 9}},
+            "length",
+            9,
+        ),
+        (
+            {"output": {"choices": [{"message": message(content=SAID), "stop_reason": "max_tokens"}]}},
+            "max_tokens",
+            None,
+        ),
+    ],
+    ids=["Ollama", "SGLang", "Inspect"],
+)
+def test_why_an_answer_ended_in_other_words(row: dict[str, Any], finish: str, tokens: int | None) -> None:
+    """A cut answer whose end is not known counts as one that ended."""
+    [record] = read(row)
+    assert (record.text, record.finish_reason, record.completion_tokens) == (SAID, finish, tokens)
 
 
 @pytest.mark.parametrize(
