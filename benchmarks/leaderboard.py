@@ -24,7 +24,7 @@ from pathlib import Path
 
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, parse_fields
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.statistics.certify import clopper_pearson
 

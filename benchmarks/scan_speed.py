@@ -35,7 +35,9 @@ from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_text
 from stresstest.model import GenerationVerdict
 from stresstest.records import FieldMapping, parse_line, read_chunks
-from stresstest.scanning.detect_chunk import GroupKey, ScanJob, detect_chunk, infer_languages, parse_chunk
+from stresstest.scanning.answer.languages import infer_languages
+from stresstest.scanning.detect_chunk import detect_chunk, parse_chunk
+from stresstest.scanning.job import GroupKey, ScanJob
 
 MB = 1e6
 _TOP = {2: 0.20, 3: 0.18, 4: 0.16}

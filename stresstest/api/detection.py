@@ -13,7 +13,7 @@ from stresstest.detectors.identification.names import require_language
 from stresstest.errors import UsageError
 from stresstest.records import parse_fields
 from stresstest.records.source import row_chunks
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import ChunkWork, detect_chunks
 
 Prompt = str | Sequence[Mapping[str, Any]]

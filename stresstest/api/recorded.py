@@ -12,7 +12,7 @@ from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import ScanResult
 from stresstest.records import DamagedLine, expand_names, parse_fields
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings
 from stresstest.scanning.scan import scan as scan_files
 

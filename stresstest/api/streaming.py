@@ -16,14 +16,10 @@ from stresstest.errors import UsageError
 from stresstest.model import Token
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
-from stresstest.scanning.detect_chunk import (
-    ParsedChunk,
-    ScanJob,
-    build_verdict,
-    detect_chunk,
-    infer_languages,
-    wanted_language,
-)
+from stresstest.scanning.answer.languages import infer_languages, wanted_language
+from stresstest.scanning.answer.verdict import build_verdict
+from stresstest.scanning.detect_chunk import ParsedChunk, detect_chunk
+from stresstest.scanning.job import ScanJob
 
 _CHECK_EVERY = 8
 """Words between two checks for an alarm."""

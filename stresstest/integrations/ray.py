@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.records import Record, parse_fields, parse_line
 from stresstest.records.record import UnreadableError
-from stresstest.scanning.detect_chunk import ScanJob, detect_records
+from stresstest.scanning.answer.verdict import detect_records
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 
 if TYPE_CHECKING:

@@ -19,14 +19,9 @@ from stresstest.errors import StresstestError, UsageError
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk
 from stresstest.records.input_file import FileState, file_state, is_address, label
-from stresstest.scanning.detect_chunk import (
-    GroupKey,
-    GroupLanguages,
-    ScanJob,
-    detect_chunk,
-    infer_languages,
-    parse_chunk,
-)
+from stresstest.scanning.answer.languages import infer_languages
+from stresstest.scanning.detect_chunk import detect_chunk, parse_chunk
+from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 from stresstest.table_file import table_encoder

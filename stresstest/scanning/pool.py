@@ -30,17 +30,10 @@ from stresstest.detectors.entry import DetectorEntry
 from stresstest.detectors.registry import added_entries, register
 from stresstest.errors import StresstestError
 from stresstest.records import RecordChunk
-from stresstest.scanning.detect_chunk import (
-    ChunkVerdicts,
-    GroupKey,
-    GroupLanguages,
-    ParsedChunk,
-    ScanJob,
-    detect_chunk,
-    infer_languages,
-    parse_chunk,
-)
+from stresstest.scanning.answer.languages import infer_languages
+from stresstest.scanning.detect_chunk import ChunkVerdicts, ParsedChunk, detect_chunk, parse_chunk
 from stresstest.scanning.interrupts import hold_interrupts, is_done, result_of
+from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
 
 MAX_SERIAL_CHUNKS = 1
 """Inputs of at most this number of chunks are judged here: starting processes would take longer."""

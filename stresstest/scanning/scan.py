@@ -16,8 +16,9 @@ from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, ScanResult, ScanVerdict
 from stresstest.output_file import refuse_database, refuse_inputs
 from stresstest.records import Record
-from stresstest.scanning.detect_chunk import ChunkVerdicts, ScanJob
+from stresstest.scanning.detect_chunk import ChunkVerdicts
 from stresstest.scanning.interrupts import hold_interrupts
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import ChunkWork, default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan_state import BytesDone, RecordProgress, ScanState

@@ -14,7 +14,7 @@ from stresstest.errors import UsageError
 from stresstest.model import AnswerPart, Rigor, SymptomKind
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.scanned import Extent, GroupResult, PartRate, ScanExample, ScanVerdict
-from stresstest.scanning.detect_chunk import GroupKey
+from stresstest.scanning.job import GroupKey
 from stresstest.statistics import safe_max_tokens
 from stresstest.statistics.certify import clustered_interval
 from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_recorded, length_effect

@@ -258,7 +258,7 @@ def _job(options: dict[str, Any], fields: Sequence[str], tokenizer: str | None) 
     from stresstest.detectors.identification.names import require_language
     from stresstest.features.check.sample import GROUP_KEYS
     from stresstest.records import parse_fields
-    from stresstest.scanning.detect_chunk import ScanJob
+    from stresstest.scanning.job import ScanJob
 
     language = options["lang"]
     if "lang" in options["given"]:

@@ -24,7 +24,7 @@ from stresstest.model import (
     TokenSummary,
 )
 from stresstest.model.tokens import Token
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan import read_chunks

@@ -48,7 +48,7 @@ from stresstest.model import (
     RunSettings,
 )
 from stresstest.model.address import clean_url
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.statistics.comparison import LOOKS_EXTENDED
 from stresstest.store.repository import Store
 

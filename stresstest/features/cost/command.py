@@ -193,7 +193,7 @@ def _cost_from_files(
 ) -> Cost:
     from stresstest.features.cost.log_files import LogCostSettings, cost_from_files
     from stresstest.records import check_files, expand_names, parse_fields, total_size
-    from stresstest.scanning.detect_chunk import ScanJob
+    from stresstest.scanning.job import ScanJob
 
     job = ScanJob(mapped=parse_fields(field or [], ()), language=options["lang"], tokenizer=tokenizer)
     files = expand_names(files)

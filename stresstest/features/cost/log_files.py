@@ -11,7 +11,7 @@ from stresstest.errors import InconclusiveError, UsageError
 from stresstest.features.cost.record_span import record_span
 from stresstest.model.cost import Cost, RequestSpan
 from stresstest.records import DamagedLine
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
 

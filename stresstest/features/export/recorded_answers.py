@@ -26,7 +26,7 @@ from stresstest.features.export.answers import (
 from stresstest.model import PARAMETERS, Decoding, Message, Subject
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
-from stresstest.scanning.detect_chunk import lacks_its_end
+from stresstest.scanning.answer.endings import lacks_its_end
 from stresstest.tasks.bodies import FIELDS
 from stresstest.tasks.prompt import UNREAD_FIELDS, fingerprint
 

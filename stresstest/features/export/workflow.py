@@ -23,7 +23,7 @@ from stresstest.features.export.recorded_answers import REQUEST_KEYS, recorded_a
 from stresstest.features.export.stored_answers import fork_link, forked_pairs, run_answers
 from stresstest.model import CauseLink, Decoding, Run
 from stresstest.records import FieldMapping
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
 from stresstest.store.repository import Store

@@ -301,7 +301,7 @@ def _audit(
     from stresstest.features.recommend.repetition_detection.workflow import audit_stored
     from stresstest.render.run_document import dumps
     from stresstest.render.scan_progress import SilentScanProgress
-    from stresstest.scanning.detect_chunk import ScanJob
+    from stresstest.scanning.job import ScanJob
     from stresstest.store import open_store
 
     if output not in {"table", "json"}:

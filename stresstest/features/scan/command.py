@@ -112,7 +112,7 @@ def command(
     """Compute degeneration rates and limits from recorded outputs. Sends nothing."""
     from stresstest.detectors.identification.names import require_language
     from stresstest.records import check_files, expand_names, parse_fields, total_size
-    from stresstest.scanning.detect_chunk import ScanJob
+    from stresstest.scanning.job import ScanJob
     from stresstest.scanning.scan import ScanSettings
 
     language = lang or options["lang"] or None

@@ -12,7 +12,8 @@ from stresstest.config.suggestions import did_you_mean
 from stresstest.model.scanned import ScanResult
 from stresstest.records.formats.registry import parse_json_object
 from stresstest.records.record import RawRecord, UnreadableError, parse_path
-from stresstest.scanning.detect_chunk import ScanJob, group_key, parse_chunk
+from stresstest.scanning.detect_chunk import parse_chunk
+from stresstest.scanning.job import ScanJob, group_key
 
 _LINES = 200
 

@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 
 import stresstest
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS
 from tests.e2e.records import RECORDED, read

@@ -19,7 +19,7 @@ from stresstest.model.scanned import Extent, ScanVerdict
 from stresstest.records import parse_fields
 from stresstest.render.run_document import dumps
 from stresstest.scanning import parts
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, conclude, scan
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.tally import ScanTally

@@ -13,7 +13,7 @@ import pytest
 
 from stresstest.errors import StresstestError, UsageError
 from stresstest.records import parse_fields
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.parts import judge_part
 from stresstest.scanning.ray_cluster import scan_on_ray
 from stresstest.scanning.scan import ScanSettings, scan

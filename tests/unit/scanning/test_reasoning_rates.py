@@ -12,7 +12,7 @@ from stresstest.features.scan.console import limit_sentence
 from stresstest.features.scan.document import scan_document
 from stresstest.model import AnswerPart
 from stresstest.model.scanned import ScanResult
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
 from tests.support.scanned_files import LOOPING, Heard, write
 from tests.support.stories import story

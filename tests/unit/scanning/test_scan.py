@@ -27,14 +27,10 @@ from stresstest.records import FieldMapping, Record, RecordChunk, parse_fields, 
 from stresstest.records.record import RawRecord
 from stresstest.scanning import detect_chunk as scan_chunk
 from stresstest.scanning import pool as scan_pool
-from stresstest.scanning.detect_chunk import (
-    ChunkVerdicts,
-    GroupKey,
-    GroupLanguages,
-    ScanJob,
-    detect_records,
-)
+from stresstest.scanning.answer.verdict import detect_records
+from stresstest.scanning.detect_chunk import ChunkVerdicts
 from stresstest.scanning.interrupts import hold_interrupts
+from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
 from stresstest.scanning.position_scale import is_implausible
 from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
 from stresstest.scanning.scan_state import ScanState
@@ -177,7 +173,7 @@ def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int
     code = (
         "import multiprocessing as mp\n"
         "from stresstest.records import RecordChunk\n"
-        "from stresstest.scanning.detect_chunk import ScanJob\n"
+        "from stresstest.scanning.job import ScanJob\n"
         "from stresstest.scanning.pool import detect_chunks\n"
         "work = ((RecordChunk('a', ((1, b'{}'),) * 5000), False) for _ in iter(int, 1))\n"
         "told = False\n"

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from stresstest.errors import UsageError
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.position_scale import require_tokenizer, token_ids
 from stresstest.scanning.scan import ScanSettings, scan
 from tests.support.paths import ROOT

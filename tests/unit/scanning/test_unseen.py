@@ -9,7 +9,7 @@ import pytest
 
 from stresstest.features.scan.console import limit_sentence
 from stresstest.model.scanned import GroupResult
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
 from tests.support.scanned_files import Heard
 from tests.support.stories import story

@@ -15,7 +15,7 @@ from stresstest.errors import InconclusiveError
 from stresstest.features.recommend.repetition_detection.recorded_stream import RecordedStream, recorded_stream
 from stresstest.model import Generation
 from stresstest.model.words import REPETITION_REASON
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
 from stresstest.store.repository import Store

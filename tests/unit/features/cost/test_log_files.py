@@ -15,7 +15,7 @@ from stresstest.features.cost.log_files import LogCostSettings, cost_from_files,
 from stresstest.model.cost import Provenance, RequestSpan
 from stresstest.records import parse_fields
 from stresstest.render.scan_progress import SilentScanProgress
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from stresstest.simulation.engine import EngineSpec
 from tests.support.commands import command
 from tests.support.cost_logs import CAP, rows, spans

@@ -10,7 +10,7 @@ import pytest
 
 from stresstest.features.scan.keys import is_key_absent, survey_keys
 from stresstest.records import FieldMapping
-from stresstest.scanning.detect_chunk import ScanJob
+from stresstest.scanning.job import ScanJob
 from tests.support.commands import called
 from tests.support.scanned_files import corpus, write
 

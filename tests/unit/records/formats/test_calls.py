@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
-from stresstest.scanning.detect_chunk import ScanJob, detect_records
+from stresstest.scanning.answer.verdict import detect_records
+from stresstest.scanning.job import ScanJob
 from tests.support.stories import LOOP, story
 
 ARGUMENTS = '{"query": "lamp"}'

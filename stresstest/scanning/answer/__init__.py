@@ -1,0 +1,1 @@
+"""One recorded answer: how it ended, its language, its verdict, its example."""

@@ -1,0 +1,87 @@
+"""How a recorded answer ended, and what of it the log does not show."""
+
+from __future__ import annotations
+
+from stresstest.detectors.screening.screen import OPEN_TAIL
+from stresstest.model import GenerationVerdict
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
+from stresstest.model.words import REPETITION_REASON
+from stresstest.records import Record
+from stresstest.records.record import LENGTH, LOST_REASONS, STOP, normalize_finish_reason
+from stresstest.scanning.position_scale import is_implausible
+
+_ENDED_CLEANLY = "closed"
+"""For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
+a truncation is concluded from known reasons only, and this word is none of them."""
+CHOSEN = (STOP, _ENDED_CLEANLY)
+_TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
+
+
+def finish_reason(record: Record) -> str | None:
+    """The finish reason passed to the suite; a text that ends in good order for no known reason is closed."""
+    known = normalize_finish_reason(record.finish_reason)
+    if record.stop_unsure and known == REPETITION_REASON:
+        return None  # its text alone suggests it
+    if known is None:
+        return None if was_capped(record) or _ends_mid_sentence(record.text) else _ENDED_CLEANLY
+    return "abort" if known in LOST_REASONS else known
+
+
+def was_capped(record: Record) -> bool | None:
+    """Whether max_tokens ended it: by the finish reason, else by the counts; None where nobody knows."""
+    known = normalize_finish_reason(record.finish_reason)
+    if known is not None:
+        return known == LENGTH
+    if record.max_tokens is not None and record.completion_tokens is not None:
+        return record.completion_tokens >= record.max_tokens
+    return None
+
+
+def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool:
+    """Whether it ended with a candidate open, so that nobody knows whether it was failing there.
+
+    Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
+    none, or after a loss, which may be the failure's doing. Where it was cut, by its cap or by what nothing
+    tells, one that is open for longer than an alarm may be late.
+    """
+    if verdict.degenerate:
+        return False
+    usual = OPEN_TAIL if cut else 0
+    return (
+        verdict.tokens - verdict.observed > usual
+        or normalize_finish_reason(record.finish_reason) == REPETITION_REASON
+    )
+
+
+def lacks_its_text(record: Record, capped: bool | None) -> bool:
+    """Whether it has no text although tokens were spent, up to a cap or more than special ones, or although
+    nothing says how it ended: where reasoning is left out, that is what is left of a loop in it."""
+    if not record.has_text:
+        return True
+    if (record.text or record.reasoning).strip() or record.tokens is not None or record.calls:
+        return False
+    if record.completion_tokens is None:
+        return capped is True or record.finish_reason is None
+    return capped is True or record.completion_tokens >= MIN_UNSEEN_TOKENS
+
+
+def lacks_its_end(record: Record) -> bool:
+    """Whether the log kept less text than the answer had: where the text ends the answer did not."""
+    return record.completion_tokens is not None and is_implausible(
+        record.completion_tokens, record.reasoning + record.text
+    )
+
+
+def was_lost(record: Record, verdict: GenerationVerdict) -> bool:
+    """Whether the service gave it up before it failed; nothing at all, without an end of its own, is that."""
+    known = normalize_finish_reason(record.finish_reason)
+    nothing = not verdict.tokens and known != STOP
+    return not verdict.degenerate and (nothing or known in LOST_REASONS)
+
+
+def _ends_mid_sentence(text: str) -> bool:
+    """Whether a text stops in mid-sentence: no closing mark, and no closing words on a line of their own."""
+    text = text.rstrip()
+    last = text[text.rfind("\n") + 1 :]
+    signed = len(last.split()) <= 4 and not any(c.isdigit() for c in last) and last[:1].isalpha()
+    return bool(text) and not text.endswith(_TERMINAL) and not (signed and len(last) < len(text))

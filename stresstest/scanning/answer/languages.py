@@ -1,0 +1,65 @@
+"""The language that a recorded answer was wanted in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from stresstest.detectors.identification.inference import infer_group_language, infer_language
+from stresstest.detectors.identification.names import read_language_name
+from stresstest.detectors.text.thinking import thinking_end
+from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
+from stresstest.records import Record
+from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob, group_key
+
+_FIRST_ANSWERS = 40
+"""First answers of a group from which its language is inferred."""
+STATED = ("record", "given")
+"""Sources of a language that was stated. A prompt that names another one may be forbidding it; where the
+language is a guess from answers, the prompt knows better."""
+
+
+def infer_languages(
+    found: Iterable[Record],
+    job: ScanJob,
+    known: Collection[GroupKey],
+    least: int = 1,
+    most: int = _FIRST_ANSWERS,
+) -> GroupLanguages:
+    """Group → the language of its first answers, so many, for groups not known yet that agree."""
+    texts: dict[GroupKey, list[str]] = {}
+    for record in found:
+        group = group_key(record, job.keys)
+        if group not in known and not (record.language and read_language_name(record.language)):
+            there = texts.setdefault(group, [])
+            if len(there) < most:
+                there.append(_answer_text(record))
+    told = {group: infer_group_language(each) for group, each in texts.items() if len(each) >= least}
+    return {group: language for group, language in told.items() if language is not None}
+
+
+def wanted_language(record: Record, job: ScanJob, of_group: str | None) -> tuple[str | None, str | None]:
+    """The language that the answer is wanted in, and its source: record, user, group, or its own start."""
+    stated = read_language_name(record.language) if record.language else None
+    if stated:
+        return stated, "record"
+    if job.language:
+        return job.language, "given"
+    source = UNKNOWN_NAME if record.language else "group" if of_group else "answer"
+    found = of_group or infer_language(_answer_text(record))
+    return (found, source) if found else (None, None)
+
+
+def infer_own_language(record: Record) -> tuple[str | None, str]:
+    """The language that an answer begins in, and whether its prompt is in that one too.
+
+    A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
+    that another one was wanted of it.
+    """
+    own = infer_language(_answer_text(record))
+    asked = infer_language(record.prompt_text) if own and record.prompt_text else None
+    return own, "prompt" if own == asked else OTHER_LANGUAGE
+
+
+def _answer_text(record: Record) -> str:
+    """The text without reasoning, which may be in any language."""
+    return record.text[thinking_end(record.text) :]

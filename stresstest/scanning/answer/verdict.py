@@ -1,0 +1,179 @@
+"""One recorded answer to its verdict, on the scales that it can be measured in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import accumulate
+
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages, named_languages
+from stresstest.detectors.registry import symptom_info
+from stresstest.detectors.screening.recorded import RecordedText, detect_many
+from stresstest.detectors.screening.screen import OPEN_TAIL
+from stresstest.detectors.suite import detect_tokens
+from stresstest.detectors.text.features import piece_ends
+from stresstest.detectors.text.tokens import text_tokens
+from stresstest.economics.timeline import has_repeated_tail
+from stresstest.model import GenerationVerdict, SymptomKind, Token
+from stresstest.model.scanned import ScanVerdict
+from stresstest.model.words import REPETITION_REASON
+from stresstest.records import Record
+from stresstest.records.record import normalize_finish_reason
+from stresstest.scanning.answer.endings import (
+    CHOSEN,
+    finish_reason,
+    is_unresolved,
+    lacks_its_end,
+    lacks_its_text,
+    was_capped,
+    was_lost,
+)
+from stresstest.scanning.answer.examples import build_example
+from stresstest.scanning.answer.languages import STATED, infer_own_language, wanted_language
+from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
+from stresstest.scanning.position_scale import PositionScale, length_class, needs_text_positions
+
+
+def detect_records(
+    records: Sequence[Record], job: ScanJob, languages: Mapping[GroupKey, str]
+) -> list[ScanVerdict]:
+    """The suite's verdicts on some records, on the scales that each can be measured in."""
+    wanted = [wanted_language(each, job, languages.get(group_key(each, job.keys))) for each in records]
+    verdicts = _detect_all(records, [language for language, _ in wanted])
+    return [build_verdict(*row, job) for row in zip(records, verdicts, wanted, strict=True)]
+
+
+def build_verdict(
+    record: Record, verdict: GenerationVerdict, wanted: tuple[str | None, str | None], job: ScanJob
+) -> ScanVerdict:
+    """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
+    source, as `wanted_language` says."""
+    language, source = wanted
+    group = group_key(record, job.keys)
+    if verdict.symptom is SymptomKind.TRUNCATION and lacks_its_end(record):
+        record = replace(record, finish_reason=None)
+        (verdict,) = _detect_all([record], [language])
+    if source not in STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
+        own, own_source = infer_own_language(record) if source == "group" else (None, "")
+        named = named_languages(record.prompt_text)
+        if named != NOT_NAMED:
+            verdict = _detect_all([record], [language], named)[0]
+        # Of an answer in several languages nobody knows the one wanted: healthy in one of them is healthy.
+        if own and own != language and (named == NOT_NAMED or verdict.degenerate):
+            language, source = own, own_source
+            verdict = _detect_all([record], [own], named)[0]
+    capped, end = was_capped(record), finish_reason(record)
+    cut = capped is True or not record.has_text or (record.finish_reason is None and end is None)
+    if cut and not verdict.degenerate:
+        # A cap cuts healthy and failing answers alike: what it cut counts as observed as far as an alarm
+        # may be late, whether something is open there or not.
+        verdict = replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
+    placed = not _is_plain(record) or needs_text_positions(record, verdict, job.tokenizer)
+    scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer)
+    # Of an answer that ended by itself, the log may have left healthy reasoning out.
+    beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
+    unseen = beyond or lacks_its_text(record, capped)
+    judged = ScanVerdict(
+        id=record.id,
+        group=group,
+        words=scale.word_extent(verdict),
+        tokens=scale.token_extent(verdict),
+        token_source=scale.source,
+        symptom=verdict.symptom,
+        onset_char=scale.char_offset(verdict.onset),
+        alarm_char=scale.char_offset(verdict.alarm),
+        copy_chars=_copy_chars(scale, verdict),
+        recovered=verdict.recovered,
+        loops_to_end=verdict.loops_to_end,
+        score=round(_score(verdict), 4),
+        capped=capped,
+        tail_repeats=has_repeated_tail(record.text),
+        ended=not (verdict.degenerate or unseen) and capped is not True and end in CHOSEN,
+        unresolved=is_unresolved(record, verdict, cut) or (unseen and not verdict.degenerate),
+        unseen=unseen,
+        lost=was_lost(record, verdict),
+        stop_unsure=record.stop_unsure,
+        repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
+        cluster=_stable_hash(record.prompt_key),
+        digest=_stable_hash(record.reasoning + record.text),
+        identity=record.row_key or _stable_hash(f"{record.source}:{record.line}"),
+        length_class=length_class(record, job.by_length),
+        language=language,
+        language_source=source,
+        onset_in=verdict.onset_in,
+        reasoned=verdict.reasoning > 0,
+        answered=verdict.tokens > verdict.reasoning,
+        model=None if "model" in job.keys else shorten(record.model),
+    )
+    return replace(judged, shown=build_example(record, judged, verdict)) if job.show else judged
+
+
+def _copy_chars(scale: PositionScale, verdict: GenerationVerdict) -> int:
+    """Characters of one copy of what repeats, from the onset on; 0 where nothing does."""
+    if verdict.onset is None or not verdict.copy_length:
+        return 0
+    after = min(verdict.onset + verdict.copy_length, verdict.tokens)
+    begins, ends = scale.char_offset(verdict.onset), scale.char_offset(after)
+    return 0 if begins is None or ends is None else ends - begins
+
+
+def _detect_all(
+    records: Sequence[Record], languages: Sequence[str | None], named: NamedLanguages = NOT_NAMED
+) -> list[GenerationVerdict]:
+    """In order; plain texts by the fast path, all together. named: by their prompts."""
+    specs = [
+        DetectorSpec(
+            language=language,
+            prompt_text=record.prompt_text,
+            named=named,
+            requested_text=record.requested_text,
+        )
+        for record, language in zip(records, languages, strict=True)
+    ]
+    answers = [
+        RecordedText(each.text, spec, finish_reason(each))
+        for each, spec in zip(records, specs, strict=True)
+        if _is_plain(each)
+    ]
+    quick = iter(detect_many(answers))
+    return [
+        next(quick) if _is_plain(each) else detect_tokens(_tokens(each), spec, finish_reason(each))
+        for each, spec in zip(records, specs, strict=True)
+    ]
+
+
+def _is_plain(record: Record) -> bool:
+    return record.tokens is None and not record.reasoning
+
+
+def _score(verdict: GenerationVerdict) -> float:
+    """The verdict's score, without warnings of structure: a recorded text was asked for none."""
+    if verdict.degenerate:
+        return verdict.score
+    warnings = (s for s in verdict.symptoms if not symptom_info(s.kind).needs_units)
+    return max((s.score / 2 for s in warnings), default=0.0)
+
+
+def _tokens(record: Record) -> list[Token]:
+    """The record's own tokens, else its words; reasoning first."""
+    if record.tokens is not None:
+        return list(record.tokens)
+    thought = [replace(token, reasoning=True) for token in text_tokens(record.reasoning)]
+    return thought + text_tokens(record.text)
+
+
+def _token_ends(record: Record) -> list[int]:
+    """The characters up to and with each position that was passed to the suite."""
+    if _is_plain(record):
+        return piece_ends(record.text)
+    return list(accumulate(len(token.text) for token in _tokens(record)))
+
+
+def _stable_hash(value: str | None) -> int:
+    """A 64-bit name that is the same in every process; 0 for nothing."""
+    if not value:
+        return 0
+    raw = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(raw, "big") or 1
