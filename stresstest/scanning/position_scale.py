@@ -78,7 +78,7 @@ class PositionScale:
             return cls(text, ends, skip, "tokenizer", offsets=token_ids(tokenizer, text)[1])
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             known = record.completion_tokens
-            over = is_implausible(known, text)
+            over = is_implausible(known, text) or (bool(text) and not record.has_text)
             return cls(text, ends, skip, "estimate", known=known, is_overcounted=over)
         if not text:
             return cls(text, ends, skip, "empty", known=0)

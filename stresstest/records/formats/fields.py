@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,8 +55,10 @@ FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
 """Set where a log did not keep the text of this answer, or not all of it."""
-_REDACTED = ("__REDACTED__", "redacted-by-litellm")
+_REDACTED = ("__REDACTED__", "redacted-by-litellm", "(litellm_truncated ")
 """What tracers (OpenInference) and proxies (LiteLLM) write in the place of a text that they are to hide."""
+_CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
+"""What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -80,6 +83,7 @@ def answered(
             text=answer.text,
             has_text=answer.known and not any(mark in answer.text for mark in _REDACTED),
             reasoning=answer.reasoning,
+            hole=hole,
             calls=answer.calls,
             refused=answer.refused,
             finish_reason=answer.finish_reason or base.finish_reason,
@@ -88,8 +92,20 @@ def answered(
             # The body's usage is of all its choices together.
             completion_tokens=None if several else base.completion_tokens,
         )
-        for n, answer in enumerate(found)
+        for n, (answer, hole) in enumerate(map(_cut_out, found))
     ]
+
+
+def _cut_out(answer: RecordedAnswer) -> tuple[RecordedAnswer, int | None]:
+    """The answer without the mark where the log cut a part of it out, and the characters before that."""
+    for name in ("reasoning", "text"):
+        written = getattr(answer, name)
+        mark = _CUT_OUT.search(written)
+        if mark is not None:
+            before = mark.start() + (len(answer.reasoning) if name == "text" else 0)
+            joined = {name: written[: mark.start()] + written[mark.end() :]}
+            return replace(answer, **joined, tokens=None, known=False), before
+    return answer, None
 
 
 def _row_name(row: Row) -> str:

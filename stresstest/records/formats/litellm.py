@@ -41,7 +41,7 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
 
 
 def _completed(record: Record) -> Record:
-    if record.text == _NOT_STORED or not record.has_text:
+    if record.text == _NOT_STORED or (not record.has_text and record.hole is None):
         return replace(
             record, text="", has_text=False, messages=(), prompt_text="", requested_text=None, prompt_key=None
         )

@@ -69,7 +69,7 @@ def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> 
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         # Types that no server writes, anywhere in it: one such line must not end the scan of the others.
         raise UnreadableError("values in it have types that no server writes") from None
-    if found and is_looked_at(line):
+    if found and is_looked_at(line) and all(record.hole is None for record in found):
         found[0] = replace(found[0], beside=unread_texts(row, found))
     if all(record.prompt_key is not None for record in found):
         return found

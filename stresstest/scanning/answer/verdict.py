@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -70,11 +71,14 @@ def build_verdict(
         # A cap cuts healthy and failing answers alike: what it cut counts as observed as far as an alarm
         # may be late, whether something is open there or not.
         verdict = replace(verdict, observed=min(verdict.observed, max(verdict.tokens - OPEN_TAIL, 0)))
+    if record.hole is not None:
+        verdict = _as_far_as_the_hole(record, verdict)
     placed = not _is_plain(record) or needs_text_positions(record, verdict, job.tokenizer)
     scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer)
     # Of an answer that ended by itself, the log may have left healthy reasoning out.
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
-    unseen = beyond or lacks_its_text(record, capped)
+    shown_to_fail = record.hole is not None and verdict.degenerate
+    unseen = (beyond or lacks_its_text(record, capped)) and not shown_to_fail
     judged = ScanVerdict(
         id=record.id,
         group=group,
@@ -108,6 +112,17 @@ def build_verdict(
         model=None if "model" in job.keys else shorten(record.model),
     )
     return replace(judged, shown=build_example(record, judged, verdict)) if job.show else judged
+
+
+def _as_far_as_the_hole(record: Record, verdict: GenerationVerdict) -> GenerationVerdict:
+    """The verdict on an answer of which a part is missing: what fails behind it failed nobody knows where, at the
+    latest where an alarm may be late before it."""
+    assert record.hole is not None
+    known = max(bisect_right(_token_ends(record), record.hole) - OPEN_TAIL, 0)
+    if verdict.onset is None or not verdict.degenerate:
+        return replace(verdict, observed=min(verdict.observed, known))
+    onset = min(verdict.onset, known + 1)
+    return replace(verdict, onset=onset, observed=onset - 1)
 
 
 def _copy_chars(scale: PositionScale, verdict: GenerationVerdict) -> int:

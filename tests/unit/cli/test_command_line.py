@@ -20,6 +20,13 @@ from tests.support.commands import clean_environment
         (["--api-key=sk-1", "run"], ["--api-key=****", "run"]),
         (["--store", "postgresql://me:pw@host/db"], ["--store", "postgresql://me:**@host/db"]),
         (["--base-url=http://u:p@gpu:8000/v1"], ["--base-url=http://u:*@gpu:8000/v1"]),
+        (["--store", "postgresql://me:p/w@x@host/db"], ["--store", "postgresql://me:*****@host/db"]),
+        (
+            ["--store", "postgresql://host/db?user=me&password=pw&connect_timeout=3"],
+            ["--store", "postgresql://host/db?user=me&password=**&connect_timeout=3"],
+        ),
+        (["https://h/x.jsonl?X-Amz-Signature=abc"], ["https://h/x.jsonl?X-Amz-Signature=***"]),
+        (["http://gpu:8000/v1/a@b"], ["http://gpu:8000/v1/a@b"]),
         (
             ["--base-url", "http://gpu:8000/v1", "--api-key"],
             ["--base-url", "http://gpu:8000/v1", "--api-key"],

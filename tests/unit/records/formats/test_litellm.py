@@ -68,3 +68,15 @@ def test_what_was_not_stored_is_no_answer(instead: str) -> None:
     (kept,) = parse_line(json.dumps(payload).encode(), "f", 1, FieldMapping())
     for found in (read(instead), kept):
         assert (found.has_text, found.text, found.prompt_text, found.prompt_key) == (False, "", "", None)
+
+
+@pytest.mark.parametrize("key", ["content", "reasoning_content"])
+def test_a_text_that_spend_logs_cut_in_the_middle(key: str) -> None:
+    """LiteLLM keeps the first and the last third of a text: it is not whole, and where its part is missing is
+    known."""
+    hole = "... (litellm_truncated skipped 9000 chars. Full data is logged (OTEL, etc.).) ..."
+    message = {"role": "assistant", "content": "", key: f"It begins. {hole} it ends."}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+    [record] = parse_line(json.dumps({"request_id": "r", "response": body}).encode(), "f", 1, FieldMapping())
+    assert record.reasoning + record.text == "It begins.  it ends."
+    assert (record.has_text, record.hole) == (False, len("It begins. "))
