@@ -115,8 +115,8 @@ def build_verdict(
 
 
 def _as_far_as_the_hole(record: Record, verdict: GenerationVerdict) -> GenerationVerdict:
-    """The verdict on an answer of which a part is missing: what fails behind it failed nobody knows where, at the
-    latest where an alarm may be late before it."""
+    """The verdict on an answer with a part missing. What fails behind that part has begun nobody knows where: at
+    the latest where an alarm could still come before it."""
     assert record.hole is not None
     known = max(bisect_right(_token_ends(record), record.hole) - OPEN_TAIL, 0)
     if verdict.onset is None or not verdict.degenerate:
