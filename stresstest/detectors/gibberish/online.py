@@ -298,9 +298,8 @@ class GibberishDetector:
         at = found.place.span()[0]
         if self._literals and self._in_literal(at, place.span()[1]):
             return
-        words = [
-            unit for unit in UNIT_PATTERN.findall(self._feed.text[at : place.span()[1]]) if unit[0].isalpha()
-        ]
+        said = self._feed.text_between(at, place.span()[1])
+        words = [unit for unit in UNIT_PATTERN.findall(said) if unit[0].isalpha()]
         stretch = words[-RECHECK_WORDS:]
         if self._unknown_words and name in ("letters", "grammar", "forms"):
             return
@@ -310,10 +309,10 @@ class GibberishDetector:
             return
         if name == "letters" and self._lexicon.knows_forms and not self._strange_words(stretch):
             return  # "circadian rhythm": real words, unusual as their letters are
-        if name == "forms":
-            said = self._feed.text[at : place.span()[1]]
-            if not self._is_invented(stretch) or is_enumeration(said, self._strange_words(stretch)):
-                return
+        if name == "forms" and (
+            not self._is_invented(stretch) or is_enumeration(said, self._strange_words(stretch))
+        ):
+            return
         starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * s.bound]
         first = self._feed.token_at(min([at, *starts]))
         for each in self._sums:
@@ -333,12 +332,13 @@ class GibberishDetector:
 
     def _in_literal(self, first: int, end: int) -> bool:
         """Whether most of the characters [first, end) of a module stand in strings or comments."""
-        inside = 0
-        for match in _LITERAL.finditer(self._feed.text, self._literal_from, end):
-            if match.end() <= first:
-                self._literal_from = match.end()
-            elif match.end() - match.start() < LITERAL_CHARACTERS:
-                inside += match.end() - max(match.start(), first)
+        inside, read_from = 0, self._literal_from
+        for match in _LITERAL.finditer(self._feed.text_between(read_from, end)):
+            begins, ends = read_from + match.start(), read_from + match.end()
+            if ends <= first:
+                self._literal_from = ends
+            elif ends - begins < LITERAL_CHARACTERS:
+                inside += ends - max(begins, first)
         return inside > (end - first) / 2
 
     def _strange_words(self, words: list[str]) -> list[str]:

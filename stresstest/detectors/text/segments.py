@@ -128,6 +128,13 @@ class TextSegmenter:
         """The answer from the character at `offset` on, which must be where a token begins."""
         return "".join(self._pieces[bisect_left(self._starts, offset) :])
 
+    def text_between(self, start: int, end: int) -> str:
+        """The characters [start, end) of the answer, at the cost of that part."""
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        part = "".join(self._pieces[first : bisect_left(self._starts, end)])
+        at = self._starts[first] if self._starts else 0
+        return part[start - at : end - at]
+
     @property
     def pending_token(self) -> int | None:
         """First token of the unfinished sentence, also after `close`; None when there is none."""

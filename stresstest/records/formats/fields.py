@@ -81,7 +81,9 @@ def answered(
             base,
             id=f"{base.id}#{n}" if several else base.id,
             text=answer.text,
-            has_text=answer.known and not any(mark in answer.text for mark in _REDACTED),
+            has_text=answer.known
+            and not row.get(TEXTLESS)
+            and not any(mark in answer.text for mark in _REDACTED),
             reasoning=answer.reasoning,
             hole=hole,
             calls=answer.calls,

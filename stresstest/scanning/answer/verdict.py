@@ -115,7 +115,7 @@ def build_verdict(
 
 
 def _as_far_as_the_hole(record: Record, verdict: GenerationVerdict) -> GenerationVerdict:
-    """The verdict on an answer with a part missing. What fails behind that part has begun nobody knows where: at
+    """The verdict on an answer with a part missing. Nobody knows where what fails behind it has begun: at
     the latest where an alarm could still come before it."""
     assert record.hole is not None
     known = max(bisect_right(_token_ends(record), record.hole) - OPEN_TAIL, 0)

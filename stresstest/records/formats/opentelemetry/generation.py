@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.bare import as_body
 from stresstest.records.formats.calls import has_calls
-from stresstest.records.formats.fields import FLATTENED
+from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 from stresstest.records.formats.opentelemetry.messages import (
     event_messages,
     holds_calls,
@@ -22,6 +23,7 @@ from stresstest.records.formats.opentelemetry.otlp import (
     attributes,
     decoded,
     first,
+    is_cut,
     objects,
     seconds,
     structure,
@@ -54,6 +56,7 @@ _CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 1_024
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
+_ANSWERS = (*_OUTPUTS, "llm.output_messages.", "llm.choices.", LANGFUSE + "output", "output.value")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _START, _END = ("startTimeUnixNano", "start_time"), ("endTimeUnixNano", "end_time")
 _KIND = "openinference.span.kind"
@@ -100,6 +103,7 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         found = {**attributes(event.get("attributes")), **found}
     start, token = seconds(first(span, _START)), first(found, _FIRST_TOKEN)
     reasons = _reasons(first(found, _FINISH)) or [each["finish_reason"] for each in messages]
+    limit = min((len(value) for value in found.values() if is_cut(value)), default=None)
     row = {
         "id": first(found, _IDS) or span.get("spanId") or _context(span),
         "model": first(found, _MODELS),
@@ -111,6 +115,7 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         "prompt": _prompt(found),
         "invocation_params": structure(found.get("llm.invocation_parameters")),
         FLATTENED: _has_called(found) or None,
+        TEXTLESS: (limit is not None and _is_cut_at(found, limit)) or None,
         **{key: value for key, value in langfuse_fields(found).items() if value is not None},
         **_answer(found, messages, reasons),
     }
@@ -118,6 +123,16 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         row["first_token"] = start + token
     row = {key: value for key, value in row.items() if value is not None}
     return Generation(row, span, own, _choice_count(own, reasons))
+
+
+def _is_cut_at(found: Mapping[str, Any], limit: int) -> bool:
+    """Whether the answer is among the attributes that were cut at a length, which one of JSON has told."""
+    whole = as_body(structure(found.get("output.value")))
+    return whole is None and any(
+        isinstance(value, str) and len(value) >= limit
+        for key, value in found.items()
+        if key.startswith(_ANSWERS)
+    )
 
 
 def _context(span: Mapping[str, Any]) -> Any:
@@ -143,6 +158,8 @@ def _answer(
 
 def _choices(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     value = first(found, _OUTPUTS)
+    if is_cut(value):
+        return []
     if value is not None:
         return read_messages(structure(value))
     return read_messages(list(events)) if events else numbered_choices(found)

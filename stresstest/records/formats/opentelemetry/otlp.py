@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+_WRITTEN = re.compile(
+    r'\s{0,9}\[?\s{0,9}\{\s{0,9}"(?:role|content|parts|finish_reason|index|message|messages|choices|generations|id|model)"'
+)
+"""How messages and bodies begin."""
 _EXPORTS = (
     ("resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
     ("resourceLogs", ("scopeLogs",), "logRecords"),
@@ -63,6 +68,12 @@ def structure(value: Any) -> Any:
     is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
     found = decoded(value) if is_json else None
     return value if found is None else found
+
+
+def is_cut(value: Any) -> bool:
+    """Whether this is the beginning of JSON as tracers write it: SDKs and stores cut attributes at a length
+    (`OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT`). What a model writes as JSON may be cut as well, by its cap."""
+    return isinstance(value, str) and _WRITTEN.match(value) is not None and decoded(value) is None
 
 
 def decoded(text: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stresstest.records.formats.bare import as_body
-from stresstest.records.formats.opentelemetry.otlp import structure
+from stresstest.records.formats.opentelemetry.otlp import is_cut, structure
 
 LANGFUSE = "langfuse.observation."
 _OUTPUT, _KIND = "output.value", "openinference.span.kind"
@@ -20,7 +20,7 @@ def read_whole(found: Mapping[str, Any]) -> dict[str, Any]:
     """The answer as fields of a plain row; none where the span does not keep it so."""
     if is_langfuse(found):
         output = structure(found.get(LANGFUSE + "output"))
-        said = output if isinstance(output, str) else as_body(output)
+        said = as_body(output) if not isinstance(output, str) else None if is_cut(output) else output
         return {} if said is None else {"response": said}
     body = as_body(structure(found.get(_OUTPUT))) if _KIND in found else None
     return {"response": body} if body else {}

@@ -103,6 +103,12 @@ def test_nothing_is_lost_and_nothing_invented(text: str) -> None:
         assert text[span.start : span.end] == span.text
 
 
+@given(TEXTS, st.lists(st.integers(1, 9), min_size=1), st.integers(0, 200), st.integers(0, 200))
+def test_a_part_of_the_text_is_that_of_the_whole(text: str, sizes: list[int], start: int, end: int) -> None:
+    """Reading a part costs that part, wherever it begins and ends."""
+    assert feed(cut(text, sizes)).text_between(start, end) == text[start:end]
+
+
 @given(st.lists(st.tuples(st.sampled_from([*_PIECES, ""]), st.booleans()), max_size=50))
 def test_offsets_map_to_the_token_that_holds_them(tokens: list[tuple[str, bool]]) -> None:
     """Reasoning and empty tokens count as positions and hold no text of the answer."""

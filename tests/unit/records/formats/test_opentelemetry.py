@@ -442,3 +442,37 @@ def test_no_messages_are_no_text() -> None:
     told = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": "[]"}
     [record] = read(sdk_span(attributes=told), textless=False)
     assert not record.has_text
+
+
+_WHOLE = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "It ends. " * 20}]}])
+_BODY_OF_TEXT = json.dumps({"choices": [{"message": {"role": "assistant", "content": "It ends. " * 20}}]})
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": _WHOLE[:90]},
+        {
+            "openinference.span.kind": "LLM",
+            "output.value": _BODY_OF_TEXT[:90],
+            "llm.output_messages.0.message.content": ("It ends. " * 20)[:90],
+        },
+        {
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.output": '{"role": "assistant", "content": "It ends.',
+        },
+    ],
+)
+def test_an_attribute_that_was_cut_is_not_whole(cut: dict[str, Any]) -> None:
+    """`OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` cuts JSON in the middle of a text: its beginning was judged as the
+    answer, and a gate passed over loops that come later."""
+    [record] = read(sdk_span(attributes=cut), textless=False)
+    assert not record.has_text
+
+
+def test_a_long_prompt_that_was_cut_leaves_the_answer_whole() -> None:
+    """Only what is as long as the limit was cut; what a model writes as JSON is cut by its cap."""
+    asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Well? " * 40}]}])[:90]
+    kept = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.completion": '{"a": "b'}
+    [record] = read(sdk_span(attributes=kept), textless=False)
+    assert (record.text, record.has_text) == ('{"a": "b', True)
