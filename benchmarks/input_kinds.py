@@ -133,6 +133,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "Chinese without stops": _joined(_CJK, "", 0.0),
     "Japanese": _joined(_KANA + _CJK, "。、", 0.08),
     "Thai": _joined(_THAI, " ", 0.05),
+    "Korean": _lines(lambda rng, _: "".join(chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(4)) + " "),
     "Arabic": _lines(lambda rng, _: "".join(rng.choices(_ARABIC, k=rng.randrange(2, 8))) + " "),
     "numbers in a row": _lines(lambda _, n: f"{n}, "),
     "numbers at random": _lines(lambda rng, _: f"{rng.randrange(10**6)} "),
