@@ -28,7 +28,7 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         first_token=record.first_token,
         prompt_tokens=record.prompt_tokens,
         max_tokens=record.max_tokens,
-        degenerate=verdict.degenerate if record.has_text else None,
+        degenerate=verdict.degenerate if record.has_text or verdict.degenerate else None,
         loops=is_repetition(verdict.symptom),
         onset=min(onset, length) if onset is not None and length else None,
         onset_at=None if onset is None else _token_time(record, onset, length),

@@ -48,7 +48,7 @@ def recorded_answer(
 
     strings: a prompt without roles is the text of a completion, not a user's message.
     """
-    if not verdict.degenerate and (verdict.unseen or lacks_its_end(record)):
+    if record.hole is not None or (not verdict.degenerate and (verdict.unseen or lacks_its_end(record))):
         return LeftOutAnswer(UNSEEN)
     if verdict.lost:
         return LeftOutAnswer(LOST)

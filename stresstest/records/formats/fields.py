@@ -55,7 +55,8 @@ FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
 """Set where a log did not keep the text of this answer, or not all of it."""
-_REDACTED = ("__REDACTED__", "redacted-by-litellm", "(litellm_truncated ")
+_MIDDLE_LEFT_OUT = "(litellm_truncated "
+_REDACTED = ("__REDACTED__", "redacted-by-litellm", _MIDDLE_LEFT_OUT)
 """What tracers (OpenInference) and proxies (LiteLLM) write in the place of a text that they are to hide."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
@@ -168,7 +169,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         prompt_text=prompt,
         requested_text=requested_text(asked),
         messages=messages,
-        whole_prompt=not beside and bool(messages or not turns) and not row.get(FLATTENED),
+        whole_prompt=not (beside or row.get(FLATTENED) or _MIDDLE_LEFT_OUT in prompt)
+        and bool(messages or not turns),
         prompt_key=prompt_key,
         extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
     )
