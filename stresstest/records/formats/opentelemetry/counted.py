@@ -16,8 +16,8 @@ _GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "respon
 _SERVERS = "llm_request"
 """Name of vLLM's own spans: beside a client's, the same generations."""
 _ERRORS = (2, "STATUS_CODE_ERROR", "ERROR")
-_LOGFIRE = "logfire.span_type"
-"""Logfire writes the answer of a stream into a log of its own; the span of its request has no answer's id."""
+_LOGFIRE = frozenset({"logfire.span_type", "request_data"})
+"""Logfire's own spans: the answer of a stream is in a log, and the span of its request has no answer's id."""
 
 
 def is_beside(found: Generation, shared: bool, parents: Collection[Any]) -> bool:
@@ -34,7 +34,7 @@ def is_beside(found: Generation, shared: bool, parents: Collection[Any]) -> bool
     if "response" in found.row:
         return False
     told = found.attributes
-    if _LOGFIRE in told and "gen_ai.response.id" not in told and not _has_failed(span):
+    if told.keys() >= _LOGFIRE and "gen_ai.response.id" not in told and not _has_failed(span):
         return True
     return span.get("name") == _SERVERS and (shared or bool(span.get("parentSpanId")))
 
