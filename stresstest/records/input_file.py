@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _BUFFER = 1 << 16
+_SILENT = 60
+"""Seconds that a web server may be silent."""
 _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
@@ -135,7 +137,7 @@ def _file_system(name: str) -> tuple[Any, str]:
             hint="Install it with: pip install fsspec",
         ) from None
     try:
-        system, path = core.url_to_fs(name)
+        system, path = core.url_to_fs(name, **_timeouts(name))
     except ImportError as error:
         raise UsageError(
             f"{label(name)} cannot be read: the library for this file system is missing ({error})."
@@ -143,6 +145,15 @@ def _file_system(name: str) -> tuple[Any, str]:
     except ValueError as error:
         raise UsageError(f"{label(name)} cannot be read: {error}.") from None
     return system, path
+
+
+def _timeouts(name: str) -> dict[str, Any]:
+    """For the client of a web server, which otherwise waits five minutes for one that is silent."""
+    if not name.startswith(_QUERIED):
+        return {}
+    from aiohttp import ClientTimeout
+
+    return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=_SILENT, sock_read=_SILENT)}}
 
 
 @contextmanager

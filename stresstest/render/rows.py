@@ -80,6 +80,11 @@ TEXT_COLUMNS: dict[str, type] = {"prompt": str, "text": str}
 """What a generation has beside them where its text is wanted."""
 
 
+def without_text(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a generation, or its row, without what somebody wrote, which a system prompt is, too."""
+    return {name: value for name, value in row.items() if name not in (*TEXT_COLUMNS, "system_prompt")}
+
+
 def run_row(result: RunResult) -> dict[str, Any]:
     """A run as one row, of `RUN_COLUMNS`."""
     run, threshold, verdict = result.run, result.threshold, result.verdict

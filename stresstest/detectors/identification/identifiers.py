@@ -10,6 +10,8 @@ the first passage is examined, because both libraries are heavy.
 from __future__ import annotations
 
 import copy
+import io
+import lzma
 from array import array
 from collections import Counter
 from functools import lru_cache
@@ -19,7 +21,7 @@ import numpy as np
 from langdetect import LangDetectException, detector, detector_factory
 from langdetect.lang_detect_exception import ErrorCode
 from numpy.typing import NDArray
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
 
 _BLOCK_SIZE = 16
 """Places of a row in a block: 39 MB of rows become 6 MB of blocks and of their positions."""
@@ -37,7 +39,10 @@ class LanguageSubsetIdentifier(LanguageIdentifier):  # type: ignore[misc]
     @classmethod
     def load(cls) -> LanguageSubsetIdentifier:
         """The library's model, its probabilities normalised."""
-        found: LanguageSubsetIdentifier = cls.from_model_file(MODEL_FILE, norm_probs=True)
+        try:
+            found: LanguageSubsetIdentifier = cls.from_model_file(MODEL_FILE, norm_probs=True)
+        except OSError:  # it is unpacked into a temporary file, for which there is no room
+            found = cls._load_in_memory()
         rows = np.frombuffer(found.tk_nextmove, np.dtype(found.tk_nextmove.typecode)).reshape(-1, _BLOCK_SIZE)
         first, which = _unique_rows(rows)
         found._blocks = array("I", rows[first].astype(np.uintc).tobytes())
@@ -45,6 +50,19 @@ class LanguageSubsetIdentifier(LanguageIdentifier):  # type: ignore[misc]
         found._rowbase = array("I", (np.asarray(found.tk_row, np.uintc) * (256 // _BLOCK_SIZE)).tobytes())
         found.tk_output = array("i", found.tk_output)
         found.tk_nextmove = found.tk_row = None
+        return found
+
+    @classmethod
+    def _load_in_memory(cls) -> LanguageSubsetIdentifier:
+        """The same at the cost of 50 MB more for as long as it takes."""
+        with lzma.open(MODEL_DIR / MODEL_FILE) as packed:
+            data = np.load(io.BytesIO(packed.read()), allow_pickle=False)
+        moves, rows = (
+            array(np.dtype(held.dtype).char.upper(), held.tobytes())
+            for held in (data["nextmove"], data["nextmove_row"])
+        )
+        model = data["ptc"], data["pc"], data["classes"].tolist(), moves, data["out_feat"].tolist()
+        found: LanguageSubsetIdentifier = cls(*model, norm_probs=True, tk_row=rows)
         return found
 
     def restricted_to(self, languages: frozenset[str]) -> LanguageSubsetIdentifier:

@@ -39,11 +39,11 @@ def generations(
     no_text: Annotated[bool, typer.Option("--no-text", help="Leave prompts and answers out.")] = False,
 ) -> None:
     """The generations of runs, a row each: subject, decoding, verdict, tokens, times, prompt and answer."""
-    from stresstest.render.rows import GENERATION_COLUMNS, TEXT_COLUMNS
+    from stresstest.render.rows import GENERATION_COLUMNS, TEXT_COLUMNS, without_text
     from stresstest.store import open_store
     from stresstest.table_file import write_table
 
-    columns = GENERATION_COLUMNS if no_text else GENERATION_COLUMNS | TEXT_COLUMNS
+    columns = without_text(GENERATION_COLUMNS) if no_text else GENERATION_COLUMNS | TEXT_COLUMNS
     with open_store(options["store"]) as store:
         found = list(dict.fromkeys(_run_id(store, each) for each in runs))
         _say(output, write_table(output, columns, _generation_rows(store, found, texts=not no_text)))
@@ -83,13 +83,16 @@ def _run_id(store: Store, reference: str) -> str:
 def _generation_rows(store: Store, run_ids: list[str], *, texts: bool) -> Iterator[dict[str, Any]]:
     """The rows, with the text of one generation in memory at a time."""
     from stresstest.campaign.conclude import conclude
-    from stresstest.render.rows import generation_row
+    from stresstest.render.rows import generation_row, without_text
 
     for run_id in run_ids:
         result, load = conclude(store, run_id), store.loader(run_id)
         for each in result.generations:
             row = generation_row(result.run, each)
-            yield row | {"prompt": each.prompt_text, "text": load(each).text} if texts else row
+            if texts:
+                yield row | {"prompt": each.prompt_text, "text": load(each).text}
+            else:
+                yield without_text(row)
 
 
 def _say(output: str, rows: int) -> None:

@@ -20,6 +20,7 @@ BATCH = 32
 """Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
 MAX_PENDING = 256 * 1024
 """Bytes of a stream that wait to be judged before its relay waits too."""
+_FAILED = "the guard failed to judge it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +114,24 @@ class AnswerWatch:
             more = unforeseen = False
         finally:
             if unforeseen:  # raised further, to the event loop's log
-                self._break("the guard failed to judge it")
+                self._break(_FAILED)
             if not more or unforeseen:
                 self._rest()
         return more
 
     def outcome(self, ended: str | None = None) -> list[JudgedChoice]:
-        """The verdicts of all choices. ended: the finish reason that the guard gave those still open."""
+        """The verdicts of all choices; none where the guard itself failed. ended: the finish reason that it
+        gave those still open."""
+        if self.broken == _FAILED:
+            return []
         choices = self.reader.choices
         counted = self.reader.usage[1] if len(choices) == 1 else None
-        return [_judged(choices[index], counted, ended) for index in sorted(choices)]
+        try:
+            return [_judged(choices[index], counted, ended) for index in sorted(choices)]
+        except Exception as error:  # noqa: BLE001  the request counts all the same
+            self._break(_FAILED)
+            asyncio.get_running_loop().call_exception_handler({"message": _FAILED, "exception": error})
+            return []
 
     def _rest(self) -> None:
         if self._waiting is not None and not self._waiting.done():

@@ -56,8 +56,12 @@ FLATTENED = "prompt_flattened"
 TEXTLESS = "text_not_kept"
 """Set where a log did not keep the text of this answer, or not all of it."""
 _MIDDLE_LEFT_OUT = "(litellm_truncated "
-_REDACTED = ("__REDACTED__", "redacted-by-litellm", _MIDDLE_LEFT_OUT)
-"""What tracers (OpenInference) and proxies (LiteLLM) write in the place of a text that they are to hide."""
+_REDACTED = (
+    *("__REDACTED__", "redacted-by-litellm", _MIDDLE_LEFT_OUT),
+    *("...truncated by litellm", "<truncated due to size exceeding limit>"),
+)
+"""What tracers (OpenInference, Langfuse) and proxies (LiteLLM) write in the place of a text, or of a part
+of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
 _ID_KEYS = ("id", "custom_id", "request_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import lru_cache
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_a_rare_language_is_read_from_the_file_when_it_is_wanted(rare: str) -> N
     assert rare in ours.labels
     for text in SENTENCES:
         assert ours.rank(text) == theirs(identified_languages() | {rare}).rank(text)
+
+
+def test_the_model_is_read_where_no_temporary_file_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py3langid unpacks it into one: a container's small /tmp ended runs, and the guard judged nothing."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    ours = labels().for_languages(identified_languages() | {"eo"})
+    monkeypatch.undo()
+    for text in SENTENCES:
+        assert ours.rank(text) == theirs(identified_languages() | {"eo"}).rank(text)
 
 
 def test_the_usual_languages_are_kept_once_for_all() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import PromptSearch
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
 from stresstest.records import FieldMapping, parse_line
@@ -161,6 +163,28 @@ async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: st
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+
+
+@pytest.mark.parametrize("where", ["judge_long", "finish"])
+async def test_an_answer_that_the_guard_fails_on_is_counted(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was counted nowhere while the guard said that it was well: a model that it loads may not be there."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError("No space left on device")
+
+    holder = AnswerReader if where == "judge_long" else ChoiceWatch
+    monkeypatch.setattr(holder, where, fail)
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: told.append(str(context["exception"]))
+    )
+    async with guarded(Events([*chat_events(HEALTHY, finish="stop"), DONE])) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,unread,{CHAT}}}"] == 1
+    assert told == ["No space left on device"]
 
 
 PROMPT = {"model": "lab", "prompt": "Tell a story.", "max_tokens": 900, "stream": True}

@@ -70,6 +70,15 @@ def test_what_was_not_stored_is_no_answer(instead: str) -> None:
         assert (found.has_text, found.text, found.prompt_text, found.prompt_key) == (False, "", "", None)
 
 
+@pytest.mark.parametrize("mark", ["...truncated by litellm", "<truncated due to size exceeding limit>"])
+def test_a_text_that_was_too_long_for_its_log_is_not_whole(mark: str) -> None:
+    """LiteLLM's logger for Datadog cuts at 10,000 characters, exporters to Langfuse leave out what is too large:
+    a gate passed over answers that loop late."""
+    row = {"id": "r", "response": f"It begins. {mark}"}
+    [record] = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
+    assert not record.has_text
+
+
 @pytest.mark.parametrize("key", ["content", "reasoning_content"])
 def test_a_text_that_spend_logs_cut_in_the_middle(key: str) -> None:
     """LiteLLM keeps the first and the last third of a text: it is not whole, and where its part is missing is
