@@ -169,7 +169,7 @@ async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: st
 async def test_an_answer_that_the_guard_fails_on_is_counted(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was counted nowhere while the guard said that it was well: a model that it loads may not be there."""
+    """It was counted nowhere, and the guard said that it was well: a model may not load."""
 
     def fail(*_: Any, **__: Any) -> Any:
         raise OSError("No space left on device")

@@ -72,7 +72,7 @@ def test_what_was_not_stored_is_no_answer(instead: str) -> None:
 
 @pytest.mark.parametrize("mark", ["...truncated by litellm", "<truncated due to size exceeding limit>"])
 def test_a_text_that_was_too_long_for_its_log_is_not_whole(mark: str) -> None:
-    """LiteLLM's logger for Datadog cuts at 10,000 characters, exporters to Langfuse leave out what is too large:
+    """LiteLLM's logger for Datadog cuts at 10,000 characters, exporters to Langfuse leave out large texts:
     a gate passed over answers that loop late."""
     row = {"id": "r", "response": f"It begins. {mark}"}
     [record] = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
