@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
     conversation,
     langsmith,
@@ -27,6 +28,8 @@ from stresstest.records.formats import (
     vllm_outputs,
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
+from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.fields import answered
 from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (
     LONG_ANSWER,
@@ -104,12 +107,24 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
         if found.recognises(row, place.mapped):
             place = place if place.format else replace(place, format=found.name)
             if isinstance(found, RowFormat):
-                yield from found.records(row, place)
+                yield from _records(found, row, place)
             else:
                 inner = _read_several(list(found.unwrapped(row, place.mapped)), place, formats[n:])
                 yield from map(found.completed, inner)
             return
     raise UnreadableError(_unrecognised(row))
+
+
+def _records(found: RowFormat, row: Row, place: Place) -> Iterator[Record]:
+    """The answers of a row. A call without arguments that spent tokens has lost them, or reasoning, in the
+    log: it is an answer without text."""
+    try:
+        yield from found.records(row, place)
+    except TextlessError:
+        hidden = answered(row, [RecordedAnswer("", known=False)], place, openai.response_of(row))
+        if (hidden[0].completion_tokens or 0) < MIN_UNSEEN_TOKENS:
+            raise
+        yield from hidden
 
 
 def _read_several(

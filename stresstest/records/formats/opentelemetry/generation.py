@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bare import as_body
+from stresstest.records.formats.bodies import parse_answers
 from stresstest.records.formats.calls import has_calls
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 from stresstest.records.formats.opentelemetry.messages import (
@@ -32,8 +34,9 @@ from stresstest.records.formats.opentelemetry.whole import (
     LANGFUSE,
     is_langfuse,
     langfuse_fields,
-    read_whole,
+    read_wholes,
 )
+from stresstest.records.record import UnreadableError
 
 OPERATION = "gen_ai.operation.name"
 _MARKS = (
@@ -144,25 +147,37 @@ def _answer(
     found: Mapping[str, Any], events: Sequence[dict[str, Any]], reasons: Sequence[Any]
 ) -> dict[str, Any]:
     """The answer, as fields of a plain row; none where the span kept no text. Each output message, and each
-    number of attributes, is a choice: several are those of a response body."""
-    whole = read_whole(found)
-    if whole:
-        return {"finish_reason": reasons[0], **whole} if len(reasons) == 1 else whole
-    choices = _choices(found, events)
+    number of attributes, is a choice: several are those of a response body.
+
+    Tracers keep an answer in several places, and leave something out in most of them: the fullest is taken.
+    """
+    wholes = [*read_wholes(found), *(_chosen(each, reasons) for each in _choices(found, events))]
+    answer = max(wholes, key=_size, default={})
+    return {"finish_reason": reasons[0], **answer} if len(reasons) == 1 else answer
+
+
+def _chosen(choices: list[dict[str, Any]], reasons: Sequence[Any]) -> dict[str, Any]:
     if len(reasons) == len(choices):
         choices = [{**each, "finish_reason": reason} for each, reason in zip(choices, reasons, strict=True)]
-    if len(choices) > 1:
-        return {"response": {"choices": [_as_choice(each) for each in choices]}}
-    return choices[0] if choices else {"finish_reason": reasons[0]} if len(reasons) == 1 else {}
+    return choices[0] if len(choices) == 1 else {"response": {"choices": list(map(_as_choice, choices))}}
 
 
-def _choices(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _choices(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The answers in each place that keeps some."""
     value = first(found, _OUTPUTS)
-    if is_cut(value):
-        return []
-    if value is not None:
-        return read_messages(structure(value))
-    return read_messages(list(events)) if events else numbered_choices(found)
+    if value is not None and not is_cut(value):
+        yield from filter(None, [read_messages(structure(value))])
+    yield from filter(None, [read_messages(list(events)), numbered_choices(found)])
+
+
+def _size(answer: Mapping[str, Any]) -> int:
+    """Characters of the texts in it."""
+    said = answer["response"]
+    if isinstance(said, str):
+        return len(said) + len(answer.get("reasoning_content", ""))
+    with suppress(UnreadableError):
+        return sum(len(each.text) + len(each.reasoning) for each in parse_answers(said))
+    return 0
 
 
 def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:

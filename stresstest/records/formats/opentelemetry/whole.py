@@ -6,7 +6,7 @@ out. Langfuse's spans have an observation's output, of the kinds that its export
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stresstest.records.formats.bare import as_body
@@ -16,14 +16,16 @@ LANGFUSE = "langfuse.observation."
 _OUTPUT, _KIND = "output.value", "openinference.span.kind"
 
 
-def read_whole(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer as fields of a plain row; none where the span does not keep it so."""
+def read_wholes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The answer as fields of a plain row, for each place where the span keeps it so."""
+    body = as_body(structure(found.get(_OUTPUT))) if _KIND in found else None
+    if body is not None:
+        yield {"response": body}
     if is_langfuse(found):
         output = structure(found.get(LANGFUSE + "output"))
         said = as_body(output) if not isinstance(output, str) else None if is_cut(output) else output
-        return {} if said is None else {"response": said}
-    body = as_body(structure(found.get(_OUTPUT))) if _KIND in found else None
-    return {"response": body} if body else {}
+        if said is not None:
+            yield {"response": said}
 
 
 def langfuse_fields(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -478,3 +478,16 @@ def test_a_long_prompt_that_was_cut_leaves_the_answer_whole() -> None:
     kept = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.completion": '{"a": "b'}
     [record] = read(sdk_span(attributes=kept), textless=False)
     assert (record.text, record.has_text) == ('{"a": "b', True)
+
+
+def test_the_fullest_of_several_places_is_read() -> None:
+    """LiteLLM's logger for Langfuse writes an answer in three of them, and cut arguments in one as `{}`."""
+    kept = {
+        "openinference.span.kind": "LLM",
+        "output.value": json.dumps({"tool_calls": [{"function": {"arguments": '{"q": "the gulls'}}]}),
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"q": "the gulls',
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.output": '[{"type": "function_call", "arguments": {}}]',
+    }
+    [record] = read(sdk_span(attributes=kept), textless=False)
+    assert (record.text, record.calls) == ('{"q": "the gulls', True)

@@ -46,6 +46,21 @@ def test_the_others_are_read(row: dict[str, Any], texts: list[tuple[str, bool]])
     assert [(found.text, found.has_text) for found in _read(row)] == texts
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**_body(CALL), "usage": {"completion_tokens": 900}},
+        {"request": {}, "response": {**_body(CALL), "usage": {"completion_tokens": 900}}},
+        {"output": [{"type": "function_call", "arguments": {}}], "completion_tokens": 900},
+    ],
+)
+def test_a_call_that_lost_its_arguments_is_an_answer_without_text(row: dict[str, Any]) -> None:
+    """LiteLLM writes `{}` for arguments that a cap cut: a gate skipped just the calls that looped."""
+    assert [(found.text, found.has_text, found.completion_tokens) for found in _read(row)] == [
+        ("", False, 900)
+    ]
+
+
 def test_one_span_does_not_spoil_its_batch() -> None:
     """A collector writes hundreds on one line; they were one damaged line."""
     wrong = _span(1, **{"gen_ai.request.max_tokens": "many"})
