@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
-from stresstest.records.formats.bare import as_body
 from stresstest.records.formats.bodies import parse_answers
 from stresstest.records.formats.calls import has_calls
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
@@ -59,7 +58,7 @@ _CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 1_024
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
-_ANSWERS = (*_OUTPUTS, "llm.output_messages.", "llm.choices.", LANGFUSE + "output", "output.value")
+_ANSWERS = (*_OUTPUTS, "llm.output_messages.", "llm.choices.", LANGFUSE + "output")
 _INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
 _START, _END = ("startTimeUnixNano", "start_time"), ("endTimeUnixNano", "end_time")
 _KIND = "openinference.span.kind"
@@ -106,7 +105,6 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         found = {**attributes(event.get("attributes")), **found}
     start, token = seconds(first(span, _START)), first(found, _FIRST_TOKEN)
     reasons = _reasons(first(found, _FINISH)) or [each["finish_reason"] for each in messages]
-    limit = min((len(value) for value in found.values() if is_cut(value)), default=None)
     row = {
         "id": first(found, _IDS) or span.get("spanId") or _context(span),
         "model": first(found, _MODELS),
@@ -118,7 +116,7 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         "prompt": _prompt(found),
         "invocation_params": structure(found.get("llm.invocation_parameters")),
         FLATTENED: _has_called(found) or None,
-        TEXTLESS: (limit is not None and _is_cut_at(found, limit)) or None,
+        TEXTLESS: _is_cut_at_a_length(found) or None,
         **{key: value for key, value in langfuse_fields(found).items() if value is not None},
         **_answer(found, messages, reasons),
     }
@@ -128,14 +126,11 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
     return Generation(row, span, own, _choice_count(own, reasons))
 
 
-def _is_cut_at(found: Mapping[str, Any], limit: int) -> bool:
-    """Whether the answer is among the attributes that were cut at a length, which one of JSON has told."""
-    whole = as_body(structure(found.get("output.value")))
-    return whole is None and any(
-        isinstance(value, str) and len(value) >= limit
-        for key, value in found.items()
-        if key.startswith(_ANSWERS)
-    )
+def _is_cut_at_a_length(found: Mapping[str, Any]) -> bool:
+    """Whether the answer is as long as an attribute of JSON that was cut: all are cut at one length."""
+    lengths = {len(value) for value in found.values() if is_cut(value)}
+    texts = (value for key, value in found.items() if key.startswith(_ANSWERS) and isinstance(value, str))
+    return bool(lengths) and any(len(text) in lengths and not is_cut(text) for text in texts)
 
 
 def _context(span: Mapping[str, Any]) -> Any:

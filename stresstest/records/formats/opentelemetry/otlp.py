@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 _WRITTEN = re.compile(
-    r'\s{0,9}\[?\s{0,9}\{\s{0,9}"(?:role|content|parts|finish_reason|index|message|messages|choices|generations|id|model)"'
+    r'\s{0,9}\[?\s{0,9}\{\s{0,9}"(?:role|content|parts|finish_reason|index|message|messages|choices|generations|id|model'
+    r'|arguments|type|object|text|output|tool_calls|call_id|name|created|usage|lc)"'
 )
-"""How messages and bodies begin."""
+"""How messages, items and bodies begin."""
 _EXPORTS = (
     ("resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
     ("resourceLogs", ("scopeLogs",), "logRecords"),
@@ -73,7 +74,15 @@ def structure(value: Any) -> Any:
 def is_cut(value: Any) -> bool:
     """Whether this is the beginning of JSON as tracers write it: SDKs and stores cut attributes at a length
     (`OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT`). What a model writes as JSON may be cut as well, by its cap."""
-    return isinstance(value, str) and _WRITTEN.match(value) is not None and decoded(value) is None
+    if not isinstance(value, str) or _WRITTEN.match(value) is None:
+        return False
+    try:
+        msgspec.json.decode(value.encode("utf-8", "replace"))
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)  # and not another text behind it
+    except RecursionError:
+        return False
+    return False
 
 
 def decoded(text: str) -> Any:

@@ -459,9 +459,18 @@ _BODY_OF_TEXT = json.dumps({"choices": [{"message": {"role": "assistant", "conte
             "output.value": _BODY_OF_TEXT[:90],
             "llm.output_messages.0.message.content": ("It ends. " * 20)[:90],
         },
+        *(
+            {"langfuse.observation.type": "generation", "langfuse.observation.output": begun}
+            for begun in (
+                '{"role": "assistant", "content": "It',
+                '{"arguments": "{\\"q\\": \\"the',
+                '[{"type": "function',
+            )
+        ),
         {
             "langfuse.observation.type": "generation",
-            "langfuse.observation.output": '{"role": "assistant", "content": "It ends.',
+            "langfuse.observation.input": '[{"role": "user", "content": "Well? Well? Well?"}]'[:40],
+            "langfuse.observation.output": ("It ends. " * 20)[:40],
         },
     ],
 )
@@ -472,11 +481,24 @@ def test_an_attribute_that_was_cut_is_not_whole(cut: dict[str, Any]) -> None:
     assert not record.has_text
 
 
-def test_a_long_prompt_that_was_cut_leaves_the_answer_whole() -> None:
-    """Only what is as long as the limit was cut; what a model writes as JSON is cut by its cap."""
-    asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Well? " * 40}]}])[:90]
-    kept = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.completion": '{"a": "b'}
-    [record] = read(sdk_span(attributes=kept), textless=False)
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {
+            "gen_ai.input.messages": json.dumps([{"role": "user", "content": "Well? " * 40}])[:90],
+            "gen_ai.completion": '{"a": "b',
+        },
+        {"gen_ai.prompt": '{"id": 7}\n\nSummarise it.', "gen_ai.completion": '{"a": "b'},
+        {
+            "openinference.span.kind": "LLM",
+            "output.value": _BODY_OF_TEXT[:90],
+            "llm.output_messages.0.message.content": '{"a": "b',
+        },
+    ],
+)
+def test_what_is_not_as_long_as_the_limit_is_whole(kept: dict[str, Any]) -> None:
+    """Long prompts are cut beside short answers, and a record with a question behind it is no cut JSON."""
+    [record] = read(sdk_span(attributes={"gen_ai.operation.name": "chat", **kept}), textless=False)
     assert (record.text, record.has_text) == ('{"a": "b', True)
 
 
