@@ -11,6 +11,7 @@ from typing import Any
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
 BROWSER, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 _FLAGS = (
@@ -55,6 +56,9 @@ def show(driver: Chrome, page: Path, width: int = 1440, height: int = 900, *, da
     for log in ("performance", "browser"):
         _logged(driver, log)
     driver.get(page.as_uri())
+    # On a busy machine the driver may return before the document is whole.
+    ready = "return document.readyState === 'complete' && location.href.startsWith(arguments[0])"
+    WebDriverWait(driver, 60).until(lambda there: there.execute_script(ready, page.as_uri()))
 
 
 def whole(driver: Chrome, file: Path) -> None:

@@ -47,6 +47,11 @@ def is_body(value: Any) -> bool:
     return isinstance(value, dict) and (has_choices(value) or has_items(value) or _is_message(value))
 
 
+def is_whole_body(value: Mapping[str, Any]) -> bool:
+    """Whether an object says of itself that it is a body of the Responses API or Anthropic's message."""
+    return (value.get("object") == "response" and has_items(value)) or _is_message(value)
+
+
 def parse_answers(body: Mapping[str, Any]) -> list[RecordedAnswer]:
     """Every answer of a body, in order. UnreadableError when it holds none or has a wrong type."""
     if _is_message(body):

@@ -19,6 +19,7 @@ from stresstest.records.formats.bodies import (
     choice_answers,
     has_choices,
     has_items,
+    is_whole_body,
     items_answer,
     parse_answers,
 )
@@ -26,6 +27,8 @@ from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 _LOGGED = ("response", "output", "completion", "result", "message")
+_BODY_MARKS = ('"choices"', '"response"', '"assistant"')
+"""What the JSON of a response body has in it. A model may write an object itself."""
 _ALONE = frozenset({"generations", "role", "type", "kwargs"})
 """Keys of a row that is a message, or LangChain's result, itself."""
 
@@ -39,10 +42,12 @@ def response_of(row: Row) -> dict[str, Any] | None:
 
 
 def object_in(value: Any) -> dict[str, Any] | None:
-    """An object, or the object that a JSON text with choices holds; None for anything else."""
-    if isinstance(value, str) and value.startswith("{") and value.endswith("}") and '"choices"' in value:
-        value = _parsed(value)
-    return value if isinstance(value, dict) else None
+    """An object, or the response body that a JSON text holds; None for anything else."""
+    if not isinstance(value, str):
+        return value if isinstance(value, dict) else None
+    written = value.startswith("{") and value.endswith("}") and any(mark in value for mark in _BODY_MARKS)
+    found = _parsed(value) if written else None
+    return found if isinstance(found, dict) and ("choices" in found or is_whole_body(found)) else None
 
 
 @lru_cache(maxsize=1)
@@ -65,7 +70,8 @@ def _logged_records(row: Row, place: Place) -> list[Record]:
 
 def _logged_body(row: Row) -> dict[str, Any] | None:
     """The body of the response, also where only the messages of it were kept, or LangChain's result."""
-    logged = [response_of(row), *(row[key] for key in _LOGGED if isinstance(row.get(key), dict | list))]
+    kept = [value for key in _LOGGED if isinstance(value := row.get(key), str | dict | list)]
+    logged = [response_of(row), *(each if isinstance(each, list) else object_in(each) for each in kept)]
     found = next((body for each in logged if each is not None and (body := as_body(each))), None)
     if found is None and not isinstance(row.get("content"), str) and not _ALONE.isdisjoint(row):
         return langchain_body(row) or (as_body(row) if is_message(row) else None)

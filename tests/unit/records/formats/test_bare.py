@@ -68,6 +68,27 @@ def test_what_a_client_returned_is_the_answer(key: str, held: Any, texts: list[t
     assert {each.prompt_text for each in found} == {"Tell me of the harbour."}
 
 
+RESPONSE = {"object": "response", "status": "incomplete", "output": [SAYS]}
+ANTHROPICS = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": SAID}]}
+CHAT = {"object": "chat.completion", "choices": [{"message": message(content=SAID)}]}
+
+
+@pytest.mark.parametrize("key", ["response", "output", "completion"])
+@pytest.mark.parametrize("body", [RESPONSE, ANTHROPICS, CHAT], ids=["Responses", "Anthropic", "chat"])
+def test_a_body_that_is_kept_as_json_text_is_a_body(key: str, body: dict[str, Any]) -> None:
+    """`model_dump_json()`, spend logs of LiteLLM: the JSON was judged as text, in which an empty answer at its
+    cap looks whole and Chinese is written in escapes."""
+    [record] = read({key: json.dumps(body)})
+    assert record.text == SAID
+
+
+@pytest.mark.parametrize("said", [{"output": [{"content": SAID}]}, {"type": "message", "text": SAID}, [SAYS]])
+def test_json_that_a_model_wrote_is_its_text(said: Any) -> None:
+    """Only what says of itself that it is a body is one."""
+    [record] = read({"response": json.dumps(said)})
+    assert record.text == json.dumps(said)
+
+
 @pytest.mark.parametrize(
     ("told", "more", "finish"),
     [
