@@ -76,8 +76,8 @@ CHAT = {"object": "chat.completion", "choices": [{"message": message(content=SAI
 @pytest.mark.parametrize("key", ["response", "output", "completion"])
 @pytest.mark.parametrize("body", [RESPONSE, ANTHROPICS, CHAT], ids=["Responses", "Anthropic", "chat"])
 def test_a_body_that_is_kept_as_json_text_is_a_body(key: str, body: dict[str, Any]) -> None:
-    """`model_dump_json()`, spend logs of LiteLLM: the JSON was judged as text, in which an empty answer at its
-    cap looks whole and Chinese is written in escapes."""
+    """`model_dump_json()`, LiteLLM's spend logs: judged as text, an empty answer at its cap looked whole, and
+    Chinese was written in escapes."""
     [record] = read({key: json.dumps(body)})
     assert record.text == SAID
 
