@@ -71,7 +71,7 @@ def _logged_records(row: Row, place: Place) -> list[Record]:
 def _logged_body(row: Row) -> dict[str, Any] | None:
     """The body of the response, also where only the messages of it were kept, or LangChain's result."""
     kept = [value for key in _LOGGED if isinstance(value := row.get(key), str | dict | list)]
-    logged = [response_of(row), *(each if isinstance(each, list) else object_in(each) for each in kept)]
+    logged = (each if isinstance(each, list) else object_in(each) for each in kept)
     found = next((body for each in logged if each is not None and (body := as_body(each))), None)
     if found is None and not isinstance(row.get("content"), str) and not _ALONE.isdisjoint(row):
         return langchain_body(row) or (as_body(row) if is_message(row) else None)

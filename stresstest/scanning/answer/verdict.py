@@ -119,7 +119,7 @@ def _as_far_as_the_hole(record: Record, verdict: GenerationVerdict) -> Generatio
     the latest where an alarm could still come before it."""
     assert record.hole is not None
     known = max(bisect_right(_token_ends(record), record.hole) - OPEN_TAIL, 0)
-    if verdict.onset is None or not verdict.degenerate:
+    if verdict.onset is None:
         return replace(verdict, observed=min(verdict.observed, known))
     onset = min(verdict.onset, known + 1)
     return replace(verdict, onset=onset, observed=onset - 1)
