@@ -28,7 +28,7 @@ from stresstest.features.export.answers import (
 from stresstest.features.export.pairing import PreferencePair
 from stresstest.model import CauseLink, Generation, GenerationRecord, Run, Token
 from stresstest.model.request import request_fields
-from stresstest.records.formats.turns import beside_text
+from stresstest.records.formats.bodies.turns import beside_text
 from stresstest.store.repository import Store
 
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'»”’)\]]*(?=\s|$)")

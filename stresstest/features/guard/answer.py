@@ -16,8 +16,9 @@ from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
-from stresstest.records.formats.bodies import find_reasoning, join_content, join_reasoning
-from stresstest.records.formats.calls import message_arguments, parts_arguments
+from stresstest.records.formats.bodies.calls import message_arguments, parts_arguments
+from stresstest.records.formats.bodies.content import join_content
+from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 
 MAX_JUDGED_TOKENS = 262_144
 """Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""

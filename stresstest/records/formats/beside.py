@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from stresstest.records.formats.adapter import Row
-from stresstest.records.formats.bodies import REASONING_KEYS, has_choices, is_body, parse_answers
+from stresstest.records.formats.bodies.body import is_body, parse_answers
+from stresstest.records.formats.bodies.choices import has_choices
+from stresstest.records.formats.bodies.reasoning import REASONING_KEYS
 from stresstest.records.formats.copies import ends_in_copies
 from stresstest.records.formats.fields import ASKED_KEYS, PROMPT_KEYS, prompt_text
+from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import UnreadableError
 
 PREDICTED_KEYS = ("pred", "predicted", "generated")
@@ -102,11 +103,8 @@ def _texts(value: Any, path: _Path, depth: int = _DEPTH) -> Iterator[tuple[_Path
     in what it holds, with the path to the JSON text."""
     if isinstance(value, str):
         text = value.strip()
-        found: Any = None
-        if text.startswith(("{", "[")) and depth == _DEPTH:
-            with suppress(msgspec.DecodeError, RecursionError):
-                found = msgspec.json.decode(text.encode("utf-8", "replace"))
-        if isinstance(found, dict | list):
+        found = structure_in(text) if depth == _DEPTH else None
+        if found is not None:
             yield from ((path, inner) for _, inner in _texts(found, path, depth - 1))
         else:
             yield path, text

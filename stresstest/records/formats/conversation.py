@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
-from stresstest.records.formats.bare import chat_message
 from stresstest.records.formats.beside import PREDICTED_KEYS
-from stresstest.records.formats.bodies import find_reasoning, is_refusal, message_text
-from stresstest.records.formats.calls import ONLY_TOOL_CALLS, has_calls, is_tool_call
+from stresstest.records.formats.bodies.bare import chat_message
+from stresstest.records.formats.bodies.calls import ONLY_TOOL_CALLS, has_calls, is_tool_call
+from stresstest.records.formats.bodies.content import is_refusal, message_text
+from stresstest.records.formats.bodies.reasoning import find_reasoning
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS
 from stresstest.records.formats.plain import ANSWER_KEYS
-from stresstest.records.formats.turns import MODEL_SPEAKS
 from stresstest.records.record import FieldMapping, TextlessError, as_text
 
 _TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))

@@ -11,8 +11,10 @@ from typing import Any
 
 from stresstest.model import Message
 from stresstest.records.formats.adapter import Place, Row
-from stresstest.records.formats.bodies import RecordedAnswer, is_body, join_content
-from stresstest.records.formats.turns import (
+from stresstest.records.formats.bodies.answer import RecordedAnswer
+from stresstest.records.formats.bodies.body import is_body
+from stresstest.records.formats.bodies.content import join_content
+from stresstest.records.formats.bodies.turns import (
     MODEL_SPEAKS,
     before_the_answer,
     beside_text,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
-from stresstest.records.formats.bare import as_body, chat_message
+from stresstest.records.formats.bodies.bare import as_body, chat_message
 from stresstest.records.formats.fields import TEXTLESS
+from stresstest.records.formats.json_values import as_object
 from stresstest.records.record import FieldMapping
 
 _MODEL_RUN = "llm"
@@ -35,10 +36,10 @@ def _runs(run: Any) -> Iterator[Row]:
 
 
 def _plain(run: Row) -> Row:
-    more, inputs, outputs = (_object(run.get(key)) for key in ("extra", "inputs", "outputs"))
+    more, inputs, outputs = (as_object(run.get(key)) for key in ("extra", "inputs", "outputs"))
     body = as_body(outputs)
-    asked = _object(more.get("invocation_params"))
-    names = (_object(more.get("metadata")), asked)
+    asked = as_object(more.get("invocation_params"))
+    names = (as_object(more.get("metadata")), asked)
     row = {
         **({} if body else outputs),
         **{key: run.get(key) for key in _PASSED_ON},
@@ -51,7 +52,7 @@ def _plain(run: Row) -> Row:
     return {key: value for key, value in row.items() if value is not None}
 
 
-def _prompt(inputs: Row) -> Any:
+def _prompt(inputs: Mapping[str, Any]) -> Any:
     """The turns of the prompt, or its text; of a batch of prompts all of them."""
     turns = inputs.get("messages")
     if isinstance(turns, list):
@@ -59,10 +60,6 @@ def _prompt(inputs: Row) -> Any:
         return [chat_message(turn) for turn in listed if isinstance(turn, dict)]
     texts = inputs.get("prompts")
     return "\n".join(map(str, texts)) if isinstance(texts, list) else inputs.get("prompt")
-
-
-def _object(value: Any) -> Row:
-    return value if isinstance(value, dict) else {}
 
 
 FORMAT = Envelope("LangSmith run", _recognises, _unwrapped)

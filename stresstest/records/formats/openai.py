@@ -8,22 +8,15 @@ keep the body as JSON text, some logs call it `output`, and a request that faile
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.bare import as_body, is_message, langchain_body
-from stresstest.records.formats.bodies import (
-    choice_answers,
-    has_choices,
-    has_items,
-    is_whole_body,
-    items_answer,
-    parse_answers,
-)
+from stresstest.records.formats.bodies.bare import as_body, is_message, langchain_body
+from stresstest.records.formats.bodies.body import is_whole_body, parse_answers
+from stresstest.records.formats.bodies.choices import choice_answers, has_choices
+from stresstest.records.formats.bodies.items import has_items, items_answer
 from stresstest.records.formats.fields import answered
+from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 _LOGGED = ("response", "output", "completion", "result", "message")
@@ -46,17 +39,8 @@ def object_in(value: Any) -> dict[str, Any] | None:
     if not isinstance(value, str):
         return value if isinstance(value, dict) else None
     written = value.startswith("{") and value.endswith("}") and any(mark in value for mark in _BODY_MARKS)
-    found = _parsed(value) if written else None
+    found = structure_in(value) if written else None
     return found if isinstance(found, dict) and ("choices" in found or is_whole_body(found)) else None
-
-
-@lru_cache(maxsize=1)
-def _parsed(text: str) -> Any:
-    """What a JSON text holds; None for another text. Several formats look at the same one in turn."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
 
 
 def _has_logged_response(row: Row, _mapped: FieldMapping) -> bool:

@@ -13,14 +13,8 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import is_prompted, refuse_whole_answers
-from stresstest.records.formats.bodies import (
-    RecordedAnswer,
-    find_reasoning,
-    join_content,
-    join_reasoning,
-    read_several,
-)
-from stresstest.records.formats.calls import (
+from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
+from stresstest.records.formats.bodies.calls import (
     ONLY_TOOL_CALLS,
     has_calls,
     has_tool_call,
@@ -28,6 +22,8 @@ from stresstest.records.formats.calls import (
     message_arguments,
     parts_arguments,
 )
+from stresstest.records.formats.bodies.content import join_content
+from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 from stresstest.records.formats.fields import TEXTLESS, TIME_KEYS, answered
 from stresstest.records.formats.pieces import join_pieces
 from stresstest.records.formats.vllm_outputs import completion_output

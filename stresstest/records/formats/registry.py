@@ -28,7 +28,7 @@ from stresstest.records.formats import (
     vllm_outputs,
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
-from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
 from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (

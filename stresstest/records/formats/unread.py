@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.fields import ASKED_KEYS
+from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import Record
 
 _LEAST_CHARS = 200
@@ -65,7 +63,7 @@ def _unread(value: Any, path: str, read: _Read, left: Iterator[int]) -> Iterator
     """
     for (name, text), _ in zip(_long_texts(value, path, _DEPTH), left, strict=False):
         if not read.holds(text):
-            inner = _decoded(text)
+            inner = structure_in(text)
             yield from [name] if inner is None else _unread(inner, name, read, left)
 
 
@@ -82,11 +80,3 @@ def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     elif depth and isinstance(value, list):
         for each in value:
             yield from _long_texts(each, path, depth - 1)
-
-
-def _decoded(text: str) -> dict[str, Any] | list[Any] | None:
-    if text.startswith(("{", "[")):
-        with suppress(msgspec.DecodeError, RecursionError):
-            found: dict[str, Any] | list[Any] = msgspec.json.decode(text.encode("utf-8", "replace"))
-            return found
-    return None

@@ -6,7 +6,8 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import PREDICTED_KEYS, refuse_whole_answers
-from stresstest.records.formats.bodies import RecordedAnswer, find_reasoning, read_several
+from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
+from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
-from stresstest.records.formats.bodies import parse_answers
-from stresstest.records.formats.calls import has_calls
+from stresstest.records.formats.bodies.body import parse_answers
+from stresstest.records.formats.bodies.calls import has_calls
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
+from stresstest.records.formats.json_values import as_object, objects, structure_in
 from stresstest.records.formats.opentelemetry.messages import (
     event_messages,
     holds_calls,
@@ -20,12 +21,9 @@ from stresstest.records.formats.opentelemetry.messages import (
 )
 from stresstest.records.formats.opentelemetry.numbered import numbered_calls, numbered_choices, numbered_turns
 from stresstest.records.formats.opentelemetry.otlp import (
-    as_object,
     attributes,
-    decoded,
     first,
     is_cut,
-    objects,
     seconds,
     structure,
 )
@@ -186,7 +184,7 @@ def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reasons(value: Any) -> list[Any]:
     if isinstance(value, str):
-        value = decoded(value) if value.startswith("[") else [value]
+        value = structure_in(value) if value.startswith("[") else [value]
     return list(value) if isinstance(value, list | tuple) else []
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stresstest.records.formats.bodies import find_reasoning, join_reasoning
-from stresstest.records.formats.calls import (
+from stresstest.records.formats.bodies.calls import (
     arguments,
     has_calls,
     has_tool_call,
     is_tool_call,
     message_arguments,
 )
-from stresstest.records.formats.opentelemetry.otlp import as_object, attributes, objects, plain, structure
+from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
+from stresstest.records.formats.json_values import as_object, objects
+from stresstest.records.formats.opentelemetry.otlp import attributes, plain, structure
 
 CALLED: list[dict[str, Any]] = [{}]
 """Tells that an answer's text holds the arguments of calls."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from stresstest.records.formats.json_values import as_object, objects, structure_in
+
 _WRITTEN = re.compile(
     r'\s{0,9}\[?\s{0,9}\{\s{0,9}"(?:role|content|parts|finish_reason|index|message|messages|choices|generations|id|model'
     r'|arguments|type|object|text|output|tool_calls|call_id|name|created|usage|lc)"'
@@ -66,8 +68,7 @@ def seconds(value: Any) -> Any:
 
 def structure(value: Any) -> Any:
     """What is given as JSON text, decoded; anything else as it is."""
-    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
-    found = decoded(value) if is_json else None
+    found = structure_in(value) if isinstance(value, str) else None
     return value if found is None else found
 
 
@@ -85,24 +86,6 @@ def is_cut(value: Any) -> bool:
     return False
 
 
-def decoded(text: str) -> Any:
-    """What a JSON text holds; None for another text."""
-    try:
-        return msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 def first(found: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     """The value of the first of the keys that has one."""
     return next((found[key] for key in keys if found.get(key) is not None), None)
-
-
-def objects(value: Any) -> list[Mapping[str, Any]]:
-    """The objects in a list; none of anything else."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
-
-
-def as_object(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stresstest.records.formats.bare import as_body
+from stresstest.records.formats.bodies.bare import as_body
 from stresstest.records.formats.opentelemetry.otlp import is_cut, structure
 
 LANGFUSE = "langfuse.observation."

@@ -11,7 +11,7 @@ import pytest
 from stresstest.records import FieldMapping
 from stresstest.records.formats import __path__, registry
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
-from stresstest.records.formats.bodies import RecordedAnswer
+from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import Record, UnreadableError
 

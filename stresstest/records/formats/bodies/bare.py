@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stresstest.records.formats.bodies import find_reasoning, is_body, is_reasoning, is_refusal
-from stresstest.records.formats.calls import has_calls, has_tool_call, is_tool_call
-from stresstest.records.formats.turns import MODEL_SPEAKS, role_of, unwrap_turn
+from stresstest.records.formats.bodies.body import is_body
+from stresstest.records.formats.bodies.calls import has_calls, has_tool_call, is_tool_call
+from stresstest.records.formats.bodies.content import is_refusal
+from stresstest.records.formats.bodies.reasoning import find_reasoning, is_reasoning
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of, unwrap_turn
 
 _Body = dict[str, Any]
 _FINISH = ("finish_reason", "stop_reason")
@@ -54,8 +56,13 @@ def is_message(value: Any) -> bool:
 
 def _of_messages(kept: Sequence[Mapping[str, Any]]) -> _Body:
     messages = list(map(chat_message, kept))
-    choices = [{"message": each, "finish_reason": _finish(each, *_told(each))} for each in messages]
-    return {"object": "chat.completion", "choices": choices}
+    return _chat([(each, each) for each in messages])
+
+
+def _chat(answers: Sequence[tuple[_Body, Any]], usage: Any = None) -> _Body:
+    """A body of these messages. With each, what else may tell why it ended."""
+    choices = [{"message": each, "finish_reason": _finish(beside, *_told(each))} for each, beside in answers]
+    return {"object": "chat.completion", "choices": choices, "usage": usage}
 
 
 def _finish(*holders: Any) -> Any:
@@ -71,12 +78,9 @@ def langchain_body(result: Mapping[str, Any]) -> _Body | None:
     if not found or not all(map(_is_generation, found)):
         return None
     messages = [chat_message(each.get("message") or {"content": each.get("text")}) for each in found]
-    choices = [
-        {"message": message, "finish_reason": _finish(each.get("generation_info"), *_told(message))}
-        for each, message in zip(found, messages, strict=True)
-    ]
     usage = messages[0].get("usage_metadata") if len(messages) == 1 else None
-    return {"object": "chat.completion", "choices": choices, "usage": usage}
+    told = (each.get("generation_info") for each in found)
+    return _chat(list(zip(messages, told, strict=True)), usage)
 
 
 def _is_generation(value: Any) -> bool:
