@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
+from stresstest.detectors.text.templated import without_model_turns
 from stresstest.model import RIGORS, Message, RunSettings
 from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, load_task
 
@@ -83,9 +84,10 @@ def prompt_text(prompt: Prompt) -> str:
 
 def requested_text(prompt: Prompt) -> str | None:
     """The same without the model's own earlier turns; None where there are none."""
+    if prompt.text is not None:
+        return without_model_turns(prompt.text)
     others = [m.content for m in prompt.messages if m.role != "assistant"]
-    alone = prompt.text is not None or len(others) == len(prompt.messages)
-    return None if alone else "\n".join(others)
+    return None if len(others) == len(prompt.messages) else "\n".join(others)
 
 
 def load_prompt_source(settings: RunSettings) -> PromptSource:

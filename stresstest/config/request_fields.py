@@ -35,19 +35,22 @@ OWN_FIELDS: Mapping[str, str] = {
 """Fields that a measurement sets itself, and the option that decides on each; empty where none does."""
 _MAX_CHARACTERS = 200_000
 _CREDENTIAL_NAME = re.compile(
-    r"(?i)(^|[^a-z])(authorization|auth|token|bearer|secret|pass(w(or)?d)?|passphrase|pwd|cookies?|credentials?"
+    r"(?i)(^|[^a-z])(authorization|auth|token|jwt|bearer|secret|pass(w(or)?d)?|passphrase|pwd|cookies?|credentials?"
     r"|api[-_]?key|(access|private|secret|signing)[-_]?key)([^a-z]|$)|[a-z](Secret|Token|Password|Credentials?|ApiKey)$"
 )
 """As a part of a name: `aws_secret_access_key`, `hf_token`, `clientSecret`."""
 _KEY_NAME = re.compile(r"(?i)(^|[^a-z])key$|[a-z]Key$")
 """Of any other key, only what is as long as one is a credential."""
 _KEY_CHARACTERS = 16
+HIDDEN = "***"
+"""In the place of a credential."""
 _PLAIN_NAMES = re.compile(
     r"(?i)^(bos|eos|pad|unk|sep|cls|mask|stop|start|end|image|think\w*)[-_]token$|cache[-_]key$"
 )
 """Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
 _CREDENTIAL_VALUE = re.compile(
     r"(?i)^(bearer|basic)\s+\S{8,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\.|^hf_\w{20,}"
+    r"|^nvapi-[\w-]{20,}|^gsk_\w{20,}|^r8_\w{20,}|^[sr]k_(live|test)_\w{16,}"
     r"|^AKIA[A-Z0-9]{12,}|^xox[a-z]-[\w-]{10,}|^glpat-[\w-]{16,}|^AIza[\w-]{30,}|^[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"
     rf"|^[a-z][a-z0-9+.-]*://\S*{SIGNING_FIELD}[^&\s]{{6,}}"
 )
@@ -103,16 +106,36 @@ def _option(name: str) -> str:
 
 def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
     """Raise UsageError for a text that is a credential by its key or its shape, without quoting it."""
-    for path, secret in _credentials(fields, ""):
+    for path, secret in _credentials(fields, ()):
         remember(secret)
+        named = ".".join(map(str, path))
         raise UsageError(
-            f"{where} holds what looks like a credential ({path}). What is sent with each request is stored "
+            f"{where} holds what looks like a credential ({named}). What is sent with each request is stored "
             "and shown in reports.",
             hint="Give the server's key with --api-key or OPENAI_API_KEY, which are never stored.",
         )
 
 
-def _credentials(node: Any, path: str, *, named: bool = False) -> Iterator[tuple[str, str]]:
+def without_credentials(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with ``***`` in the place of each text that is a credential by its key or its shape, and of
+    a JSON text that holds one. The fields are JSON themselves."""
+    found: dict[str, Any] = json.loads(json.dumps(fields))
+    for path, _ in list(_credentials(found, ())):
+        holder: Any = found
+        for step in path[:-1]:
+            if isinstance(holder[step], str):  # JSON that is kept as a text
+                holder[step] = HIDDEN
+                break
+            holder = holder[step]
+        else:
+            holder[path[-1]] = HIDDEN
+    return found
+
+
+_Path = tuple[str | int, ...]
+
+
+def _credentials(node: Any, path: _Path, *, named: bool = False) -> Iterator[tuple[_Path, str]]:
     """(path, text) of each credential. named: the node stands under a credential's name."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
@@ -121,17 +144,17 @@ def _credentials(node: Any, path: str, *, named: bool = False) -> Iterator[tuple
     else:
         items = enumerate(node)
     for key, value in items:
-        name = f"{path}.{key}" if path else str(key)
+        at = (*path, key)
         if isinstance(value, str):
             plain = str(key) in ("name", "type", "scheme")
             secret = _is_secret_name(str(key), value) or (named and not plain)
             if (secret and value.strip()) or _CREDENTIAL_VALUE.match(value):
-                yield name, value
+                yield at, value
             elif value.startswith(("{", "[")):
                 with suppress(ValueError, RecursionError):
-                    yield from _credentials(json.loads(value), name)
+                    yield from _credentials(json.loads(value), at)
         elif isinstance(value, Mapping | list):
-            yield from _credentials(value, name, named=named or _is_held(str(key), value))
+            yield from _credentials(value, at, named=named or _is_held(str(key), value))
 
 
 def _is_held(key: str, value: Any) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from stresstest.config.foreign_files import MAX_FILE, format_short, is_named_pipe
+from stresstest.config.found_file import PROJECT_FILE, refuse_found_options
 from stresstest.config.suggestions import closest_names, did_you_mean
 from stresstest.errors import UsageError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
 
 ENV_PREFIX = "STRESSTEST_"
-PROJECT_FILE = "stresstest.toml"
 DEFAULT_BASE_URL = "http://localhost:8000/v1"
 SECTIONS = ("check", "guard")
 """Top-level keys of a project file that are tables, not options; see :mod:`stresstest.config.project` and
@@ -195,7 +195,7 @@ def resolve(given: Mapping[str, Any], *, config_file: Path | None = None) -> dic
     env_set = {name for name in known if os.environ.get(ENV_PREFIX + name.upper())}
     merged = {k: v for k, v in from_file.items() if k not in env_set}
     merged.update({k: v for k, v in given.items() if v is not None and k in known})
-    _refuse_found_database(given, config_file)
+    refuse_found_options(_found(given, config_file))
     _refuse_unsendable(merged)
     try:
         return dict(cls(**merged))
@@ -260,34 +260,19 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def address_comes_from_project_file(given: Mapping[str, Any], config_file: Path | None = None) -> bool:
     """Whether `base_url` is set by a project file that was only found in the current folder."""
-    return _found("base_url", given, config_file) is not None
+    return _found(given, config_file).get("base_url") is not None
 
 
-def _found(key: str, given: Mapping[str, Any], config_file: Path | None) -> Any:
-    """An option's value where nothing but a project file found in the current folder sets it, else None.
-
-    Such a file may have come with somebody else's repository. One that the user names with --config or
-    STRESSTEST_CONFIG is the user's own.
-    """
+def _found(given: Mapping[str, Any], config_file: Path | None) -> dict[str, Any]:
+    """The options that nothing but a project file found in the current folder sets, and its tables."""
     named = config_file or os.environ.get(ENV_PREFIX + "CONFIG")
-    elsewhere = given.get(key) is not None or os.environ.get(ENV_PREFIX + key.upper())
-    if named or elsewhere or not Path(PROJECT_FILE).is_file():
-        return None
-    return _toml(Path(PROJECT_FILE)).get(key)
-
-
-def _refuse_found_database(given: Mapping[str, Any], config_file: Path | None) -> None:
-    """Raise UsageError for a database server that nobody but a found file names.
-
-    libpq would send it passwords of the user (PGPASSWORD, ~/.pgpass, services), and the address may name
-    files to read and to write (passfile, sslkeylogfile).
-    """
-    store = str(_found("store", given, config_file) or "")
-    if "://" in store and not store.startswith("sqlite"):
-        raise UsageError(
-            f"./{PROJECT_FILE} names a database server as the store: passwords of yours could go there.",
-            hint=f"If you trust the file, name it: --config {PROJECT_FILE}",
-        )
+    if named or not Path(PROJECT_FILE).is_file():
+        return {}
+    return {
+        key: value
+        for key, value in _toml(Path(PROJECT_FILE)).items()
+        if given.get(key) is None and not os.environ.get(ENV_PREFIX + key.upper())
+    }
 
 
 def _find_file() -> Path | None:

@@ -48,7 +48,7 @@ def coherence_reward(
 def _spec(language: str | None, prompt: Conversation) -> DetectorSpec:
     code = language and (read_language_name(language) or language)
     require_language(code)
-    requested = None if isinstance(prompt, str) else requested_text(list(prompt))
+    requested = requested_text(prompt if isinstance(prompt, str) else list(prompt))
     return DetectorSpec(language=code, prompt_text=_text(prompt), requested_text=requested)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from stresstest.config.request_fields import canonical
+import msgspec
+
+from stresstest.config.request_fields import canonical, without_credentials
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.features.export.answers import (
     CALLS,
@@ -99,14 +100,15 @@ def _prompt(record: Record, strings: bool) -> AskedPrompt:
 
 
 def _request_fields(record: Record) -> str | None:
+    """Without credentials, such as those that a request brings for the servers of its tools."""
     found: dict[str, Any] = {}
     for key in _SHAPING:
         if (given := record.extra.get(key)) is not None:
             try:
-                found[key] = json.loads(given)
-            except ValueError:
+                found[key] = msgspec.json.decode(given)
+            except (msgspec.DecodeError, RecursionError):  # also NaN and Infinity, which are no JSON
                 found[key] = given
-    return canonical(found) if found else None
+    return canonical(without_credentials(found)) if found else None
 
 
 def _decoding(record: Record) -> Decoding:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stresstest.config import settings as config
+from stresstest.config.found_file import PROJECT_FILE
 from stresstest.errors import UsageError
 from stresstest.options.common import run_settings, with_run_options
 from stresstest.output_file import refuse_link, replace_file
@@ -36,7 +37,7 @@ def command(
     from stresstest.features.init.document import settings_text
     from stresstest.features.init.questions import Questions, choose_settings, next_steps
 
-    target = Path(config.PROJECT_FILE)
+    target = Path(PROJECT_FILE)
     refuse_link(target)
     if target.exists() and not force:
         raise UsageError(f"{target} exists already.", hint="Replace it with --force, or edit it.")

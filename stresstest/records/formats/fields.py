@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from stresstest.detectors.text.templated import without_model_turns
 from stresstest.model import Message
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.bodies.answer import RecordedAnswer
@@ -42,7 +43,7 @@ _USAGE_KEYS = ("usage", "usageDetails", "details", "meta_info")
 _COUNT_KEYS = ("completion_tokens", "output_tokens", "generated_tokens", "tokens_predicted", "eval_count")
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
-PROMPT_KEYS = ("messages", "prompt", "input")
+PROMPT_KEYS = ("messages", "prompt", "input", "inputs")
 _APART = (
     *("system", "system_prompt", "system_message", "instructions", "instruction", "suffix", "history"),
     *("context", "contexts", "documents", "image", "images", "image_url", "image_urls"),
@@ -66,6 +67,8 @@ _REDACTED = (
 of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
+_LEAST_PROMPT, _TEMPLATE = 32, 256
+"""Characters of a prompt that an answer has not by chance, and of what a template writes before it."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -77,9 +80,16 @@ ASKED_KEYS = frozenset({*PROMPT_KEYS, *_APART, *_SHAPING, *_REQUEST_KEYS, "conve
 
 
 def answered(
-    row: Row, found: Sequence[RecordedAnswer], place: Place, body: Mapping[str, Any] | None = None
+    row: Row,
+    found: Sequence[RecordedAnswer],
+    place: Place,
+    body: Mapping[str, Any] | None = None,
+    *,
+    prompted: bool = False,
 ) -> list[Record]:
-    """The records of a row's answers. body: the response body that they come from, if there is one."""
+    """The records of a row's answers. body: the response body that they come from, if there is one. prompted:
+    the texts may have their prompt before them."""
+    prompted = prompted or _request(row).get("echo") is True
     base = _base(row, body, place, found)
     several = len(found) > 1
     prompt_key = base.prompt_key or (_row_name(row) if several else None)
@@ -87,7 +97,7 @@ def answered(
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text=answer.text,
+            text=_behind(base.prompt_text, answer.text) if prompted and not answer.tokens else answer.text,
             has_text=answer.known
             and not row.get(TEXTLESS)
             and not any(mark in answer.text for mark in _REDACTED),
@@ -103,6 +113,15 @@ def answered(
         )
         for n, (answer, hole) in enumerate(map(_cut_out, found))
     ]
+
+
+def _behind(prompt: str, text: str) -> str:
+    """The answer without the prompt that it stands behind (transformers' pipelines, TGI, `echo`): positions
+    are the answer's. A template may have put something before the prompt. The prompt alone is an echo."""
+    asked = prompt.strip()
+    at = text.find(asked, 0, len(asked) + _TEMPLATE) if len(asked) >= _LEAST_PROMPT else -1
+    said = text[at + len(asked) :] if at >= 0 else ""
+    return said if said.strip() else text
 
 
 def _cut_out(answer: RecordedAnswer) -> tuple[RecordedAnswer, int | None]:
@@ -255,6 +274,8 @@ def prompt_text(value: Any) -> str:
 
 def requested_text(value: Any) -> str | None:
     """The same without the model's own earlier turns; None where there are none."""
+    if isinstance(value, str):
+        return without_model_turns(value)
     turns = _turns(value)
     others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS]
     return None if len(others) == len(turns) else _joined(others)

@@ -21,7 +21,7 @@ from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 _LOGGED = ("response", "output", "completion", "result", "message")
 _BODY_MARKS = ('"choices"', '"response"', '"assistant"')
-"""What the JSON of a response body has in it. A model may write an object itself."""
+"""What the JSON of a response body, or of a message, has in it. A model may write an object itself."""
 _ALONE = frozenset({"generations", "role", "type", "kwargs"})
 """Keys of a row that is a message, or LangChain's result, itself."""
 
@@ -40,7 +40,8 @@ def object_in(value: Any) -> dict[str, Any] | None:
         return value if isinstance(value, dict) else None
     written = value.startswith("{") and value.endswith("}") and any(mark in value for mark in _BODY_MARKS)
     found = structure_in(value) if written else None
-    return found if isinstance(found, dict) and ("choices" in found or is_whole_body(found)) else None
+    whole = isinstance(found, dict) and ("choices" in found or is_whole_body(found) or is_message(found))
+    return found if whole and isinstance(found, dict) else None
 
 
 def _has_logged_response(row: Row, _mapped: FieldMapping) -> bool:

@@ -43,7 +43,7 @@ TEXT_KEYS = (
 """Where a plain record has its text. Not `answer`: in a set of
 questions that is the right one, which nobody generated."""
 _LISTED = ("output", "generations")
-"""Of these, the ones that may hold a list of answers."""
+"""Of these, the ones that may hold a list of answers that are objects."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
 """Where the answer of a row may be, in any format but a conversation."""
 
@@ -98,14 +98,25 @@ def _records(row: Row, place: Place) -> list[Record]:
     value = row[key]
     if place.format == FORMAT.name:
         place = replace(place, format=repr(key))
-    several: Sequence[Any] | None = value if key in _LISTED and isinstance(value, list) else None
-    if several and all(isinstance(each, str) for each in several):
-        several = join_pieces(row, several)
+    several = _several(row, value, listed=key in _LISTED, turn=key == "content" and "role" in row)
     if several:
-        return answered(row, read_several(several, _listed), place)
+        return answered(row, read_several(several, _listed), place, prompted=True)
     reasoning = find_reasoning(row) or join_reasoning(value)
     text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
-    return answered(row, [_with_calls(text, reasoning, value, row)], place)
+    return answered(row, [_with_calls(text, reasoning, value, row)], place, prompted=True)
+
+
+def _several(row: Row, value: Any, *, listed: bool = False, turn: bool = False) -> Sequence[Any]:
+    """The answers in a list: several samples of one prompt, of which some may have failed (None). listed:
+    also of a single one, and of objects. turn: the texts are parts of one message."""
+    if not isinstance(value, list) or turn:
+        return value if listed and isinstance(value, list) else ()
+    texts = [each for each in value if isinstance(each, str)]
+    if value and len(texts) == len(value) and (listed or len(value) > 1):
+        return join_pieces(row, texts)
+    if listed or (len(value) > 1 and texts and all(each is None or isinstance(each, str) for each in value)):
+        return value
+    return ()
 
 
 def _with_calls(text: str, reasoning: str, value: Any, holder: Mapping[str, Any]) -> RecordedAnswer:
@@ -146,7 +157,11 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     place = replace(place, format=repr(named))
     beside = value_at(row, path[:-1]) if path[1:] else row
     holder = beside if isinstance(beside, dict) else {}
-    return answered(row, [_with_calls(text_of(value), find_reasoning(holder), value, holder)], place)
+    if several := _several(row, value, turn="role" in holder):
+        return answered(row, read_several(several, _listed), place, prompted=True)
+    return answered(
+        row, [_with_calls(text_of(value), find_reasoning(holder), value, holder)], place, prompted=True
+    )
 
 
 USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

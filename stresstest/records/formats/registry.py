@@ -16,6 +16,7 @@ import msgspec
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
     conversation,
+    langfuse,
     langsmith,
     litellm,
     openai,
@@ -23,7 +24,7 @@ from stresstest.records.formats import (
     opentelemetry,
     pieces,
     plain,
-    traces,
+    turn_rows,
     vllm_log,
     vllm_outputs,
 )
@@ -45,7 +46,7 @@ TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     pieces.PIECE,
     opentelemetry.FORMAT,
-    traces.FORMAT,
+    langfuse.FORMAT,
     langsmith.FORMAT,
     litellm.FORMAT,
     plain.USER_MAPPING,
@@ -55,6 +56,7 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     openai_batch.FORMAT,
     openai.LOGGED_RESPONSE,
     openai.FAILED_REQUEST,
+    turn_rows.FORMAT,
     plain.FORMAT,
     vllm_outputs.FORMAT,
     plain.TIMED_REQUEST,

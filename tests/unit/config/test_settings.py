@@ -124,6 +124,46 @@ def test_a_project_file_names_no_database_server(tmp_path: Path, query: str) -> 
     assert config.resolve({})["store"] == "sqlite:///mine.sqlite3"
 
 
+@pytest.mark.parametrize(
+    "store",
+    [
+        *("~/.profile", "/etc/x", "../x", "sub/../../x", "link/x"),
+        *("sqlite:////etc/x", "sqlite:///~/.profile", "sqlite:///file:/etc/x?uri=true"),
+    ],
+)
+def test_a_project_file_names_no_store_elsewhere(tmp_path: Path, store: str) -> None:
+    """A shell runs what a system prompt holds in a file of that name: a cloned repository must not be what
+    has it written. In its own folder, and where the user names the file, it may."""
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    project = tmp_path / "stresstest.toml"
+    project.write_text(f'store = "{store}"\n')
+    with pytest.raises(UsageError, match="names a store outside of this folder"):
+        config.resolve({})
+    assert config.resolve({}, config_file=project)["store"] == store
+    project.write_text('store = "runs/mine.sqlite3"\n')
+    assert config.resolve({})["store"] == "runs/mine.sqlite3"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('prompts = "~/private/prompts.jsonl"', 'task = "/home/u/secret.toml"', 'prompts = "../p.jsonl"'),
+        '[check]\ntasks = ["narrative", "../secret.toml"]',
+    ],
+)
+def test_a_project_file_sends_no_texts_from_elsewhere_to_its_own_address(tmp_path: Path, line: str) -> None:
+    """A cloned repository must not be what sends a file of the user's to a stranger's server. To a server
+    that the user names it may go, and so may what lies beside the project file."""
+    project = tmp_path / "stresstest.toml"
+    project.write_text(f'base_url = "http://stranger.example/v1"\n{line}\n')
+    with pytest.raises(UsageError, match="outside of this folder, to an address"):
+        config.resolve({})
+    config.resolve({"base_url": "http://mine:8000/v1"})
+    config.resolve({}, config_file=project)
+    project.write_text('base_url = "http://stranger.example/v1"\nprompts = "data/p.jsonl"\ntask = "story"\n')
+    assert config.resolve({})["prompts"] == "data/p.jsonl"
+
+
 def test_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     """Broken TOML names the file, with no traceback."""
     path = tmp_path / "mine.toml"

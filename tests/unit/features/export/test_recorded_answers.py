@@ -6,12 +6,8 @@ import json
 
 import pytest
 
-from stresstest.features.export.answers import (
-    PARTIAL_PROMPT,
-    UNSEEN,
-    LeftOutAnswer,
-)
-from stresstest.features.export.recorded_answers import recorded_answer
+from stresstest.features.export.answers import PARTIAL_PROMPT, UNSEEN, ExportedAnswer, LeftOutAnswer
+from stresstest.features.export.recorded_answers import REQUEST_KEYS, recorded_answer
 from stresstest.records import FieldMapping, parse_line
 from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import ScanJob
@@ -34,3 +30,45 @@ def test_what_litellm_cut_in_the_middle_is_left_out(prompt: str, answer: str, wh
     [record] = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
     [verdict] = detect_records([record], ScanJob(language="en"), {})
     assert recorded_answer(record, verdict, copies=3, strings=False) == LeftOutAnswer(why)
+
+
+def exported(**asked: object) -> ExportedAnswer:
+    row = {
+        "request": {"prompt": "Tell me of the sea.", **asked},
+        "response": story(2),
+        "finish_reason": "stop",
+    }
+    mapped = FieldMapping(keys=REQUEST_KEYS)
+    [record] = parse_line(json.dumps({"prompt": "Tell me of the sea.", **row}).encode(), "f", 1, mapped)
+    [verdict] = detect_records([record], ScanJob(language="en"), {})
+    answer = recorded_answer(record, verdict, copies=3, strings=False)
+    assert isinstance(answer, ExportedAnswer)
+    return answer
+
+
+def test_credentials_of_a_request_are_not_exported() -> None:
+    """A request brings keys for the servers of its tools; a training file is passed on."""
+    tool = {
+        "type": "mcp",
+        "server_url": "https://crm.example",
+        "headers": {"Authorization": "Bearer sk-SECRET-12345"},
+    }
+    kept = exported(
+        tools=[tool, {"type": "function", "function": {"name": "sum", "parameters": {}}}]
+    ).prompt.body
+    assert kept is not None
+    assert "SECRET" not in kept
+    assert "crm.example" in kept
+    assert '"sum"' in kept
+    as_text = exported(tools=json.dumps([tool]), stop=["END"]).prompt.body
+    assert as_text is not None
+    assert "SECRET" not in as_text
+    assert "END" in as_text
+
+
+@pytest.mark.parametrize("stop", ["NaN", '[{"default": Infinity}]', "1e999", "[[[", '"'])
+def test_a_field_that_is_no_json_is_kept_as_text(stop: str) -> None:
+    """pydantic writes Infinity into the schemas of tools: one of them ended the whole export."""
+    body = exported(stop=stop).prompt.body
+    assert body is not None
+    assert json.loads(body)["stop"] == stop

@@ -1,0 +1,41 @@
+"""Prompts to which a client has applied the chat template: nobody asked for the model's own turns in them."""
+
+from __future__ import annotations
+
+import re
+
+_TEMPLATES = (
+    ("<|im_start|>assistant", ("<|im_end|>", "<|im_start|>")),
+    ("<|start_header_id|>assistant<|end_header_id|>", ("<|eot_id|>", "<|start_header_id|>")),
+    ("<start_of_turn>model", ("<end_of_turn>", "<start_of_turn>")),
+    ("<|start|>assistant", ("<|end|>", "<|return|>", "<|start|>")),
+    ("<|assistant|>", ("<|end|>", "<|user|>", "</s>")),
+    ("<｜Assistant｜>", ("<｜end▁of▁sentence｜>", "<｜User｜>")),
+    ("[/INST]", ("</s>", "[INST]")),
+    ("### Response:", ("### Instruction:", "### Input:")),
+    ("ASSISTANT:", ("USER:", "</s>")),
+)
+"""What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
+DeepSeek, Mistral, Alpaca, Vicuna."""
+
+
+def without_model_turns(prompt: str) -> str | None:
+    """The prompt without what the model has said in it; None where it said nothing in a known template."""
+    for begins, ends in _TEMPLATES:
+        others = re.compile("|".join(map(re.escape, ends)))
+        first = prompt.find(begins)
+        if first >= 0 and others.search(prompt, first + len(begins)):
+            return _without(prompt, begins, others)
+    return None
+
+
+def _without(prompt: str, begins: str, ends: re.Pattern[str]) -> str:
+    kept: list[str] = []
+    at = 0
+    while (start := prompt.find(begins, at)) >= 0:
+        kept.append(prompt[at:start])
+        end = ends.search(prompt, start + len(begins))
+        if end is None:
+            return "".join(kept)
+        at = end.start()
+    return "".join([*kept, prompt[at:]])

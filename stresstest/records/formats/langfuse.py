@@ -1,0 +1,88 @@
+"""Langfuse's observations, alone or in their trace: each generation is an answer. What the application, its
+tools and its retrievers said is none.
+
+Its API gives input, output and parameters as they were stored, which is JSON as a text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.bodies.bare import as_body
+from stresstest.records.formats.json_values import as_object, structure_in
+from stresstest.records.record import FieldMapping
+
+_GENERATION = "GENERATION"
+_OTHERS = frozenset(
+    {"SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
+)
+_TRACE_IDS = ("traceId", "trace_id")
+
+
+def _recognises(row: Row, mapped: FieldMapping) -> bool:
+    return "response" not in mapped.fields and (_is_observation(row) or bool(_generations(row)))
+
+
+def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
+    """The generations as plain rows; none of another observation."""
+    if not _is_observation(row):
+        return list(map(_plain, _generations(row)))
+    return [_plain(row)] if _is_generation(row) else []
+
+
+def _is_observation(row: Row) -> bool:
+    return _kind(row) in (_GENERATION, *_OTHERS) and any(key in row for key in _TRACE_IDS)
+
+
+def _generations(row: Row) -> list[Row]:
+    held = row.get("observations")
+    return [each for each in held if _is_generation(each)] if isinstance(held, list) else []
+
+
+def _is_generation(observation: Any) -> bool:
+    return _kind(observation) == _GENERATION
+
+
+def _kind(observation: Any) -> str:
+    return str(observation.get("type")).upper() if isinstance(observation, dict) else ""
+
+
+def _plain(observation: Row) -> Row:
+    given = {key: observation.get(key) for key in ("input", "modelParameters")}
+    read = {key: found for key, value in given.items() if (found := _structure(value)) is not None}
+    counted = as_object(observation.get("usageDetails")).get("output")
+    usage = {"completion_tokens": counted} if isinstance(counted, int) else {}
+    asked = read.pop("modelParameters", None)
+    return {
+        **usage,
+        **observation,
+        **read,
+        **({"model_parameters": asked} if isinstance(asked, dict) else {}),
+        "output": _output(observation.get("output")),
+    }
+
+
+def _structure(value: Any) -> Any:
+    return structure_in(value) if isinstance(value, str) else value
+
+
+def _output(value: Any) -> Any:
+    """The body or the message that is kept as JSON text, or the text that is; what else a model writes as
+    JSON stays as it is."""
+    if not isinstance(value, str):
+        return value
+    found = structure_in(value)
+    if found is not None:
+        return found if as_body(found) else value
+    if value[:1] == value[-1:] == '"':
+        try:
+            return msgspec.json.decode(value, type=str)
+        except msgspec.DecodeError:
+            return value
+    return value
+
+
+FORMAT = Envelope("Langfuse observation", _recognises, _unwrapped)

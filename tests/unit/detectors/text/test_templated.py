@@ -1,0 +1,34 @@
+"""What a model has said in a prompt that the client itself put into the chat template."""
+
+from __future__ import annotations
+
+import pytest
+
+from stresstest.detectors.text.templated import without_model_turns
+
+TURNS = {
+    "ChatML": "<|im_start|>user\nAsk<|im_end|>\n<|im_start|>assistant\nSAID<|im_end|>\n<|im_start|>user\nMore"
+    "<|im_end|>\n<|im_start|>assistant\n",
+    "Llama 3": "<|start_header_id|>user<|end_header_id|>\n\nAsk<|eot_id|><|start_header_id|>assistant"
+    "<|end_header_id|>\n\nSAID<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nMore<|eot_id|>",
+    "Mistral": "<s>[INST] Ask [/INST] SAID</s>[INST] More [/INST]",
+    "Gemma": "<start_of_turn>user\nAsk<end_of_turn>\n<start_of_turn>model\nSAID<end_of_turn>\n<start_of_turn>"
+    "user\nMore<end_of_turn>\n<start_of_turn>model\n",
+    "Alpaca": "### Instruction:\nAsk\n\n### Response:\nSAID\n\n### Instruction:\nMore\n\n### Response:\n",
+}
+
+
+@pytest.mark.parametrize("template", TURNS)
+def test_the_models_own_turns_are_not_asked_for(template: str) -> None:
+    """What it said before is no request to say it again; what the user said is kept, before it and behind."""
+    asked = without_model_turns(TURNS[template])
+    assert asked is not None
+    assert "SAID" not in asked
+    assert "Ask" in asked
+    assert "More" in asked
+
+
+def test_another_text_has_no_turns() -> None:
+    """A prompt may quote one mark of a template."""
+    for text in ("", "Tell me of the sea.", "What does <|im_start|>assistant stand for?", "ASSISTANT: hello"):
+        assert without_model_turns(text) is None

@@ -1,0 +1,99 @@
+"""Plain records: several samples in one row, and answers with their prompt before them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, parse_fields, parse_line
+from tests.support.stories import story
+
+SAMPLES = [story(1), story(2), story(3)]
+PROMPT = "Answer the question with the help of the document: where do the boats go at night?"
+
+
+def read(row: dict[str, Any], *fields: str) -> list[Record]:
+    return parse_line(json.dumps(row).encode(), "f", 1, parse_fields(fields) if fields else FieldMapping())
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["response", "generation", "completion", "generated_text", "text", "prediction", "output", "content"],
+)
+def test_each_sample_of_a_list_is_an_answer(key: str) -> None:
+    """Joined (distilabel's grouped generations), they would be an answer longer than any: so would T."""
+    found = read({"prompt": PROMPT, key: SAMPLES, "completion_tokens": 900})
+    assert [each.text for each in found] == SAMPLES
+    assert {each.completion_tokens for each in found} == {None}
+    assert len({each.prompt_key for each in found}) == 1
+
+
+def test_a_sample_that_failed_is_an_answer_without_text() -> None:
+    """It may have looped until its client gave up."""
+    found = read({"generation": [SAMPLES[0], None, SAMPLES[1]]})
+    assert [(each.text, each.has_text) for each in found] == [
+        (SAMPLES[0], True),
+        ("", False),
+        (SAMPLES[1], True),
+    ]
+
+
+def test_samples_where_the_user_says(tmp_path: object) -> None:
+    """lm-evaluation-harness keeps repeats in a list of lists."""
+    found = read({"resps": [SAMPLES]}, "response=resps.0")
+    assert [each.text for each in found] == SAMPLES
+
+
+def test_the_parts_of_a_message_are_one_answer() -> None:
+    """LangChain's content may be a list of texts."""
+    [record] = read({"role": "assistant", "content": ["The harbour ", "wakes early."]})
+    assert record.text == "The harbour wakes early."
+    [record] = read(
+        {"response": [{"type": "text", "text": "The harbour "}, {"type": "text", "text": "wakes."}]}
+    )
+    assert record.text == "The harbour wakes."
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": PROMPT, "generated_text": PROMPT + SAMPLES[0]},
+        {"inputs": PROMPT, "generated_text": f"<s>[INST] {PROMPT}{SAMPLES[0]}"},
+        {"prompt": PROMPT, "text": [PROMPT + SAMPLES[0]]},
+        {"prompt": f"{PROMPT}\n", "response": PROMPT + SAMPLES[0]},
+        {
+            "request": {"prompt": PROMPT, "echo": True},
+            "response": {"choices": [{"text": PROMPT + SAMPLES[0], "finish_reason": "stop"}], "usage": {}},
+        },
+    ],
+)
+def test_positions_are_those_of_the_answer(row: dict[str, Any]) -> None:
+    """A transformers pipeline and `echo` put the prompt before the answer: counted with it, T would be longer
+    than any answer."""
+    [record] = read(row)
+    assert record.text == SAMPLES[0]
+    assert record.prompt_text.strip() == PROMPT
+
+
+def test_an_answer_that_is_nothing_but_its_prompt_is_judged_as_an_echo() -> None:
+    """Whoever wrote it, it is no answer."""
+    [record] = read({"prompt": PROMPT, "generated_text": PROMPT})
+    assert record.text == PROMPT
+
+
+def test_a_few_words_of_a_prompt_may_begin_an_answer() -> None:
+    """Nobody can tell whose they are."""
+    [record] = read({"prompt": "The boats", "response": "The boats are out."})
+    assert record.text == "The boats are out."
+
+
+def test_an_answer_quotes_its_prompt_in_a_body() -> None:
+    """A server's text is the model's alone, unless `echo` asks for more."""
+    row = {
+        "request": {"prompt": PROMPT},
+        "response": {"choices": [{"text": PROMPT + "No.", "finish_reason": "stop"}]},
+    }
+    [record] = read(row)
+    assert record.text == f"{PROMPT}No."
