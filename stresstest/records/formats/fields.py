@@ -40,7 +40,11 @@ _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _USAGE_KEYS = ("usage", "usageDetails", "details", "meta_info")
 """Where a record, or its body, keeps its counts; TGI and SGLang keep why it ended there as well."""
-_COUNT_KEYS = ("completion_tokens", "output_tokens", "generated_tokens", "tokens_predicted", "eval_count")
+_COUNT_KEYS = (
+    *("completion_tokens", "output_tokens", "num_generated_tokens", "generated_tokens", "tokens_predicted"),
+    "eval_count",
+)
+"""Ray Data keeps the tokens themselves as `generated_tokens`."""
 _START_KEYS, _END_KEYS = TIME_KEYS[:3], TIME_KEYS[3:]
 _FIRST_TOKEN_KEYS = ("first_token", "completionStartTime", "completion_start_time")
 PROMPT_KEYS = ("messages", "prompt", "input", "inputs")
@@ -170,7 +174,8 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     finish = at("finish_reason", *_FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
-    counted = _count_token_ids(row, body)
+    tokens = at("completion_tokens", *_COUNT_KEYS, within=[*usage, row])
+    counted = as_token_count(len(tokens) if isinstance(tokens, list) else tokens)
     ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
     return Record(
         id=as_text(ids) or f"{place.source}:{place.line}",
@@ -184,10 +189,9 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         finish_reason=None if finish == "streaming_complete" else finish,
         max_tokens=_cap(at("max_tokens", *_CAP_KEYS)),
         prompt_tokens=as_token_count(
-            at("prompt_tokens", "prompt_tokens", "input_tokens", within=[*usage, row])
+            at("prompt_tokens", "prompt_tokens", "input_tokens", "num_input_tokens", within=[*usage, row])
         ),
-        completion_tokens=as_token_count(at("completion_tokens", *_COUNT_KEYS, within=[*usage, row]))
-        or counted,
+        completion_tokens=counted or _count_token_ids(row, body),
         start=as_seconds(at("start", *_START_KEYS)),
         end=as_seconds(at("end", *_END_KEYS)),
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),

@@ -23,6 +23,11 @@ _PAYLOAD = "standard_logging_object"
 _NOT_STORED = "{}"
 """What LiteLLM writes in place of an answer, and of its prompt, where it stores neither."""
 _OWN_KEYS = ("call_type", "startTime")
+_ANSWERED = (
+    *("completion", "responses", "message", "generate_content", "pass_through", "passthrough", "realtime"),
+    *("interaction", "batch"),
+)
+"""In the types of calls that have answers. Embeddings, rankings, tools and files have none."""
 
 
 def _payload(row: Row) -> dict[str, Any] | None:
@@ -37,7 +42,10 @@ def _recognises(row: Row, _mapped: FieldMapping) -> bool:
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
-    return [_payload(row) or {}]
+    payload = _payload(row) or {}
+    kind = payload.get("call_type")
+    other = isinstance(kind, str) and kind and not any(word in kind for word in _ANSWERED)
+    return [] if other else [payload]
 
 
 def _completed(record: Record) -> Record:

@@ -39,6 +39,13 @@ def test_an_ordinary_end_stays_one_and_a_cap_a_cap() -> None:
     assert (capped.finish_reason, capped.stop_unsure) == ("length", False)
 
 
+@pytest.mark.parametrize("kind", ["aembedding", "arerank", "call_mcp_tool", "amoderation", "acreate_file"])
+def test_calls_that_are_not_answered_are_left_out(kind: str) -> None:
+    """Spend logs keep every call; what is no answer would count as a healthy one."""
+    payload = {"id": "a", "call_type": kind, "startTime": 1.0, "response": json.dumps({"content": STORY})}
+    assert parse_line(json.dumps(payload).encode(), "f", 1, FieldMapping()) == []
+
+
 def test_the_same_row_of_another_logger_is_taken_at_its_word() -> None:
     """Nothing is known of how other logs write ends."""
     body = {"choices": [{"message": {"content": LOOP * 9}, "finish_reason": "stop"}]}

@@ -40,6 +40,14 @@ def test_a_sample_that_failed_is_an_answer_without_text() -> None:
     ]
 
 
+def test_tokens_are_counted_where_a_row_keeps_them() -> None:
+    """Ray Data's rows hold the ids of the tokens under a name that others use for their number."""
+    row = {"prompt": PROMPT, "generated_text": SAMPLES[0], "generated_tokens": [5, 6, 7]}
+    assert read(row)[0].completion_tokens == 3
+    [record] = read({**row, "num_generated_tokens": 3, "num_input_tokens": 20})
+    assert (record.completion_tokens, record.prompt_tokens) == (3, 20)
+
+
 def test_samples_where_the_user_says(tmp_path: object) -> None:
     """lm-evaluation-harness keeps repeats in a list of lists."""
     found = read({"resps": [SAMPLES]}, "response=resps.0")
