@@ -200,7 +200,8 @@ class ScanResult:
     files of which a part, of unknown size, was not read.
     unwritten: why the verdict file is incomplete; None if it is complete or none was requested. read_from:
     key or format that answers were read from → answers. not_judged: path of a long text beside them →
-    lines that have it, of the `looked_at` lines whose other texts were looked for.
+    lines that have it, of the `looked_at` lines whose other texts were looked for. left_out: lines in good
+    order without an answer of a model's: turns of others, other spans and calls.
     """
 
     requests: int
@@ -219,3 +220,4 @@ class ScanResult:
     read_from: Mapping[str, int] = field(default_factory=dict)
     not_judged: Mapping[str, int] = field(default_factory=dict)
     looked_at: int = 0
+    left_out: int = 0

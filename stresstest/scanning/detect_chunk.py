@@ -23,13 +23,15 @@ _LATE_ANSWERS = (3, 12)
 
 @dataclass(frozen=True, slots=True)
 class ParsedChunk:
-    """The records of a chunk. damaged: its lines that hold none. The rest as in `RecordChunk`."""
+    """The records of a chunk. damaged: its lines that hold none. left_out: those that need none. The rest as
+    in `RecordChunk`."""
 
     records: tuple[Record, ...]
     damaged: tuple[DamagedLine, ...]
     done: int
     source: str
     size: int
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def detect_chunk(
     size = sum(_utf8_size(record.text) + _utf8_size(record.reasoning) for record in found)
     verdicts = tuple(detect_records(found, job, languages))
     extracted = () if job.extract is None else tuple(map(job.extract, found, verdicts))
-    texts = TextsRead.of(found)
+    texts = TextsRead.of(found, parsed.left_out)
     return ChunkVerdicts(verdicts, parsed.damaged, size, parsed.done, parsed.source, texts, extracted)
 
 
@@ -67,14 +69,17 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
     """The records of a chunk, and its damage in the order of its lines."""
     damaged = list(chunk.damaged)
     found: list[Record] = []
+    left_out = 0
     for line, raw in chunk.items:
         try:
-            found += parse_line(raw, chunk.source, line, job.mapped)
+            of_line = parse_line(raw, chunk.source, line, job.mapped)
+            found += of_line
+            left_out += not of_line
         except UnreadableError as error:
             textless = isinstance(error, TextlessError)
             damaged.append(DamagedLine(chunk.source, line, str(error), textless))
     damaged.sort(key=lambda each: each.line)
-    return ParsedChunk(tuple(found), tuple(damaged), chunk.done, chunk.source, chunk.size)
+    return ParsedChunk(tuple(found), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)
 
 
 def _utf8_size(text: str) -> int:

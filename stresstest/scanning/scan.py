@@ -91,6 +91,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         read_from=dict(state.texts.places.most_common()),
         not_judged=dict(state.texts.unjudged.most_common()),
         looked_at=state.texts.looked_at,
+        left_out=state.texts.left_out,
     )
 
 

@@ -17,16 +17,18 @@ _MAX_NAMES = 64
 @dataclass(slots=True)
 class TextsRead:
     """places: where answers were read → answers. unjudged: a text beside them → lines with it, of the
-    looked_at lines whose other texts were looked for."""
+    looked_at lines whose other texts were looked for. left_out: lines in good order without an answer of a
+    model's: turns of others, other spans and calls."""
 
     places: Counter[str] = field(default_factory=Counter)
     unjudged: Counter[str] = field(default_factory=Counter)
     looked_at: int = 0
+    left_out: int = 0
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> TextsRead:
+    def of(cls, records: Iterable[Record], left_out: int = 0) -> TextsRead:
         """Of the records of one chunk, in order."""
-        found = cls()
+        found = cls(left_out=left_out)
         line = 0
         for record in records:
             found.places[record.read_from] += 1
@@ -41,6 +43,7 @@ class TextsRead:
         self.places.update(later.places)
         self.unjudged.update(later.unjudged)
         self.looked_at += later.looked_at
+        self.left_out += later.left_out
         for names in (self.places, self.unjudged):
             for name in sorted(names)[_MAX_NAMES:]:
                 del names[name]
@@ -51,9 +54,11 @@ class TextsRead:
             "places": dict(self.places),
             "unjudged": dict(self.unjudged),
             "looked_at": self.looked_at,
+            "left_out": self.left_out,
         }
 
     @classmethod
     def load(cls, dumped: Mapping[str, Any]) -> TextsRead:
         """What was dumped."""
-        return cls(Counter(dumped["places"]), Counter(dumped["unjudged"]), dumped["looked_at"])
+        places, unjudged = Counter(dumped["places"]), Counter(dumped["unjudged"])
+        return cls(places, unjudged, dumped["looked_at"], dumped["left_out"])

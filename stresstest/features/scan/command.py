@@ -260,6 +260,7 @@ def _run(
 
 def _tell_nothing(result: ScanResult) -> None:
     """Say on stderr that there was no answer to judge, and why."""
+    from stresstest.features.scan.notes import left_out_lines
     from stresstest.records.formats.plain import TEXT_KEYS
 
     lines = "1 line is" if result.damaged == 1 else f"{result.damaged:,} lines are"
@@ -267,6 +268,8 @@ def _tell_nothing(result: ScanResult) -> None:
     if result.textless:
         answers = "1 answer is" if result.textless == 1 else f"{result.textless:,} answers are"
         damage = f" {answers} only tool calls.{damage}"
+    if result.left_out:
+        damage = f" {left_out_lines(result)}.{damage}"
     hint = " Map your own layout with --field response=path.to.text" if result.damaged else ""
     sys.stderr.write(f"stresstest: these files contain no answer to scan.{damage}{hint}\n")
     if result.damaged:

@@ -18,6 +18,7 @@ def scan_document(result: ScanResult, judged: RateJudgement | None = None) -> di
         "groups": [_group(group) for group in result.groups],
         "interrupted": result.interrupted,
         "textless": result.textless,
+        "left_out": result.left_out,
         "unread_files": result.unread,
         "read_from": dict(result.read_from),
         "not_judged": {"lines_looked_at": result.looked_at, "lines": dict(result.not_judged)},

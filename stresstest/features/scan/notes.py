@@ -24,6 +24,14 @@ MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
 
 
+def left_out_lines(result: ScanResult) -> str:
+    """How many lines were left out and why, as a clause."""
+    what = "no answer of a model (turns of users and tools, other spans and calls)"
+    if result.left_out == 1:
+        return f"1 line holds {what} and is left out"
+    return f"{format_count(result.left_out)} lines hold {what} and are left out"
+
+
 def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     """The notes on a scan. left_out: columns that do not fit on the terminal."""
     found = []
@@ -39,6 +47,8 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     if result.textless:
         answers = "1 answer is" if result.textless == 1 else f"{format_count(result.textless)} answers are"
         found.append(f"{answers} only tool calls and no text. They are skipped and do not count as damaged.")
+    if result.left_out:
+        found.append(f"{left_out_lines(result)}.")
     empty = sum(group.empty for group in result.groups)
     if empty:
         found.append(f"Empty answers: {format_count(empty)}. They count as requests but cannot degenerate.")

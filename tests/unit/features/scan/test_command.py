@@ -229,6 +229,19 @@ def test_tool_calls_are_no_damage(tmp_path: Path, called: Called, snapshot: Snap
     snapshot(called("scan", path).stdout)
 
 
+def test_turns_of_others_are_left_out_aloud(tmp_path: Path, called: Called, snapshot: Snapshot) -> None:
+    """A client's file of a conversation, a turn a line: nothing is skipped in silence."""
+    turns = [("user", "Well?"), ("assistant", "Good."), ("tool", "12"), ("assistant", "Better.")]
+    rows = [{"role": role, "content": said} for role, said in turns]
+    path = write(tmp_path / "a.jsonl", rows)
+    document = json.loads(called("scan", path, "--strict", "--json").stdout)
+    assert (document["requests"], document["damaged"], document["left_out"]) == (2, 0, 2)
+    snapshot(called("scan", path).stdout)
+    done = called("scan", write(tmp_path / "b.jsonl", rows[:1]))
+    assert done.returncode == 4
+    assert "1 line holds no answer of a model" in done.stderr
+
+
 def test_clusters_are_told_only_where_there_are_some(
     tmp_path: Path, called: Called, snapshot: Snapshot
 ) -> None:
