@@ -14,6 +14,8 @@ from stresstest.errors import UsageError
 
 PROJECT_FILE = "stresstest.toml"
 _FILE_STORES = ("sqlite:///", "sqlite+pysqlite:///")
+_FORM = ":"
+"""Before the form of a task, behind its file."""
 _TRUST = f"If you trust the file, name it: --config {PROJECT_FILE}"
 
 
@@ -21,7 +23,7 @@ def refuse_found_options(found: Mapping[str, Any]) -> None:
     """Raise UsageError for a store or for texts to send that nobody but a found file names, outside of its
     folder. found: the options that it alone sets, and its table [check]."""
     _refuse_store(str(found.get("store") or ""))
-    if found.get("base_url") is None:
+    if not _names_address(found):
         return  # the texts go to a server that the user named
     for option, given in _texts_to_send(found):
         if _is_outside(given):
@@ -50,6 +52,13 @@ def _refuse_store(store: str) -> None:
         )
 
 
+def _names_address(found: Mapping[str, Any]) -> bool:
+    table = found.get("check")
+    models = table.get("models") if isinstance(table, dict) else None
+    listed = [each for each in models if isinstance(each, dict)] if isinstance(models, list) else []
+    return found.get("base_url") is not None or any("base_url" in each for each in listed)
+
+
 def _texts_to_send(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(option, path) of each file whose text would be sent."""
     if prompts := found.get("prompts"):
@@ -57,8 +66,9 @@ def _texts_to_send(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     table = found.get("check")
     tasks = table.get("tasks") if isinstance(table, dict) else None
     for task in (found.get("task"), *(tasks if isinstance(tasks, list) else ())):
-        if isinstance(task, str) and ("/" in task or "\\" in task or task.endswith(".toml")):
-            yield "task", task
+        plain = str(task).rpartition(_FORM)[0] or str(task)
+        if "/" in plain or "\\" in plain or plain.endswith(".toml"):
+            yield "task", plain
 
 
 def _is_outside(path: str) -> bool:

@@ -55,6 +55,8 @@ _CREDENTIAL_VALUE = re.compile(
     rf"|^[a-z][a-z0-9+.-]*://\S*{SIGNING_FIELD}[^&\s]{{6,}}"
 )
 """By its beginning, and in an address: its user information, and what signs it."""
+_SERVER_ADDRESSES = ("server_url", "connector_url")
+_PATH = re.compile(r"(?s)^([a-z][a-z0-9+.-]*://[^/?#]*/).+")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 
@@ -119,7 +121,7 @@ def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
 def without_credentials(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with ``***`` in the place of each text that is a credential by its key or its shape, and of
     a JSON text that holds one. The fields are JSON themselves."""
-    found: dict[str, Any] = json.loads(json.dumps(fields))
+    found: Any = json.loads(json.dumps(fields))
     for path, _ in list(_credentials(found, ())):
         holder: Any = found
         for step in path[:-1]:
@@ -129,7 +131,22 @@ def without_credentials(fields: Mapping[str, Any]) -> dict[str, Any]:
             holder = holder[step]
         else:
             holder[path[-1]] = HIDDEN
-    return found
+    plain: dict[str, Any] = _with_plain_addresses(found)
+    return plain
+
+
+def _with_plain_addresses(node: Any) -> Any:
+    """Without the paths of addresses of tools' servers, which hold keys (Zapier's, Firecrawl's)."""
+    if isinstance(node, list):
+        return list(map(_with_plain_addresses, node))
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: _PATH.sub(rf"\1{HIDDEN}", value)
+        if key in _SERVER_ADDRESSES and isinstance(value, str)
+        else _with_plain_addresses(value)
+        for key, value in node.items()
+    }
 
 
 _Path = tuple[str | int, ...]

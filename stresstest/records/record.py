@@ -66,11 +66,13 @@ class Record:
     more than its text: pictures, calls of tools, turns put together. calls: text holds the arguments of calls
     of tools. refused: the API marks it as a refusal. prompt_key: what several answers of one prompt
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
-    own, reasoning first, when logprobs were kept. stop_unsure: the log writes `stop` for other ends too.
-    has_text: False where the log kept no text (a span, a line of times), or not all of it: what is missing
-    may have failed. hole: the characters, reasoning first, before a part that the log cut out. row_key: what
-    copies of a record share, 0 where it is not known. read_from: the key of the answer,
-    or the format of its line. beside: paths of long texts of its line that nobody reads, of some lines only.
+    own, reasoning first, when logprobs were kept. answer_at: the character behind the prompt, where the text
+    may have it before the answer and holds it; 0 where it does not, None where nobody looked. stop_unsure:
+    the log writes `stop` for other ends too. has_text: False where the log kept no text (a span, a line of
+    times), or not all of it: what is missing may have failed. hole: the characters, reasoning first, before a
+    part that the log cut out. row_key: what copies of a record share, 0 where it is not known. read_from: the
+    key of the answer, or the format of its line. beside: paths of long texts of its line that nobody reads,
+    of some lines only.
     extra: values of the keys to group by.
     """
 
@@ -97,6 +99,7 @@ class Record:
     prompt_key: str | None = None
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None
+    answer_at: int | None = None
     stop_unsure: bool = False
     has_text: bool = True
     hole: int | None = None

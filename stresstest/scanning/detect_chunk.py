@@ -11,6 +11,7 @@ from typing import Any
 
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk, UnreadableError, parse_line
+from stresstest.records.full_texts import without_prompts
 from stresstest.records.record import TextlessError
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.answer.verdict import detect_records
@@ -79,7 +80,8 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
             textless = isinstance(error, TextlessError)
             damaged.append(DamagedLine(chunk.source, line, str(error), textless))
     damaged.sort(key=lambda each: each.line)
-    return ParsedChunk(tuple(found), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)
+    answers = without_prompts(found)
+    return ParsedChunk(tuple(answers), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)
 
 
 def _utf8_size(text: str) -> int:

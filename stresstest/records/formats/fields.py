@@ -71,8 +71,8 @@ _REDACTED = (
 of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
-_LEAST_PROMPT, _TEMPLATE = 32, 256
-"""Characters of a prompt that an answer has not by chance, and of what a template writes before it."""
+_LEAST_PROMPT, _TEMPLATE = 32, 8192
+"""Characters of a prompt that an answer has not by chance, and of what may stand before it."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -93,7 +93,7 @@ def answered(
 ) -> list[Record]:
     """The records of a row's answers. body: the response body that they come from, if there is one. prompted:
     the texts may have their prompt before them."""
-    prompted = prompted or _request(row).get("echo") is True
+    echoed = _request(row).get("echo") is True
     base = _base(row, body, place, found)
     several = len(found) > 1
     prompt_key = base.prompt_key or (_row_name(row) if several else None)
@@ -101,7 +101,8 @@ def answered(
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text=_behind(base.prompt_text, answer.text) if prompted and not answer.tokens else answer.text,
+            text=answer.text[_answer_at(base, answer.text) or 0 :] if echoed else answer.text,
+            answer_at=_answer_at(base, answer.text) if prompted and not echoed else None,
             has_text=answer.known
             and not row.get(TEXTLESS)
             and not any(mark in answer.text for mark in _REDACTED),
@@ -119,13 +120,14 @@ def answered(
     ]
 
 
-def _behind(prompt: str, text: str) -> str:
-    """The answer without the prompt that it stands behind (transformers' pipelines, TGI, `echo`): positions
-    are the answer's. A template may have put something before the prompt. The prompt alone is an echo."""
-    asked = prompt.strip()
-    at = text.find(asked, 0, len(asked) + _TEMPLATE) if len(asked) >= _LEAST_PROMPT else -1
-    said = text[at + len(asked) :] if at >= 0 else ""
-    return said if said.strip() else text
+def _answer_at(record: Record, text: str) -> int | None:
+    """The character behind the prompt (of turns, the last one) in a text that may have it before the answer.
+    A template, with the turns before, may stand before it."""
+    asked = (record.messages[-1].content if record.messages else record.prompt_text).strip()
+    if len(asked) < _LEAST_PROMPT:
+        return None
+    at = text.find(asked, 0, len(asked) + _TEMPLATE)
+    return at + len(asked) if at >= 0 else 0
 
 
 def _cut_out(answer: RecordedAnswer) -> tuple[RecordedAnswer, int | None]:

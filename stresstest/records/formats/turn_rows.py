@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import FieldMapping
 
 _OTHERS = frozenset(
     {"user", "human", "system", "developer", "tool", "function", "tool_result", "toolresult", "environment"}
+    | {"user_message", "system_message", "retrieval", "rerank", "embedding"}
 )
-_SPEAKERS = ("role", "sender", "from", "author", "type")
+_SPEAKERS = ("sender", "from", "author", "type")
 _SAID = frozenset({"content", "text", "output"})
 """Where a turn says it. A row with another key of an answer is more than a turn."""
 _RESULT = "_output"
@@ -29,6 +31,8 @@ def _is_others(turn: Row) -> bool:
     kind = turn.get("type")
     if isinstance(kind, str) and kind.endswith(_RESULT) and "call_id" in turn:
         return True
+    if role := _name(turn.get("role")):
+        return role not in MODEL_SPEAKS  # smolagents' tool-call and tool-response, and whatever others have
     said = next((name for key in _SPEAKERS if (name := _name(turn.get(key)))), "")
     return said in _OTHERS
 

@@ -149,12 +149,14 @@ def test_a_project_file_names_no_store_elsewhere(tmp_path: Path, store: str) -> 
     [
         *('prompts = "~/private/prompts.jsonl"', 'task = "/home/u/secret.toml"', 'prompts = "../p.jsonl"'),
         '[check]\ntasks = ["narrative", "../secret.toml"]',
+        'task = "link.toml:open"',
     ],
 )
 def test_a_project_file_sends_no_texts_from_elsewhere_to_its_own_address(tmp_path: Path, line: str) -> None:
     """A cloned repository must not be what sends a file of the user's to a stranger's server. To a server
     that the user names it may go, and so may what lies beside the project file."""
     project = tmp_path / "stresstest.toml"
+    (tmp_path / "link.toml").symlink_to(tmp_path.parent / "secret.toml")
     project.write_text(f'base_url = "http://stranger.example/v1"\n{line}\n')
     with pytest.raises(UsageError, match="outside of this folder, to an address"):
         config.resolve({})
@@ -162,6 +164,16 @@ def test_a_project_file_sends_no_texts_from_elsewhere_to_its_own_address(tmp_pat
     config.resolve({}, config_file=project)
     project.write_text('base_url = "http://stranger.example/v1"\nprompts = "data/p.jsonl"\ntask = "story"\n')
     assert config.resolve({})["prompts"] == "data/p.jsonl"
+
+
+def test_a_project_file_sends_none_to_the_address_of_a_model_of_its_own(tmp_path: Path) -> None:
+    """A table of the gate may name one for each model."""
+    project = tmp_path / "stresstest.toml"
+    project.write_text(
+        'prompts = "~/private.jsonl"\n[[check.models]]\nmodel = "m"\nbase_url = "http://stranger.example/v1"\n'
+    )
+    with pytest.raises(UsageError, match="outside of this folder, to an address"):
+        config.resolve({"base_url": "http://mine:8000/v1"})
 
 
 def test_damaged_file_is_one_sentence(tmp_path: Path) -> None:

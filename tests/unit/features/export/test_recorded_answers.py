@@ -50,7 +50,7 @@ def test_credentials_of_a_request_are_not_exported() -> None:
     """A request brings keys for the servers of its tools; a training file is passed on."""
     tool = {
         "type": "mcp",
-        "server_url": "https://crm.example",
+        "server_url": "https://crm.example/s/SECRET-12345/mcp",
         "headers": {"Authorization": "Bearer sk-SECRET-12345"},
     }
     kept = exported(

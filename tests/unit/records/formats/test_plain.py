@@ -64,44 +64,32 @@ def test_the_parts_of_a_message_are_one_answer() -> None:
     assert record.text == "The harbour wakes."
 
 
+def test_an_echo_that_was_asked_for_is_no_part_of_the_answer() -> None:
+    """vLLM writes the prompt before the answer then: counted with it, T would be longer than any answer."""
+    body = {"choices": [{"text": PROMPT + SAMPLES[0], "finish_reason": "stop"}], "usage": {}}
+    [record] = read({"request": {"prompt": PROMPT, "echo": True}, "response": body})
+    assert record.text == SAMPLES[0]
+    [record] = read({"request": {"prompt": PROMPT}, "response": body})
+    assert record.text == PROMPT + SAMPLES[0]
+
+
 @pytest.mark.parametrize(
     "row",
     [
         {"prompt": PROMPT, "generated_text": PROMPT + SAMPLES[0]},
         {"inputs": PROMPT, "generated_text": f"<s>[INST] {PROMPT}{SAMPLES[0]}"},
         {"prompt": PROMPT, "text": [PROMPT + SAMPLES[0]]},
-        {"prompt": f"{PROMPT}\n", "response": PROMPT + SAMPLES[0]},
-        {
-            "request": {"prompt": PROMPT, "echo": True},
-            "response": {"choices": [{"text": PROMPT + SAMPLES[0], "finish_reason": "stop"}], "usage": {}},
-        },
+        {"prompt": f"{PROMPT}\n", "response": f"system\n{'Be brief. ' * 90}\nuser\n{PROMPT}{SAMPLES[0]}"},
+        {"messages": [{"role": "user", "content": PROMPT}], "response": f"user\n{PROMPT}{SAMPLES[0]}"},
     ],
 )
-def test_positions_are_those_of_the_answer(row: dict[str, Any]) -> None:
-    """A transformers pipeline and `echo` put the prompt before the answer: counted with it, T would be longer
-    than any answer."""
+def test_where_an_answer_stands_behind_its_prompt(row: dict[str, Any]) -> None:
+    """In one text with it, as a transformers pipeline gives it."""
     [record] = read(row)
-    assert record.text == SAMPLES[0]
-    assert record.prompt_text.strip() == PROMPT
-
-
-def test_an_answer_that_is_nothing_but_its_prompt_is_judged_as_an_echo() -> None:
-    """Whoever wrote it, it is no answer."""
-    [record] = read({"prompt": PROMPT, "generated_text": PROMPT})
-    assert record.text == PROMPT
+    assert record.text[record.answer_at :] == SAMPLES[0]
 
 
 def test_a_few_words_of_a_prompt_may_begin_an_answer() -> None:
     """Nobody can tell whose they are."""
     [record] = read({"prompt": "The boats", "response": "The boats are out."})
-    assert record.text == "The boats are out."
-
-
-def test_an_answer_quotes_its_prompt_in_a_body() -> None:
-    """A server's text is the model's alone, unless `echo` asks for more."""
-    row = {
-        "request": {"prompt": PROMPT},
-        "response": {"choices": [{"text": PROMPT + "No.", "finish_reason": "stop"}]},
-    }
-    [record] = read(row)
-    assert record.text == f"{PROMPT}No."
+    assert (record.text, record.answer_at) == ("The boats are out.", None)

@@ -23,6 +23,8 @@ def texts(row: dict[str, Any], mapped: FieldMapping | None = None) -> list[str]:
         {"role": "system", "content": SAID, "timestamp": "2026-11-26T10:00:00"},
         {"role": "tool", "content": SAID, "tool_call_id": "c1"},
         {"type": "human", "content": SAID},
+        {"role": "tool-response", "content": SAID},
+        {"type": "user_message", "output": SAID, "threadId": "t"},
         {"sender": "user", "text": SAID},
         {"author": {"role": "user"}, "content": SAID},
         {"type": "function_call_output", "call_id": "c1", "output": SAID},
