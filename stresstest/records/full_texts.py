@@ -18,9 +18,27 @@ _TEMPLATE = re.compile(
 """What chat templates write between the prompt and the answer."""
 
 
+_LEAST_PROMPT, _BEFORE = 32, 8192
+"""Characters of a prompt that a text has not by chance, and of what a template writes before it."""
+_MARKS = re.compile(
+    r"<\|[^|<>\s]{1,40}\|>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<\uff5c[^\uff5c]{1,40}\uff5c>"
+)
+"""Special tokens of chat templates, which are left out where a text was decoded without them."""
+
+
+def answer_at(prompt: str, text: str) -> int | None:
+    """The character behind the prompt in a text that may have it before the answer; 0 where it is not in it,
+    None for a prompt that is too short to tell. Of a prompt in its template, the last long turn counts."""
+    turns = [turn for each in _MARKS.split(prompt) if len(turn := each.strip()) >= _LEAST_PROMPT]
+    if not turns:
+        return None
+    at = text.find(turns[-1], 0, len(prompt) + _BEFORE)
+    return at + len(turns[-1]) if at >= 0 else 0
+
+
 def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
     """The records with answers alone, where nearly all of their texts hold the prompt: positions are the
-    answer's. A text that is nothing but its prompt stays, since that may be an echo."""
+    answer's. A text that is nothing but its prompt, or has it twice, stays: that may be an echo."""
     looked_at = [record.answer_at for record in records if record.answer_at is not None]
     if sum(map(bool, looked_at)) < max(1, _MOST * len(looked_at)):
         return records
@@ -29,6 +47,7 @@ def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
 
 def _without_prompt(record: Record) -> Record:
     said = _TEMPLATE.sub("", record.text[record.answer_at :], count=1) if record.answer_at else ""
-    if not said.strip():
+    again = record.prompt_text.strip()
+    if not said.strip() or (again and again in said):
         return record
     return replace(record, text=said, answer_at=0, read_from=f"{record.read_from} behind the prompt")

@@ -13,10 +13,17 @@ _TEMPLATES = (
     ("<｜Assistant｜>", ("<｜end▁of▁sentence｜>", "<｜User｜>")),
     ("[/INST]", ("</s>", "[INST]")),
     ("### Response:", ("### Instruction:", "### Input:")),
+    ("<|header_start|>assistant<|header_end|>", ("<|eot|>", "<|header_start|>")),
+    ("<|CHATBOT_TOKEN|>", ("<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>")),
+    ("<|start_of_role|>assistant", ("<|end_of_text|>", "<|start_of_role|>")),
+    ("<|im_assistant|>", ("<|im_end|>", "<|im_user|>")),
+    ("<seed:bos>assistant", ("<seed:eos>", "<seed:bos>")),
+    ("[|assistant|]", ("[|endofturn|]", "[|user|]")),
     ("ASSISTANT:", ("USER:", "</s>")),
+    ("Assistant:", ("User:", "Human:")),
 )
 """What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
-DeepSeek, Mistral, Alpaca, Vicuna."""
+DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names."""
 
 
 def without_model_turns(prompt: str) -> str | None:

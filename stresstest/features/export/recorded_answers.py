@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -116,9 +117,11 @@ def _decoding(record: Record) -> Decoding:
     given: dict[str, float] = {}
     for key in PARAMETERS:
         try:
-            given[key] = float(record.extra[key])
+            value = float(record.extra[key])
         except (KeyError, ValueError):
             continue
+        if isfinite(value):
+            given[key] = value
     if "top_k" in given:
         return Decoding(**{**given, "top_k": int(given["top_k"])})  # type: ignore[arg-type]
     return Decoding(**given)  # type: ignore[arg-type]

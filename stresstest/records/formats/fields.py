@@ -23,6 +23,7 @@ from stresstest.records.formats.bodies.turns import (
     role_of,
     unwrap_turn,
 )
+from stresstest.records.full_texts import answer_at
 from stresstest.records.record import (
     FIELD_TARGETS,
     FieldMapping,
@@ -36,8 +37,9 @@ from stresstest.records.record import (
 )
 
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
-_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
+FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
+_NO_CAP = ("infinity", "inf", "none", "null")
 _USAGE_KEYS = ("usage", "usageDetails", "details", "meta_info")
 """Where a record, or its body, keeps its counts; TGI and SGLang keep why it ended there as well."""
 _COUNT_KEYS = (
@@ -71,8 +73,8 @@ _REDACTED = (
 of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
-_LEAST_PROMPT, _TEMPLATE = 32, 8192
-"""Characters of a prompt that an answer has not by chance, and of what may stand before it."""
+_QUESTION_KEYS = ("question", "query", "instruction")
+"""Where evaluations keep what was asked, beside what else the prompt holds."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
@@ -95,14 +97,15 @@ def answered(
     the texts may have their prompt before them."""
     echoed = _request(row).get("echo") is True
     base = _base(row, body, place, found)
+    asked = _asked(row, base) if echoed or prompted else ""
     several = len(found) > 1
     prompt_key = base.prompt_key or (_row_name(row) if several else None)
     return [
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text=answer.text[_answer_at(base, answer.text) or 0 :] if echoed else answer.text,
-            answer_at=_answer_at(base, answer.text) if prompted and not echoed else None,
+            text=answer.text[answer_at(asked, answer.text) or 0 :] if echoed else answer.text,
+            answer_at=answer_at(asked, answer.text) if prompted and not echoed else None,
             has_text=answer.known
             and not row.get(TEXTLESS)
             and not any(mark in answer.text for mark in _REDACTED),
@@ -111,7 +114,7 @@ def answered(
             calls=answer.calls,
             refused=answer.refused,
             finish_reason=answer.finish_reason or base.finish_reason,
-            tokens=answer.tokens,
+            tokens=None if echoed else answer.tokens,  # the prompt's are among them
             prompt_key=prompt_key,
             # The body's usage is of all its choices together.
             completion_tokens=None if several else base.completion_tokens,
@@ -120,14 +123,12 @@ def answered(
     ]
 
 
-def _answer_at(record: Record, text: str) -> int | None:
-    """The character behind the prompt (of turns, the last one) in a text that may have it before the answer.
-    A template, with the turns before, may stand before it."""
-    asked = (record.messages[-1].content if record.messages else record.prompt_text).strip()
-    if len(asked) < _LEAST_PROMPT:
-        return None
-    at = text.find(asked, 0, len(asked) + _TEMPLATE)
-    return at + len(asked) if at >= 0 else 0
+def _asked(row: Row, record: Record) -> str:
+    """The prompt as a text may hold it: of turns, the last one."""
+    if record.messages:
+        return record.messages[-1].content
+    named = (row[key] for key in _QUESTION_KEYS if isinstance(row.get(key), str))
+    return record.prompt_text or next(named, "")
 
 
 def _cut_out(answer: RecordedAnswer) -> tuple[RecordedAnswer, int | None]:
@@ -174,7 +175,7 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
         content = f"{prompt}\0{shaped}" if shaped else prompt
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    finish = at("finish_reason", *_FINISH_KEYS, within=[*places, *usage])
+    finish = at("finish_reason", *FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
     tokens = at("completion_tokens", *_COUNT_KEYS, within=[*usage, row])
     counted = as_token_count(len(tokens) if isinstance(tokens, list) else tokens)
@@ -208,8 +209,9 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
 
 
 def _cap(given: Any) -> int | None:
-    """The cap; None without one, which llama.cpp and its clients write as -1."""
-    return None if given in (-1, "-1") else as_token_count(given)
+    """The cap; None without one, which llama.cpp and its clients write as -1, Langfuse's as "Infinity"."""
+    uncapped = given in (-1, "-1") or (isinstance(given, str) and given.lower() in _NO_CAP)
+    return None if uncapped else as_token_count(given)
 
 
 def _is_apart(key: str, given: Any, prompt: str) -> bool:

@@ -51,18 +51,20 @@ def _kind(observation: Any) -> str:
 
 
 def _plain(observation: Row) -> Row:
-    given = {key: observation.get(key) for key in ("input", "modelParameters")}
-    read = {key: found for key, value in given.items() if (found := _structure(value)) is not None}
-    counted = as_object(observation.get("usageDetails")).get("output")
-    usage = {"completion_tokens": counted} if isinstance(counted, int) else {}
-    asked = read.pop("modelParameters", None)
-    return {
-        **usage,
-        **observation,
-        **read,
-        **({"model_parameters": asked} if isinstance(asked, dict) else {}),
-        "output": _output(observation.get("output")),
+    asked = _structure(_first(observation, "modelParameters", "model_parameters"))
+    counted = as_object(_first(observation, "usageDetails", "usage_details")).get("output")
+    more = {
+        "input": _structure(observation.get("input")),
+        "model": _first(observation, "model", "provided_model_name", "providedModelName"),
+        "completion_tokens": observation.get("completion_tokens", counted),
+        "model_parameters": asked if isinstance(asked, dict) else None,
     }
+    named = {key: value for key, value in more.items() if value is not None}
+    return {**observation, **named, "output": _output(observation.get("output"))}
+
+
+def _first(observation: Row, *keys: str) -> Any:
+    return next((observation[key] for key in keys if observation.get(key) is not None), None)
 
 
 def _structure(value: Any) -> Any:

@@ -24,7 +24,7 @@ from stresstest.records.formats.bodies.calls import (
 )
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
-from stresstest.records.formats.fields import TEXTLESS, TIME_KEYS, answered
+from stresstest.records.formats.fields import FINISH_KEYS, TEXTLESS, TIME_KEYS, answered
 from stresstest.records.formats.pieces import join_pieces
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
@@ -44,6 +44,8 @@ TEXT_KEYS = (
 questions that is the right one, which nobody generated."""
 _LISTED = ("output", "generations")
 """Of these, the ones that may hold a list of answers that are objects."""
+_FULL_TEXT_KEYS = ("generated_text", "text")
+"""Where transformers, TGI and vLLM's demo server put the prompt and the answer."""
 ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_object", "kwargs"})
 """Where the answer of a row may be, in any format but a conversation."""
 
@@ -98,12 +100,18 @@ def _records(row: Row, place: Place) -> list[Record]:
     value = row[key]
     if place.format == FORMAT.name:
         place = replace(place, format=repr(key))
+    prompted = _may_hold_prompt(row, key)
     several = _several(row, value, listed=key in _LISTED, turn=key == "content" and "role" in row)
     if several:
-        return answered(row, read_several(several, _listed), place, prompted=True)
+        return answered(row, read_several(several, _listed), place, prompted=prompted)
     reasoning = find_reasoning(row) or join_reasoning(value)
     text = join_content(value) or "" if reasoning and not has_tool_call(value) else text_of(value)
-    return answered(row, [_with_calls(text, reasoning, value, row)], place, prompted=True)
+    return answered(row, [_with_calls(text, reasoning, value, row)], place, prompted=prompted)
+
+
+def _may_hold_prompt(row: Row, key: str) -> bool:
+    """Whether a text may have its prompt before the answer. Where a server says why it ended, it has none."""
+    return key in _FULL_TEXT_KEYS or not any(row.get(name) for name in FINISH_KEYS)
 
 
 def _several(row: Row, value: Any, *, listed: bool = False, turn: bool = False) -> Sequence[Any]:
@@ -157,11 +165,11 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     place = replace(place, format=repr(named))
     beside = value_at(row, path[:-1]) if path[1:] else row
     holder = beside if isinstance(beside, dict) else {}
+    prompted = _may_hold_prompt(row, str(path[-1]))
     if several := _several(row, value, turn="role" in holder):
-        return answered(row, read_several(several, _listed), place, prompted=True)
-    return answered(
-        row, [_with_calls(text_of(value), find_reasoning(holder), value, holder)], place, prompted=True
-    )
+        return answered(row, read_several(several, _listed), place, prompted=prompted)
+    answer = _with_calls(text_of(value), find_reasoning(holder), value, holder)
+    return answered(row, [answer], place, prompted=prompted)
 
 
 USER_MAPPING = RowFormat("layout given by --field", _is_mapped, _mapped_records)

@@ -16,6 +16,7 @@ _OTHERS = frozenset(
 _SPEAKERS = ("sender", "from", "author", "type")
 _SAID = frozenset({"content", "text", "output"})
 """Where a turn says it. A row with another key of an answer is more than a turn."""
+_ASKED = frozenset({"prompt", "messages", "question", "request"})
 _RESULT = "_output"
 """How the types of results end in the Responses API, for each kind of call."""
 
@@ -24,6 +25,8 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     if "response" in mapped.fields:
         return False
     turn = row["message"] if isinstance(row.get("message"), dict) else row
+    if not _ASKED.isdisjoint(turn):
+        return False  # an answer with its prompt: the role is that of an account
     return ANSWER_KEYS.isdisjoint(turn.keys() - _SAID) and _is_others(turn)
 
 

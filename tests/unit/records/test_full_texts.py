@@ -42,10 +42,13 @@ def test_a_model_that_repeats_its_prompt_fails() -> None:
     assert texts(*[ALONE] * 18, WITH_IT, WITH_IT) == [ALONE.text] * 18 + [WITH_IT.text] * 2
 
 
-def test_a_text_that_is_nothing_but_its_prompt_stays() -> None:
+def test_a_text_that_is_nothing_but_its_prompt_or_has_it_twice_stays() -> None:
     """It may be an echo."""
-    echo = replace(WITH_IT, text=PROMPT)
-    assert texts(*[WITH_IT] * 9, echo) == [ALONE.text] * 9 + [PROMPT]
+    echo, twice = (
+        replace(WITH_IT, text=PROMPT),
+        replace(WITH_IT, text=f"{PROMPT}\n{PROMPT}", prompt_text=PROMPT),
+    )
+    assert texts(*[WITH_IT] * 18, echo, twice) == [ALONE.text] * 18 + [PROMPT, twice.text]
 
 
 def test_where_nobody_looked_nothing_changes() -> None:

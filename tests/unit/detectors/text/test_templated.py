@@ -14,6 +14,13 @@ TURNS = {
     "Mistral": "<s>[INST] Ask [/INST] SAID</s>[INST] More [/INST]",
     "Gemma": "<start_of_turn>user\nAsk<end_of_turn>\n<start_of_turn>model\nSAID<end_of_turn>\n<start_of_turn>"
     "user\nMore<end_of_turn>\n<start_of_turn>model\n",
+    "Llama 4": "<|header_start|>user<|header_end|>\n\nAsk<|eot|><|header_start|>assistant<|header_end|>"
+    "\n\nSAID<|eot|><|header_start|>user<|header_end|>\n\nMore<|eot|>",
+    "Command R": "<|USER_TOKEN|>Ask<|END_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>SAID<|END_OF_TURN_TOKEN|>"
+    "<|USER_TOKEN|>More",
+    "Granite": "<|start_of_role|>user<|end_of_role|>Ask<|end_of_text|>\n<|start_of_role|>assistant"
+    "<|end_of_role|>SAID<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>More<|end_of_text|>",
+    "plain names": "User: Ask\nAssistant: SAID\nUser: More\nAssistant:",
     "Alpaca": "### Instruction:\nAsk\n\n### Response:\nSAID\n\n### Instruction:\nMore\n\n### Response:\n",
 }
 

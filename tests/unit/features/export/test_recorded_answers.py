@@ -72,3 +72,8 @@ def test_a_field_that_is_no_json_is_kept_as_text(stop: str) -> None:
     body = exported(stop=stop).prompt.body
     assert body is not None
     assert json.loads(body)["stop"] == stop
+
+
+def test_a_parameter_that_is_no_number_is_left_out() -> None:
+    """It ended the whole export."""
+    assert exported(top_k="inf", temperature="0.5").decoding.temperature == 0.5

@@ -49,6 +49,17 @@ def test_a_generation_is_read_as_it_was_said(output: Any) -> None:
     assert (record.model, record.completion_tokens) == ("m", 1024)
 
 
+def test_names_in_snake_case_are_read_too() -> None:
+    """As its client for Python gives them. A wrapper writes Infinity for no cap."""
+    row = {
+        **{"type": "GENERATION", "trace_id": "t1", "provided_model_name": "m", "output": SAID},
+        "usage_details": {"output": 9},
+        "model_parameters": {"max_tokens": "Infinity"},
+    }
+    [record] = read(row)
+    assert (record.model, record.completion_tokens, record.max_tokens) == ("m", 9, None)
+
+
 def test_an_empty_message_at_its_cap_is_no_text() -> None:
     """A loop in hidden thought leaves an empty content; its wrapper would be a healthy answer."""
     [record] = read(observation(json.dumps({"role": "assistant", "content": ""})))

@@ -81,12 +81,23 @@ def test_an_echo_that_was_asked_for_is_no_part_of_the_answer() -> None:
         {"prompt": PROMPT, "text": [PROMPT + SAMPLES[0]]},
         {"prompt": f"{PROMPT}\n", "response": f"system\n{'Be brief. ' * 90}\nuser\n{PROMPT}{SAMPLES[0]}"},
         {"messages": [{"role": "user", "content": PROMPT}], "response": f"user\n{PROMPT}{SAMPLES[0]}"},
+        {"question": PROMPT, "response": f"Question: {PROMPT}{SAMPLES[0]}"},
+        {
+            "prompt": f"<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n",
+            "generated_text": f"user\n{PROMPT}{SAMPLES[0]}",
+        },
     ],
 )
 def test_where_an_answer_stands_behind_its_prompt(row: dict[str, Any]) -> None:
     """In one text with it, as a transformers pipeline gives it."""
     [record] = read(row)
     assert record.text[record.answer_at :] == SAMPLES[0]
+
+
+def test_a_server_that_says_why_it_ended_writes_no_prompt() -> None:
+    """The log of a guard, in which a model repeats every prompt."""
+    [record] = read({"prompt": PROMPT, "response": PROMPT + SAMPLES[0], "finish_reason": "stop"})
+    assert record.answer_at is None
 
 
 def test_a_few_words_of_a_prompt_may_begin_an_answer() -> None:

@@ -43,6 +43,7 @@ def test_what_others_said_is_no_answer(row: dict[str, Any]) -> None:
         {"sender": "assistant", "text": SAID},
         {"type": "ai", "content": SAID},
         {"role": "user", "prompt": "Well?", "response": SAID},
+        {"role": "user", "prompt": "Well?", "output": SAID},
         {"type": "text", "text": SAID},
     ],
 )
