@@ -45,7 +45,9 @@ def _refuse_store(store: str) -> None:
             hint=_TRUST,
         )
     path = store.removeprefix(prefix)
-    if path and path != ":memory:" and ("://" in path or path.startswith("file:") or _is_outside(path)):
+    if path not in ("", ":memory:", "sqlite://") and (
+        "://" in path or path.startswith("file:") or _is_outside(path)
+    ):
         raise UsageError(
             f"./{PROJECT_FILE} names a store outside of this folder, where a file would be written: {store}",
             hint=_TRUST,

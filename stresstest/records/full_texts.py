@@ -10,14 +10,11 @@ from stresstest.records.record import Record
 
 _MOST = 0.9
 """Share of texts that hold their prompt where the log writes it. One that its model repeats is rare."""
-
-_TEMPLATE = re.compile(
-    r"^\s*(?:(?:\[/INST\]|<\|[^|<>\s]{1,40}\|>|</?\w{1,20}>|(?:assistant|model)[ \t]*\n"
-    r"|A(?:SSISTANT|ssistant):|### Response:)\s*){1,6}"
+_BETWEEN = re.compile(
+    r"^\s*(?:(?:\[/INST\]|<\|(?!channel|message|think)[^|<>\s]{1,40}\|>|</?s>|<(?:start|end)_of_turn>"
+    r"|(?:assistant|model)[ \t]*\n|A(?:SSISTANT|ssistant):|### Response:)\s*){1,6}"
 )
-"""What chat templates write between the prompt and the answer."""
-
-
+"""What chat templates write between the prompt and the answer. What opens a thought is the answer's."""
 _LEAST_PROMPT, _BEFORE = 32, 8192
 """Characters of a prompt that a text has not by chance, and of what a template writes before it."""
 _MARKS = re.compile(
@@ -46,8 +43,8 @@ def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def _without_prompt(record: Record) -> Record:
-    said = _TEMPLATE.sub("", record.text[record.answer_at :], count=1) if record.answer_at else ""
+    said = _BETWEEN.sub("", record.text[record.answer_at :], count=1) if record.answer_at else ""
     again = record.prompt_text.strip()
-    if not said.strip() or (again and again in said):
+    if not said.strip() or (again and again in said) or record.hole is not None:
         return record
     return replace(record, text=said, answer_at=0, read_from=f"{record.read_from} behind the prompt")

@@ -37,6 +37,14 @@ def test_what_a_template_writes_between_them_is_no_answer() -> None:
     assert texts(*full) == [ALONE.text] * 6
 
 
+def test_a_thought_stays_one() -> None:
+    """Without its mark, it would be part of the answer."""
+    for mark in ("<think>", "<|channel|>analysis<|message|>", "[THINK]"):
+        thought = f"{mark}So it goes.{ALONE.text}"
+        full = replace(WITH_IT, text=f"{PROMPT}<|im_end|>\n<|im_start|>assistant\n{thought}")
+        assert texts(full) == [thought]
+
+
 def test_a_model_that_repeats_its_prompt_fails() -> None:
     """Some answers of a log begin with it: they are judged as they are."""
     assert texts(*[ALONE] * 18, WITH_IT, WITH_IT) == [ALONE.text] * 18 + [WITH_IT.text] * 2
