@@ -14,8 +14,8 @@ from stresstest.errors import UsageError
 
 PROJECT_FILE = "stresstest.toml"
 _FILE_STORES = ("sqlite:///", "sqlite+pysqlite:///")
-_FORM = ":"
-"""Before the form of a task, behind its file."""
+_OPEN_FORM = ":open"
+"""What may stand behind the file of a task, see `stresstest.tasks.taskfile`."""
 _TRUST = f"If you trust the file, name it: --config {PROJECT_FILE}"
 
 
@@ -68,7 +68,7 @@ def _texts_to_send(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     table = found.get("check")
     tasks = table.get("tasks") if isinstance(table, dict) else None
     for task in (found.get("task"), *(tasks if isinstance(tasks, list) else ())):
-        plain = str(task).rpartition(_FORM)[0] or str(task)
+        plain = str(task).removesuffix(_OPEN_FORM)
         if "/" in plain or "\\" in plain or plain.endswith(".toml"):
             yield "task", plain
 

@@ -56,7 +56,7 @@ _CREDENTIAL_VALUE = re.compile(
 )
 """By its beginning, and in an address: its user information, and what signs it."""
 _SERVER_ADDRESSES = ("server_url", "connector_url")
-_PATH = re.compile(r"(?s)^([a-z][a-z0-9+.-]*://[^/?#]*/).+")
+_PATH = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://[^/?#]*/).+")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 

@@ -15,27 +15,67 @@ _BETWEEN = re.compile(
     r"|(?:assistant|model)[ \t]*\n|A(?:SSISTANT|ssistant):|### Response:)\s*){1,6}"
 )
 """What chat templates write between the prompt and the answer. What opens a thought is the answer's."""
-_LEAST_PROMPT, _BEFORE = 32, 8192
-"""Characters of a prompt that a text has not by chance, and of what a template writes before it."""
+_BEGINS = re.compile(
+    r"\s*(?:<\||<s>|\[INST\]|<start_of_turn>|(?:system|user)[ \t]*\n"
+    r"|(?:SYSTEM|USER|User|Human):|### Instruction:)"
+)
+"""How a text in a chat template begins."""
+_LEAST_PROMPT, _BEFORE, _APART = 32, 8192, 64
+"""Characters of a prompt that a text has not by chance, of what a template writes before it, and between the
+turns that follow it."""
+_WORDS = re.compile(r"\S+")
 _MARKS = re.compile(
     r"<\|[^|<>\s]{1,40}\|>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<\uff5c[^\uff5c]{1,40}\uff5c>"
 )
 """Special tokens of chat templates, which are left out where a text was decoded without them."""
+_ROLES = frozenset({"system", "user", "assistant", "model"})
 
 
-def answer_at(prompt: str, text: str) -> int | None:
+def answer_at(turns: Sequence[str], text: str) -> int | None:
     """The character behind the prompt in a text that may have it before the answer; 0 where it is not in it,
-    None for a prompt that is too short to tell. Of a prompt in its template, the last long turn counts."""
-    turns = [turn for each in _MARKS.split(prompt) if len(turn := each.strip()) >= _LEAST_PROMPT]
-    if not turns:
+    None where that cannot be told.
+
+    turns: of the prompt, in their template or without one. They are looked for one behind the other, and the
+    last long one has to be there; short ones alone only where the text begins with a template: an answer may
+    begin with such a prompt by chance. White space does not count: decoding may leave some out.
+    """
+    every = (_squeezed(each) for turn in turns for each in _MARKS.split(turn))
+    pieces = [piece for piece in every if piece and piece not in _ROLES]
+    if not pieces:
         return None
-    at = text.find(turns[-1], 0, len(prompt) + _BEFORE)
-    return at + len(turns[-1]) if at >= 0 else 0
+    window = text[: sum(map(len, turns)) + len(turns) * _APART + _BEFORE]
+    squeezed = _squeezed(window)
+    long = [n for n, piece in enumerate(pieces) if len(piece) >= _LEAST_PROMPT]
+    if not long:
+        if not _BEGINS.match(text):
+            return None if squeezed.startswith(pieces[-1]) else 0
+        long = [len(pieces) - 1]
+    end, found = 0, False
+    for n, piece in enumerate(pieces):
+        at = squeezed.find(piece, end, None if n in long else end + len(piece) + _APART)
+        end = at + len(piece) if at >= 0 else end
+        found = at >= 0 if n == long[-1] else found
+    return _unsqueezed(window, end) if found else 0
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _unsqueezed(text: str, end: int) -> int:
+    """The character of a text behind so many that are no white space."""
+    seen = 0
+    for word in _WORDS.finditer(text):
+        if seen + len(word[0]) >= end:
+            return word.start() + end - seen
+        seen += len(word[0])
+    return len(text)
 
 
 def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
     """The records with answers alone, where nearly all of their texts hold the prompt: positions are the
-    answer's. A text that is nothing but its prompt, or has it twice, stays: that may be an echo."""
+    answer's. A text that has its prompt twice stays: that may be an echo. One that is nothing but its prompt
+    is an answer without text."""
     looked_at = [record.answer_at for record in records if record.answer_at is not None]
     if sum(map(bool, looked_at)) < max(1, _MOST * len(looked_at)):
         return records
@@ -44,7 +84,9 @@ def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
 
 def _without_prompt(record: Record) -> Record:
     said = _BETWEEN.sub("", record.text[record.answer_at :], count=1) if record.answer_at else ""
-    again = record.prompt_text.strip()
-    if not said.strip() or (again and again in said) or record.hole is not None:
+    again = _squeezed(record.prompt_text)
+    if not record.answer_at or (again and again in _squeezed(said)) or record.hole is not None:
         return record
-    return replace(record, text=said, answer_at=0, read_from=f"{record.read_from} behind the prompt")
+    if not said.strip():  # nothing, or an echo: nobody knows
+        return replace(record, text="", has_text=False)
+    return replace(record, text=said.lstrip(), answer_at=0, read_from=f"{record.read_from} behind the prompt")

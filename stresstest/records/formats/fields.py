@@ -97,7 +97,7 @@ def answered(
     the texts may have their prompt before them."""
     echoed = _request(row).get("echo") is True
     base = _base(row, body, place, found)
-    asked = _asked(row, base) if echoed or prompted else ""
+    asked = _asked(row, base) if echoed or prompted else ()
     several = len(found) > 1
     prompt_key = base.prompt_key or (_row_name(row) if several else None)
     return [
@@ -123,12 +123,12 @@ def answered(
     ]
 
 
-def _asked(row: Row, record: Record) -> str:
-    """The prompt as a text may hold it: of turns, the last one."""
+def _asked(row: Row, record: Record) -> Sequence[str]:
+    """The turns of the prompt, as a text may hold them."""
     if record.messages:
-        return record.messages[-1].content
+        return [turn.content for turn in record.messages]
     named = (row[key] for key in _QUESTION_KEYS if isinstance(row.get(key), str))
-    return record.prompt_text or next(named, "")
+    return [record.prompt_text or next(named, "")]
 
 
 def _cut_out(answer: RecordedAnswer) -> tuple[RecordedAnswer, int | None]:

@@ -13,6 +13,7 @@ import msgspec
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies.bare import as_body
 from stresstest.records.formats.json_values import as_object, structure_in
+from stresstest.records.formats.opentelemetry.messages import as_choice, read_messages
 from stresstest.records.record import FieldMapping
 
 _GENERATION = "GENERATION"
@@ -74,9 +75,11 @@ def _structure(value: Any) -> Any:
 def _output(value: Any) -> Any:
     """The body or the message that is kept as JSON text, or the text that is; what else a model writes as
     JSON stays as it is."""
+    found = _structure(value)
+    if _has_parts(found):
+        return {"object": "chat.completion", "choices": list(map(as_choice, read_messages(found)))}
     if not isinstance(value, str):
         return value
-    found = structure_in(value)
     if found is not None:
         return found if as_body(found) else value
     if value[:1] == value[-1:] == '"':
@@ -85,6 +88,12 @@ def _output(value: Any) -> Any:
         except msgspec.DecodeError:
             return value
     return value
+
+
+def _has_parts(value: Any) -> bool:
+    """Whether these are output messages of the GenAI conventions."""
+    listed = value if isinstance(value, list) else []
+    return bool(listed) and all(isinstance(each, dict) and "parts" in each for each in listed)
 
 
 FORMAT = Envelope("Langfuse observation", _recognises, _unwrapped)

@@ -17,6 +17,8 @@ _SPEAKERS = ("sender", "from", "author", "type")
 _SAID = frozenset({"content", "text", "output"})
 """Where a turn says it. A row with another key of an answer is more than a turn."""
 _ASKED = frozenset({"prompt", "messages", "question", "request"})
+_INPUTS = frozenset({"input", "inputs", "query", "instruction"})
+"""Where a row keeps a prompt, and a step of a tool what it was given."""
 _RESULT = "_output"
 """How the types of results end in the Responses API, for each kind of call."""
 
@@ -25,7 +27,8 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
     if "response" in mapped.fields:
         return False
     turn = row["message"] if isinstance(row.get("message"), dict) else row
-    if not _ASKED.isdisjoint(turn):
+    asked = _ASKED | _INPUTS if "role" in turn else _ASKED
+    if not asked.isdisjoint(turn) or not ANSWER_KEYS.isdisjoint(row.keys() - _SAID):
         return False  # an answer with its prompt: the role is that of an account
     return ANSWER_KEYS.isdisjoint(turn.keys() - _SAID) and _is_others(turn)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stresstest.records.full_texts import without_prompts
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.records.full_texts import answer_at, without_prompts
 from stresstest.records.record import Record
 
 PROMPT = "Answer the question with the help of the document: where do the boats go at night?"
@@ -50,13 +54,16 @@ def test_a_model_that_repeats_its_prompt_fails() -> None:
     assert texts(*[ALONE] * 18, WITH_IT, WITH_IT) == [ALONE.text] * 18 + [WITH_IT.text] * 2
 
 
-def test_a_text_that_is_nothing_but_its_prompt_or_has_it_twice_stays() -> None:
-    """It may be an echo."""
-    echo, twice = (
-        replace(WITH_IT, text=PROMPT),
-        replace(WITH_IT, text=f"{PROMPT}\n{PROMPT}", prompt_text=PROMPT),
-    )
-    assert texts(*[WITH_IT] * 18, echo, twice) == [ALONE.text] * 18 + [PROMPT, twice.text]
+def test_nothing_but_the_prompt_is_an_answer_without_text() -> None:
+    """An empty answer, or an echo: with the prompt's length it would be a long healthy one."""
+    found = without_prompts([WITH_IT] * 18 + [replace(WITH_IT, text=PROMPT)] * 2)
+    assert [(each.text, each.has_text) for each in found] == [(ALONE.text, True)] * 18 + [("", False)] * 2
+
+
+def test_a_text_that_has_its_prompt_twice_stays() -> None:
+    """That is an echo."""
+    twice = replace(WITH_IT, text=f"{PROMPT}\n{PROMPT}", prompt_text=PROMPT)
+    assert texts(*[WITH_IT] * 18, twice) == [ALONE.text] * 18 + [twice.text]
 
 
 def test_where_nobody_looked_nothing_changes() -> None:
@@ -64,3 +71,41 @@ def test_where_nobody_looked_nothing_changes() -> None:
     body = replace(WITH_IT, answer_at=None)
     assert texts(body, body) == [body.text] * 2
     assert texts() == []
+
+
+LONG = "You are a careful assistant of a company that repairs boats."
+
+
+@pytest.mark.parametrize(
+    ("turns", "before"),
+    [
+        ([PROMPT], f"user\n{PROMPT}\nassistant\n"),
+        ([LONG, "And now?"], f"system\n{LONG}\nuser\nAnd now?\nassistant\n"),
+        (["Hi there"], "<|im_start|>user\nHi there<|im_end|>\n<|im_start|>assistant\n"),
+        (["Where do the boats go , and why not to sea ?"], "Where do the boats go, and why not to sea?"),
+        (
+            [PROMPT, "In the harbour.", PROMPT],
+            f"user\n{PROMPT}\nassistant\nIn the harbour.\nuser\n{PROMPT}\n",
+        ),
+        ([f"<s>[INST] {PROMPT} [/INST]"], f"{PROMPT} "),
+    ],
+)
+def test_the_prompt_is_found_as_templates_and_tokenizers_write_it(turns: list[str], before: str) -> None:
+    """Special tokens left out, a short last turn, spaces cleaned up."""
+    text = before + ALONE.text
+    [found] = without_prompts([replace(ALONE, text=text, answer_at=answer_at(turns, text))])
+    assert found.text.strip() == ALONE.text
+
+
+def test_short_prompts_tell_against_it() -> None:
+    """A few long prompts that a model repeats, among many short ones that it does not."""
+    assert answer_at(["And now?"], ALONE.text) == 0
+    assert answer_at(["They stay"], ALONE.text) is None
+    assert answer_at([" "], ALONE.text) is None
+
+
+@given(st.lists(st.text(max_size=60), max_size=4), st.text(max_size=300))
+def test_any_prompt_and_text(turns: list[str], text: str) -> None:
+    """The place is in the text."""
+    at = answer_at(turns, text)
+    assert at is None or 0 <= at <= len(text)

@@ -9,10 +9,10 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bodies.body import parse_answers
-from stresstest.records.formats.bodies.calls import has_calls
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 from stresstest.records.formats.json_values import as_object, objects, structure_in
 from stresstest.records.formats.opentelemetry.messages import (
+    as_choice,
     event_messages,
     holds_calls,
     is_choice,
@@ -152,7 +152,7 @@ def _answer(
 def _chosen(choices: list[dict[str, Any]], reasons: Sequence[Any]) -> dict[str, Any]:
     if len(reasons) == len(choices):
         choices = [{**each, "finish_reason": reason} for each, reason in zip(choices, reasons, strict=True)]
-    return choices[0] if len(choices) == 1 else {"response": {"choices": list(map(_as_choice, choices))}}
+    return choices[0] if len(choices) == 1 else {"response": {"choices": list(map(as_choice, choices))}}
 
 
 def _choices(found: Mapping[str, Any], events: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -171,15 +171,6 @@ def _size(answer: Mapping[str, Any]) -> int:
     with suppress(UnreadableError):
         return sum(len(each.text) + len(each.reasoning) for each in parse_answers(said))
     return 0
-
-
-def _as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
-    thought = answer.get("reasoning_content")
-    calls = {key: answer[key] for key in ("tool_calls",) if has_calls(answer)}
-    return {
-        "message": {"content": answer.get("response", ""), "reasoning_content": thought, **calls},
-        "finish_reason": answer.get("finish_reason"),
-    }
 
 
 def _reasons(value: Any) -> list[Any]:

@@ -43,6 +43,16 @@ def read_messages(messages: Any) -> list[dict[str, Any]]:
     return [each for each in found if "response" in each]
 
 
+def as_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a plain row as a choice of a response body."""
+    thought = answer.get("reasoning_content")
+    calls = {key: answer[key] for key in ("tool_calls",) if has_calls(answer)}
+    return {
+        "message": {"content": answer.get("response", ""), "reasoning_content": thought, **calls},
+        "finish_reason": answer.get("finish_reason"),
+    }
+
+
 def event_messages(span: Mapping[str, Any], found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The output messages that are kept as events: a span's own, a list of them in an attribute, or the one
     that a log record is."""

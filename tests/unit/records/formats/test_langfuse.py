@@ -38,6 +38,9 @@ def observation(output: Any, kind: str = "GENERATION", **more: Any) -> dict[str,
         json.dumps({"role": "assistant", "content": SAID}),
         {"role": "assistant", "content": SAID},
         json.dumps([{"role": "assistant", "content": SAID}]),
+        json.dumps(
+            [{"role": "assistant", "parts": [{"type": "text", "content": SAID}], "finish_reason": "stop"}]
+        ),
         json.dumps({"choices": [{"message": {"content": SAID}, "finish_reason": "length"}]}),
     ],
 )
@@ -64,6 +67,14 @@ def test_an_empty_message_at_its_cap_is_no_text() -> None:
     """A loop in hidden thought leaves an empty content; its wrapper would be a healthy answer."""
     [record] = read(observation(json.dumps({"role": "assistant", "content": ""})))
     assert (record.text, record.completion_tokens) == ("", 1024)
+
+
+def test_an_empty_message_of_the_genai_conventions_is_none_either() -> None:
+    """It spent 1,024 tokens on what is not in the log."""
+    parts = [{"role": "assistant", "parts": [{"type": "text", "content": ""}], "finish_reason": "length"}]
+    for output in (parts, json.dumps(parts)):
+        [record] = read(observation(output))
+        assert (record.text, record.finish_reason) == ("", "length")
 
 
 def test_what_a_model_wrote_as_json_stays_as_it_is() -> None:

@@ -44,6 +44,7 @@ def test_what_others_said_is_no_answer(row: dict[str, Any]) -> None:
         {"type": "ai", "content": SAID},
         {"role": "user", "prompt": "Well?", "response": SAID},
         {"role": "user", "prompt": "Well?", "output": SAID},
+        {"role": "admin", "input": "Well?", "output": SAID},
         {"type": "text", "text": SAID},
     ],
 )
