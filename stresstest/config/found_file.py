@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stresstest.config.task_source import OPEN_FORM, is_task_file
 from stresstest.errors import UsageError
 
 PROJECT_FILE = "stresstest.toml"
 _FILE_STORES = ("sqlite:///", "sqlite+pysqlite:///")
-_OPEN_FORM = ":open"
-"""What may stand behind the file of a task, see `stresstest.tasks.taskfile`."""
 _TRUST = f"If you trust the file, name it: --config {PROJECT_FILE}"
 
 
@@ -68,8 +67,8 @@ def _texts_to_send(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     table = found.get("check")
     tasks = table.get("tasks") if isinstance(table, dict) else None
     for task in (found.get("task"), *(tasks if isinstance(tasks, list) else ())):
-        plain = str(task).removesuffix(_OPEN_FORM)
-        if "/" in plain or "\\" in plain or plain.endswith(".toml"):
+        plain = str(task).removesuffix(OPEN_FORM)
+        if is_task_file(plain):
             yield "task", plain
 
 

@@ -63,7 +63,7 @@ def _squeezed(text: str) -> str:
 
 
 def _unsqueezed(text: str, end: int) -> int:
-    """The character of a text behind so many that are no white space."""
+    """The index in the text behind its first `end` characters that are not white space."""
     seen = 0
     for word in _WORDS.finditer(text):
         if seen + len(word[0]) >= end:

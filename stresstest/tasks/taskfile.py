@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stresstest.config.foreign_files import MalformedFileError, TomlTable, read_file, toml_table
 from stresstest.config.suggestions import suggest_closest
+from stresstest.config.task_source import OPEN_FORM, is_task_file
 from stresstest.errors import StresstestError, UsageError
 from stresstest.tasks.prompt import (
     DEFAULT_TOKENS_PER_UNIT,
@@ -49,10 +50,6 @@ def shipped_tasks() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in _shipped_files())
 
 
-OPEN_FORM = ":open"
-"""Ending of a task's name that means its open form."""
-
-
 def load_task(name_or_path: str) -> Task:
     """A shipped task by name, or a user's file: a path holds a separator or ends in ``.toml``.
 
@@ -79,7 +76,7 @@ def _open_form(task: Task, source: str) -> Task:
 
 
 def _load_numbered(name_or_path: str) -> Task:
-    if "/" in name_or_path or "\\" in name_or_path or name_or_path.endswith(".toml"):
+    if is_task_file(name_or_path):
         return _parse_task(read_file(name_or_path, "task file"), name_or_path)
     for entry in _shipped_files():
         if entry.name == f"{name_or_path}.toml":

@@ -1,4 +1,4 @@
-"""Prompts to which a client has applied the chat template: nobody asked for the model's own turns in them."""
+"""Prompts with the chat template already applied: the model's own turns in them are not requests."""
 
 from __future__ import annotations
 

@@ -95,8 +95,9 @@ def answered(
 ) -> list[Record]:
     """The records of a row's answers. body: the response body that they come from, if there is one. prompted:
     the texts may have their prompt before them."""
-    echoed = _request(row).get("echo") is True
-    base = _base(row, body, place, found)
+    request = _request(row)
+    echoed = request.get("echo") is True
+    base = _base(row, body, request, place, found)
     asked = _asked(row, base) if echoed or prompted else ()
     several = len(found) > 1
     prompt_key = base.prompt_key or (_row_name(row) if several else None)
@@ -148,10 +149,16 @@ def _row_name(row: Row) -> str:
     return hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequence[RecordedAnswer]) -> Record:
+def _base(
+    row: Row,
+    body: Mapping[str, Any] | None,
+    request: Mapping[str, Any],
+    place: Place,
+    found: Sequence[RecordedAnswer],
+) -> Record:
     """Everything but the answer, from the user's mapping first, then the line, its body, its request."""
     mapped = place.mapped
-    places = [row, *([] if body is None else [body]), _request(row)]
+    places = [row, *([] if body is None else [body]), request]
     usage = [held for p in places for key in _USAGE_KEYS if isinstance(held := p.get(key), dict)]
 
     def at(name: str, *keys: str, within: Sequence[Any] = places) -> Any:
@@ -204,7 +211,11 @@ def _base(row: Row, body: Mapping[str, Any] | None, place: Place, found: Sequenc
         whole_prompt=not (beside or row.get(FLATTENED) or _MIDDLE_LEFT_OUT in prompt)
         and bool(messages or not turns),
         prompt_key=prompt_key,
-        extra={key: value for key in mapped.keys if (value := _extra(row, body, key, mapped)) is not None},
+        extra={
+            key: value
+            for key in mapped.keys
+            if (value := _extra((row, row.get("metadata"), body, request), key, mapped)) is not None
+        },
     )
 
 
@@ -245,11 +256,11 @@ def _count_token_ids(row: Row, body: Mapping[str, Any] | None) -> int | None:
     return None
 
 
-def _extra(row: Row, body: Mapping[str, Any] | None, key: str, mapped: FieldMapping) -> str | None:
+def _extra(places: Sequence[Any], key: str, mapped: FieldMapping) -> str | None:
     if key in FIELD_TARGETS:
         return None
     path = mapped.fields.get(key) or parse_path(key)
-    for place in (row, row.get("metadata"), body, _request(row)):
+    for place in places:
         value = value_at(place, path) if place is not None else None
         text = (
             json.dumps(value, sort_keys=True) if value and isinstance(value, dict | list) else as_text(value)

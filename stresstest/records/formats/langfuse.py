@@ -12,8 +12,9 @@ import msgspec
 
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies.bare import as_body
-from stresstest.records.formats.json_values import as_object, structure_in
+from stresstest.records.formats.json_values import as_object
 from stresstest.records.formats.opentelemetry.messages import as_choice, read_messages
+from stresstest.records.formats.opentelemetry.otlp import first, structure
 from stresstest.records.record import FieldMapping
 
 _GENERATION = "GENERATION"
@@ -52,11 +53,11 @@ def _kind(observation: Any) -> str:
 
 
 def _plain(observation: Row) -> Row:
-    asked = _structure(_first(observation, "modelParameters", "model_parameters"))
-    counted = as_object(_first(observation, "usageDetails", "usage_details")).get("output")
+    asked = structure(first(observation, ("modelParameters", "model_parameters")))
+    counted = as_object(first(observation, ("usageDetails", "usage_details"))).get("output")
     more = {
-        "input": _structure(observation.get("input")),
-        "model": _first(observation, "model", "provided_model_name", "providedModelName"),
+        "input": structure(observation.get("input")),
+        "model": first(observation, ("model", "provided_model_name", "providedModelName")),
         "completion_tokens": observation.get("completion_tokens", counted),
         "model_parameters": asked if isinstance(asked, dict) else None,
     }
@@ -64,23 +65,15 @@ def _plain(observation: Row) -> Row:
     return {**observation, **named, "output": _output(observation.get("output"))}
 
 
-def _first(observation: Row, *keys: str) -> Any:
-    return next((observation[key] for key in keys if observation.get(key) is not None), None)
-
-
-def _structure(value: Any) -> Any:
-    return structure_in(value) if isinstance(value, str) else value
-
-
 def _output(value: Any) -> Any:
     """The body or the message that is kept as JSON text, or the text that is; what else a model writes as
     JSON stays as it is."""
-    found = _structure(value)
+    found = structure(value)
     if _has_parts(found):
         return {"object": "chat.completion", "choices": list(map(as_choice, read_messages(found)))}
     if not isinstance(value, str):
         return value
-    if found is not None:
+    if not isinstance(found, str):
         return found if as_body(found) else value
     if value[:1] == value[-1:] == '"':
         try:
