@@ -11,7 +11,9 @@ from typing import Any
 from stresstest.campaign.campaign_setup import ladder_without_server
 from stresstest.campaign.ladder import ALARM_HEADROOM, certified_length
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import resume_or_start
+from stresstest.campaign.served_model import refuse_changed_prompts
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, UsageError
 from stresstest.features.check.campaign_match import MEASUREMENT, find_matching_run
@@ -210,6 +212,7 @@ class _CheckSession:
         if isinstance(reference, UnmeasuredModel):
             wanted = self._settings_for(baseline, reference.model)
             refuse_other_decoding(baseline.settings, wanted, self.settings.allow)
+            _refuse_other_prompts(baseline)
             if "horizon" not in self.settings.changed:
                 wanted = replace(wanted, horizon=self._baseline_length(baseline))
             return await self._measure(wanted)
@@ -263,6 +266,7 @@ class _CheckSession:
             if comparison.tested is not CheckVerdict.INCONCLUSIVE or look == looks or candidate.lacking:
                 break
             assert first.run is not None
+            _refuse_other_prompts(first.run)
             self.progress.note(f"look {look} of {looks} is inconclusive; measuring more of the candidate")
             more = replace(
                 first.run.settings,
@@ -407,3 +411,17 @@ def _require_token_unit(unit: str) -> str:
             hint="Name the model's tokenizer: --tokenizer tokenizer.json",
         )
     return unit
+
+
+def _refuse_other_prompts(run: Run) -> None:
+    """UsageError before prompts are sent that are not the run's: the answers could not be compared.
+
+    A store may have come with somebody else's folder: what its runs name as their prompts is sent only if
+    whoever made the store knew the text.
+    """
+    refuse_changed_prompts(
+        run,
+        load_prompt_source(run.settings).digest(),
+        consequence="answers to others could not be compared",
+        hint="Restore the task or prompts file, or measure a new baseline.",
+    )

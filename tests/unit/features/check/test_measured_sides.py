@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stresstest.errors import ExitCode
-from stresstest.features.check import sample
+from stresstest.features.check import sample, workflow
 from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.model import DocumentKind, RunStatus, Token
 from stresstest.simulation.engine.scenario.file import load_scenario
@@ -193,25 +193,35 @@ def test_a_server_that_is_not_there_is_the_endpoints_trouble(store: str) -> None
     assert "Traceback" not in err
 
 
+def write_prompts(words: str) -> None:
+    lines = (json.dumps({"prompt": f"{words} {n}"}) for n in range(60))
+    Path("p.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
 @pytest.mark.simulated
-def test_a_candidate_that_could_not_be_compared_is_no_baseline(
+def test_other_prompts_than_the_baselines_cannot_be_compared(
     urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prompts changed since the baseline: refused, and refused again: the first attempt's run, which no
-    check has passed, has not become the baseline of the second, by name or as the latest."""
+    """They are not sent: a store that comes with somebody else's folder must not have any file of the user's
+    sent to the address that its runs name. Where they change only then, the run that the check has measured,
+    which no check has passed, does not become the baseline of the next, by name or as the latest."""
     monkeypatch.chdir(tmp_path)
     path = str(tmp_path / "s.sqlite3")
-    prompts = tmp_path / "p.jsonl"
-
-    def write_prompts(words: str) -> None:
-        lines = (json.dumps({"prompt": f"{words} {n}"}) for n in range(60))
-        prompts.write_text("\n".join(lines), encoding="utf-8")
-
     write_prompts("Scrivi in italiano una storia numero")
     words = ("--base-url", urls["good"], "--lang", "it", "--rigor", "quick", "--horizon", "150")
     code, _, err = command("--store", path, "--display", "none", "run", "--prompts", "p.jsonl", *words)
     assert code == ExitCode.DONE, err
+    with open_store(path) as store:
+        before = store.runs()
     write_prompts("Racconta in italiano una favola numero")
+    for name in ("lab", "latest"):
+        code, _, err = check(path, "--baseline", name)
+        assert code == ExitCode.USAGE, err
+        assert "answers to others could not be compared" in err
+    with open_store(path) as store:
+        assert store.runs() == before
+
+    monkeypatch.setattr(workflow, "_refuse_other_prompts", lambda run: None)
     for name in ("lab", "lab", "latest"):
         code, _, err = check(path, "--baseline", name, "--base-url", urls["good"])
         assert code == ExitCode.USAGE, err
