@@ -1,16 +1,17 @@
 """Is what a server serves now still what was measured?
 
-Checked before a stored run is continued, and before a stored limit is relied on.
+Checked before a stored run is continued, while one is measured, and before a stored limit is relied on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stresstest import __version__
-from stresstest.endpoint.capabilities import profile_endpoint
+from stresstest.endpoint.capabilities import fetch_identity, profile_endpoint
 from stresstest.endpoint.client import Endpoint
-from stresstest.errors import UsageError
+from stresstest.errors import EndpointError, UsageError
 from stresstest.model import EndpointProfile, Run
 from stresstest.model.comparison import ChangedSetting
 from stresstest.store import StoredThreshold
@@ -72,6 +73,34 @@ def refuse_changed_server(run: Run, profile: EndpointProfile) -> None:
         )
 
 
+class ReplacedServerError(EndpointError):
+    """Another server answers than the one that was profiled. profile: names what both said of themselves."""
+
+    def __init__(self, changed: str, profile: EndpointProfile) -> None:
+        super().__init__(
+            f"The server was replaced during the measurement: {changed}. A mixed sample certifies neither.",
+            hint="Measure again when the same server answers throughout.",
+        )
+        self.profile = profile
+
+
+async def refuse_replaced_server(endpoint: Endpoint, profile: EndpointProfile) -> None:
+    """ReplacedServerError when the server no longer says of itself what it said when it was profiled."""
+    if profile.root is None and profile.version is None:
+        return
+    now = await fetch_identity(endpoint, profile)
+    changed = _first_difference(profile, now)
+    if changed is not None:
+        mixed = replace(
+            profile, root=_both(profile.root, now.root), version=_both(profile.version, now.version)
+        )
+        raise ReplacedServerError(changed, mixed)
+
+
+def _both(before: str | None, after: str | None) -> str | None:
+    return before if after in (None, before) else f"{before}, then {after}"
+
+
 def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
     """The first difference between a run and what is served now, in words; None without one."""
     before, now = run.profile, profile
@@ -80,12 +109,18 @@ def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
             f"address was {before.base_url}, is {now.base_url}, and the servers do not tell whether "
             f"they serve the same model"
         )
+    changed = _first_difference(before, now)
+    if changed is None and run.tool_version != __version__:
+        return f"stresstest version was {run.tool_version}, is {__version__}"
+    return changed
+
+
+def _first_difference(before: EndpointProfile, now: EndpointProfile) -> str | None:
     for name, old, new in (
         ("model", before.model, now.model),
         ("root", before.root, now.root),
         ("vLLM version", before.version, now.version),
         ("maximum length", before.max_model_len, now.max_model_len),
-        ("stresstest version", run.tool_version, __version__),
     ):
         if old != new and None not in (old, new):  # a busy server may not tell its version in time
             return f"{name} was {old}, is {new}"

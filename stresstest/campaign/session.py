@@ -17,6 +17,7 @@ from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.served_model import ReplacedServerError, refuse_replaced_server
 from stresstest.errors import EndpointError, StoreError
 from stresstest.model import GenerationRecord, Run, RunResult, RunSettings, RunStatus, ServerSample
 from stresstest.store.repository import Store
@@ -88,6 +89,10 @@ class CampaignSession:
                 await self._climb_and_certify()
         except EndpointError as caught:
             error = caught
+            if isinstance(caught, ReplacedServerError):
+                # No resume goes on with it, whichever of the two answers then.
+                self.run = replace(self.run, profile=caught.profile)
+                self.store.update_run(self.run.id, profile=caught.profile)
         except asyncio.CancelledError:
             # The second Ctrl-C: generations in flight are dropped, what was measured is still reported.
             self.stop.set()
@@ -110,6 +115,7 @@ class CampaignSession:
                 return
             self.progress.stage(step)
             await self._run_stage(step, tasks)
+            await refuse_replaced_server(self.prepared.endpoint, self.run.profile)
 
     async def _run_stage(self, step: ClimbStep | CertifyStep, tasks: TaskFactory) -> None:
         generations = drive(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         model=card.id,
         version=version,
         max_model_len=card.max_model_len,
-        root=card.root and endpoint.address.hide_secrets(card.root[:LONGEST_MODEL_NAME]),
+        root=_root(endpoint, card),
         metrics=metrics,
         tokenize=tokenize,
         token_ids=features.token_ids,
@@ -98,6 +99,23 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     )
 
 
+async def fetch_identity(endpoint: Endpoint, profile: EndpointProfile) -> EndpointProfile:
+    """The profile with the version, the root and the context length that the server tells now; None for what
+    it does not tell, as when it is too busy. Two GETs."""
+    try:
+        version = await _version(endpoint)
+        cards = await _fetch_cards(endpoint, optional=True)
+        card = _choose_card(endpoint, profile.model, cards, any_name=profile.simulated)
+    except EndpointError:
+        return replace(profile, version=None, root=None, max_model_len=None)
+    return replace(
+        profile,
+        version=version,
+        root=_root(endpoint, card),
+        max_model_len=sane_count(card.max_model_len) or None,
+    )
+
+
 async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
     """The names of the served models, adapters left out, and whether the server is the simulator.
 
@@ -105,6 +123,10 @@ async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
     """
     simulated = _names_simulator(await _version(endpoint))
     return [card.id for card in _without_adapters(await _fetch_cards(endpoint, optional=False))], simulated
+
+
+def _root(endpoint: Endpoint, card: _ModelCard) -> str | None:
+    return card.root and endpoint.address.hide_secrets(card.root[:LONGEST_MODEL_NAME])
 
 
 def _without_adapters(cards: Sequence[_ModelCard]) -> list[_ModelCard]:

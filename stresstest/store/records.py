@@ -11,6 +11,7 @@ from stresstest.errors import StoreError
 from stresstest.model import (
     Decoding,
     DocumentKind,
+    EndpointProfile,
     PlaneVerdict,
     RunSettings,
     RunStatus,
@@ -27,6 +28,7 @@ class RunChanges(TypedDict, total=False):
     ended: float | None
     note: str | None
     settings: RunSettings
+    profile: EndpointProfile
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ def change(connection: Connection, run_id: str, changes: RunChanges) -> None:
         values["note"] = None if changes["note"] is None else clean_text(changes["note"])
     if "settings" in changes:
         values["settings"] = dump(clean_settings(changes["settings"]))
+    if "profile" in changes:
+        values["profile"] = dump(clean_profile(changes["profile"]))
     if not values:
         require(connection, run_id)
         return

@@ -10,6 +10,7 @@ from stresstest.features.check.campaign_match import is_same_server
 from stresstest.features.check.references import Reference
 from stresstest.features.check.sample import CheckSample, join_samples
 from stresstest.model import Run
+from stresstest.render.run_summary import format_time
 from stresstest.statistics import safe_max_tokens
 
 
@@ -41,6 +42,19 @@ def with_address_note(candidate: CheckSample, base_url: str | None) -> CheckSamp
     if base_url is None or run is None or is_same_server(run, base_url):
         return candidate
     note = f"Run {run.id} was measured at {run.settings.base_url}; the address given now was not used."
+    return replace(candidate, notes=(*candidate.notes, note))
+
+
+def with_age_note(candidate: CheckSample, name: str) -> CheckSample:
+    """The candidate, with a note where a model's name stood for a stored run: the server may serve another
+    model under that name by now."""
+    run = candidate.run
+    if run is None or candidate.measured_now or name != run.settings.subject.model:
+        return candidate
+    note = (
+        f"The candidate is run {run.id} of {format_time(run.created)} UTC: what is served now was not asked "
+        "(--measure asks it)."
+    )
     return replace(candidate, notes=(*candidate.notes, note))
 
 

@@ -39,7 +39,13 @@ from stresstest.features.check.sample import (
     sample_of_recorded,
     sample_of_run,
 )
-from stresstest.features.check.sides import merge_looks, refuse_extending, with_address_note, with_margin
+from stresstest.features.check.sides import (
+    merge_looks,
+    refuse_extending,
+    with_address_note,
+    with_age_note,
+    with_margin,
+)
 from stresstest.model import (
     ChangedSetting,
     CheckVerdict,
@@ -201,9 +207,9 @@ class _CheckSession:
             return self._save(self._undecided_result(baseline, candidate, uncertified_reason(baseline)))
         if settings.extend:
             candidate = self._note_undeclared_look(baseline, candidate)
-        return await self._run_looks(
-            baseline, with_address_note(candidate, settings.base_url), fresh, changed
-        )
+        candidate = with_address_note(candidate, settings.base_url)
+        candidate = with_age_note(candidate, " ".join(settings.candidate))
+        return await self._run_looks(baseline, candidate, fresh, changed)
 
     async def _candidate(self, baseline: Run, reference: Reference) -> CheckSample:
         """The candidate of a run: measured now, stored, or recorded with token counts."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.served_model import refuse_replaced_server
 from stresstest.economics.account import Prices, measured_cost
 from stresstest.economics.paired import matched_lengths
 from stresstest.economics.timeline import generation_span
@@ -103,6 +104,7 @@ class _CostMeasurement:
                 over_budget = self._over_budget()
                 if over_budget or not await self._run_pair(pair):
                     break
+                await refuse_replaced_server(runner.prepared.endpoint, self.profile)
                 pair += 1
                 self._save(self._compute_cost(complete=pair == runner.workload.pairs))
         except EndpointError as caught:

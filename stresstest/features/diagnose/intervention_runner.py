@@ -12,6 +12,7 @@ from stresstest.campaign.execution.events import GenerationAdvanced, GenerationE
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
+from stresstest.campaign.served_model import refuse_replaced_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.chain import ArmOutcome, assess_continuation
@@ -194,6 +195,7 @@ class InterventionRunner:
         finally:
             stop_watch.cancel()
         self.spent += sum(running.values())
+        await refuse_replaced_server(self.prepared.endpoint, self.prepared.profile)
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
         if self._over_budget() and finished < len(tasks) and not halt.is_set():

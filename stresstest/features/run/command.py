@@ -80,9 +80,13 @@ def command(
 
 
 def _exit(ending: CampaignResult, program: str) -> None:
+    from stresstest.campaign.served_model import ReplacedServerError
+
     run = ending.result.run
     resume = f"To continue: {program} run --resume {run.id}"
-    kept = f"{len(ending.result.generations)} generations are kept. {resume}\n"
+    mixed = isinstance(ending.error, ReplacedServerError)  # no resume goes on with that
+    following = f"To look at them: {program} report {run.id}" if mixed else resume
+    kept = f"{len(ending.result.generations)} generations are kept. {following}\n"
     exit_if_cut_short(ending.error, interrupted=ending.interrupted, kept=kept)
     if run.status is RunStatus.INTERRUPTED:
         sys.stderr.write(
