@@ -142,6 +142,7 @@ def guard_streams() -> None:
     JSON document stays valid. What is not a terminal may be a CI server's log: see `LogStream`.
     """
     codecs.register_error(ENCODING_ERRORS, replace_unencodable)
+    _open_closed()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, io.TextIOWrapper):
@@ -163,10 +164,19 @@ def guard_streams() -> None:
         setattr(sys, name, guarded)
 
 
+def _open_closed() -> None:
+    """Open the null device in place of streams that were closed at the start (`2>&-`, some daemons).
+
+    The next file, such as the store, would get their number else, and with it what a library writes there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            fd = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(fd, mode, encoding="utf-8", closefd=False))
+
+
 def stdout_failure() -> OSError | None:
     """Why stdout is incomplete, such as a full disk; None if it is complete or its reader went away."""
-    if not sys.stdout:  # None where the shell has closed it: `stresstest … >&-`
-        return None
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.failed if isinstance(raw, _TolerantStream) else None

@@ -73,5 +73,5 @@ def _advisory_lock(engine: Engine, run_id: str) -> Iterator[None]:
 def _taken(run_id: str) -> StoreError:
     return StoreError(
         f"Run {run_id} is being measured by another process.",
-        hint="Wait until it has ended, or stop it; nothing was sent.",
+        hint="Wait until it has ended, or stop it; nothing was sent or changed.",
     )

@@ -110,7 +110,8 @@ def delete(
         run_id, what = _doomed(store, run)
         if not yes:
             typer.confirm(f"Delete run {run_id} ({what})?", abort=True)
-        store.delete_run(run_id)
+        with store.claim(run_id):
+            store.delete_run(run_id)
     typer.echo(f"deleted {run_id}", err=True)
 
 

@@ -58,6 +58,21 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_closed_stderr_is_no_error(tmp_path: Path) -> None:
+    """As some daemons start a command: neither a line of progress nor the question for a terminal fails."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"prompt": "Say hello.", "response": "Hello, and welcome to the harbour."}\n')
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- 2>&-', "sh", *COMMAND, "scan", str(log)],
+        stdout=subprocess.PIPE,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"Answers read from: 'response' (1)" in done.stdout
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_line_on_stderr_is_written_at_once(tmp_path: Path, unbuffered: str) -> None:
     """Images for containers set PYTHONUNBUFFERED so that a log shows what happens while it happens."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stresstest.errors import ExitCode
 from stresstest.store import open_store
 from tests.support.commands import command
 from tests.support.stored_data import make_run
@@ -65,3 +66,15 @@ def test_a_run_that_cannot_be_read_can_be_deleted(spoilt: str) -> None:
     assert command("--store", spoilt, "runs", "delete", "r2", "--yes") == (0, "", "deleted r2\n")
     code, out, err = command("--store", spoilt, "runs", "list")
     assert (code, "r1" in out, err) == (0, True, "")
+
+
+def test_a_run_that_is_being_measured_is_not_deleted(tmp_path: Path) -> None:
+    """`runs delete latest` in a shared store may mean the run that a colleague has just begun."""
+    location = str(tmp_path / "s.sqlite3")
+    with open_store(location) as store:
+        store.create_run(make_run("r1"))
+        with store.claim("r1"):
+            code, _, err = command("--store", location, "runs", "delete", "latest", "--yes")
+            assert code == ExitCode.USAGE
+            assert "Run r1 is being measured by another process" in err
+        assert [row.id for row in store.runs()] == ["r1"]
