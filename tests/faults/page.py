@@ -35,7 +35,9 @@ tries in all.
 The tables follow from these rules. A request that fails before its first token is repeated, visibly, at
 most three times. A stream that breaks after its first token is a lost measurement: what arrived is kept
 and marked, it counts for the system plane, and the request is not repeated. A wrong key, model or address
-does not become right: the campaign ends at once and keeps what it has. If every answer was lost, nothing
+does not become right: the campaign ends at once and keeps what it has. A server that no longer names the
+root, the version or the context length that it named at the beginning was replaced: the campaign ends at the
+next stage, certifies nothing and is not resumed, as its sample is of two models. If every answer was lost, nothing
 was measured: that is exit 3 too, and a resume requests all of them again.
 """
 
