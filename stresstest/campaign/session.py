@@ -115,7 +115,8 @@ class CampaignSession:
                 return
             self.progress.stage(step)
             await self._run_stage(step, tasks)
-            await refuse_replaced_server(self.prepared.endpoint, self.run.profile)
+            if not self.stop.is_set():
+                await refuse_replaced_server(self.prepared.endpoint, self.run.profile)
 
     async def _run_stage(self, step: ClimbStep | CertifyStep, tasks: TaskFactory) -> None:
         generations = drive(

@@ -37,8 +37,8 @@ most three times. A stream that breaks after its first token is a lost measureme
 and marked, it counts for the system plane, and the request is not repeated. A wrong key, model or address
 does not become right: the campaign ends at once and keeps what it has. A server that no longer names the
 root, the version or the context length that it named at the beginning was replaced: the campaign ends at the
-next stage, certifies nothing and is not resumed, as its sample is of two models. If every answer was lost, nothing
-was measured: that is exit 3 too, and a resume requests all of them again.
+next stage, certifies nothing and is not resumed, as its sample is of two models. If every answer was
+lost, nothing was measured: that is exit 3 too, and a resume requests all of them again.
 """
 
 

@@ -195,9 +195,9 @@ class InterventionRunner:
         finally:
             stop_watch.cancel()
         self.spent += sum(running.values())
-        await refuse_replaced_server(self.prepared.endpoint, self.prepared.profile)
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
+        await refuse_replaced_server(self.prepared.endpoint, self.prepared.profile)
         if self._over_budget() and finished < len(tasks) and not halt.is_set():
             raise InconclusiveError("The token budget is spent; the results so far are kept.")
         return self.spent - before

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stresstest.campaign import served_model
+from stresstest.endpoint.client import Endpoint
 from stresstest.errors import ExitCode
-from stresstest.model import RunStatus
+from stresstest.model import EndpointProfile, RunStatus
 from stresstest.store import open_store
 from tests.support.campaign_commands import document, here, run
 from tests.support.fake_campaign import Behaviour, campaign_server
@@ -62,3 +65,35 @@ def test_a_server_that_does_not_say_what_it_is_counts_as_the_same(tmp_path: Path
 
         script.behaviour = Behaviour(onset=60, fault=stop_telling)
         assert document(run(tmp_path / "s.sqlite3", fake.url, "--horizon", "120"))["threshold"]
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on every server names another version than when it was profiled."""
+
+    async def other(endpoint: Endpoint, profile: EndpointProfile) -> EndpointProfile:
+        return replace(profile, version="0.99")
+
+    monkeypatch.setattr(served_model, "fetch_identity", other)
+
+
+def test_a_diagnosis_on_two_servers_confirms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arms are compared with one another: what only the second server clears is no decoding setting."""
+    store = tmp_path / "s.sqlite3"
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        document(run(store, fake.url, "--horizon", "120"))
+        replaced(monkeypatch)
+        done = here(store, "diagnose", "latest", "--no-unmask")
+    assert done.returncode == ExitCode.ENDPOINT
+    assert "is 0.99. A mixed sample certifies neither" in done.stderr
+    assert "confirmed" not in done.stdout
+
+
+def test_a_cost_on_two_servers_is_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its two arms would differ by the server, not by the loops."""
+    store = tmp_path / "s.sqlite3"
+    sizes = ("--horizon", "120", "--requests", "4", "--pairs", "2", "--gpus", "none")
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        replaced(monkeypatch)
+        done = here(store, "cost", "--lang", "it", "--base-url", fake.url, *sizes)
+    assert done.returncode == ExitCode.ENDPOINT
+    assert "is 0.99. A mixed sample certifies neither" in done.stderr
