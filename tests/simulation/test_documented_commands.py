@@ -116,6 +116,8 @@ def test_every_command_of_a_page_does_what_it_says(reader: Reader) -> None:
         if line.text.startswith("stresstest sim "):
             assert SCENARIOS[page] in line.text, "the reader's server is another one"
             continue
+        if line.text.startswith("stresstest demo"):
+            continue  # CI's `make demo` is the same command
         text = MODEL.sub(SIMULATED_MODEL, ADDRESS.sub(base_url, line.text))
         words = shlex.split(text, comments=True)
         words = [known if word == "ID" else word for word in words]
