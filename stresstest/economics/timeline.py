@@ -169,6 +169,7 @@ def generation_span(
         onset = min(planted_at + 1, onset or planted_at + 1)
     capped = generation.finish_reason == "length"
     failure = generation.failure
+    whole = failure is None and not generation.unseen_tokens
     return RequestSpan(
         id=f"{generation.job.index}",
         submitted=generation.started,
@@ -177,11 +178,11 @@ def generation_span(
         output_tokens=generation.output_tokens,
         prompt_tokens=generation.prompt_tokens,
         max_tokens=generation.job.max_tokens,
-        degenerate=None if failure is not None and onset is None else verdict.degenerate,
+        degenerate=verdict.degenerate if whole or onset is not None else None,
         loops=is_repetition(verdict.symptom),
         onset=onset,
         onset_at=_at(generation, onset),
-        dharma=capped and has_repeated_tail(generation.text) if failure is None else None,
+        dharma=capped and has_repeated_tail(generation.text) if whole else None,
         capped=capped,
         planted=planted_at is not None,
         failure=None if failure is None else failure.message,

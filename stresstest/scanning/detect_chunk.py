@@ -11,6 +11,7 @@ from typing import Any
 
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk, UnreadableError, parse_line
+from stresstest.records.cut_texts import with_cuts
 from stresstest.records.full_texts import without_prompts
 from stresstest.records.record import TextlessError
 from stresstest.scanning.answer.languages import infer_languages
@@ -80,7 +81,7 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
             textless = isinstance(error, TextlessError)
             damaged.append(DamagedLine(chunk.source, line, str(error), textless))
     damaged.sort(key=lambda each: each.line)
-    answers = without_prompts(found)
+    answers = without_prompts(with_cuts(found))
     return ParsedChunk(tuple(answers), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)
 
 

@@ -31,8 +31,8 @@ class LogCostSettings:
 class LogSpans:
     """The requests of logs in the order they were sent.
 
-    timeless: answers without times or token counts. textless: answers without text, whose degeneration is
-    unknown. damaged: lines without an answer.
+    timeless: answers without times or token counts. textless: answers without text, or not all of it, whose
+    degeneration is unknown. damaged: lines without an answer.
     """
 
     spans: tuple[RequestSpan, ...]
@@ -95,8 +95,8 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
     notes = []
     if found.textless:
         notes.append(
-            f"{found.textless} requests have no text: whether they degenerated is not measured, and they "
-            "count as neither healthy nor degenerate."
+            f"{found.textless} requests have no text, or not all of it: whether they degenerated is not "
+            "measured, and they count as neither healthy nor degenerate."
         )
     if found.timeless:
         notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")

@@ -20,6 +20,7 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
     end = normalize_finish_reason(record.finish_reason)
     capped = verdict.capped if record.has_text else end == LENGTH
     onset = extent.onset if extent is not None else None
+    seen = record.has_text and not verdict.unseen
     return RequestSpan(
         id=record.id,
         submitted=record.start,
@@ -28,11 +29,11 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         first_token=record.first_token,
         prompt_tokens=record.prompt_tokens,
         max_tokens=record.max_tokens,
-        degenerate=verdict.degenerate if record.has_text or verdict.degenerate else None,
+        degenerate=verdict.degenerate if seen or verdict.degenerate else None,
         loops=is_repetition(verdict.symptom),
         onset=min(onset, length) if onset is not None and length else None,
         onset_at=None if onset is None else _token_time(record, onset, length),
-        dharma=verdict.capped and verdict.tail_repeats if record.has_text else None,
+        dharma=verdict.capped and verdict.tail_repeats if seen else None,
         capped=bool(capped),
         cluster=record.prompt_key or (f"{record.row_key:x}" if record.row_key else ""),
         failure=f"the service ended it ({end})" if end in LOST_REASONS else None,

@@ -50,9 +50,8 @@ def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:
         known = label.get("share_of_time", "")
         rows.append(("share of observed time lost", percent(cost.share_of_time, 1), known))
         words = percent_change(cost.inflation or 0.0)
-        ratio = cost.wall_clock_ratio
-        if ratio is not None and ratio.lo is not None and ratio.hi is not None:
-            words += f" ({100 * (ratio.lo - 1):+.1f} to {percent_change(ratio.hi - 1)})"
+        if cost.wall_clock_ratio is not None:
+            words += _change_interval(cost.wall_clock_ratio)
         rows.append(("loops lengthen a batch by", words, known))
     return rows
 
@@ -112,15 +111,30 @@ def remarks(cost: Cost) -> list[str]:
 
 _NEGLIGIBLE = 0.005
 """Share of the time below which loops are not worth a measure of their own."""
+_NEGLIGIBLE_AT_MOST = 0.01
+"""The same, of the upper end of its interval."""
 
 
 def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
     """What loops cost here and what to do about it, in one or two sentences."""
     if cost.degenerate is None and not cost.planted:
         return "The log has no text, so whether loops cost anything is not known: log the answers' texts too."
+    share, count = cost.share_of_time, format_count(cost.requests)
+    unknown = _not_judged(cost)
+    if unknown and not cost.planted and (not cost.degenerate or (share is not None and share < _NEGLIGIBLE)):
+        return (
+            f"What loops cost is not known: of {format_count(unknown)} of {count} requests not all was seen. "
+            "Record whole answers, with their reasoning."
+        )
     if not cost.degenerate and not cost.planted:
         return "No request degenerates, so there is no cost to reduce."
-    share, count = cost.share_of_time, format_count(cost.requests)
+    if cost.wall_clock_ratio is not None and _is_noise(cost.wall_clock_ratio):
+        longer = percent_change(cost.wall_clock_ratio.value - 1)
+        within = _change_interval(cost.wall_clock_ratio)
+        return (
+            f"What loops cost is not known: a batch took {longer} longer with them{within}, which noise "
+            "explains. Measure more pairs (--pairs), on a quiet server."
+        )
     if share is not None and share < _NEGLIGIBLE:
         return "Loops cost less than 1 % of the observed time, so there is nothing to do about their cost."
     if share is None:
@@ -136,6 +150,25 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
         return f"{facts}. To reduce that: {cap}; stresstest run certifies a safe one."
     ways = "stresstest run certifies a max_tokens, and stresstest guard ends loops early"
     return f"{facts}. To reduce that: {ways}."
+
+
+def _not_judged(cost: Cost) -> int:
+    """Requests that were answered, and of which nobody knows whether they degenerate."""
+    return 0 if cost.rate is None else max(0, cost.requests - cost.planted - cost.failed - cost.rate.n)
+
+
+def _is_noise(ratio: CostRatio) -> bool:
+    """Whether a ratio of measured times leaves open whether loops cost anything: its interval holds both none
+    and more than a negligible share, or there is no interval and no effect."""
+    if ratio.lo is None or ratio.hi is None:
+        return ratio.value <= 1
+    return ratio.lo <= 1 and 1 - 1 / ratio.hi >= _NEGLIGIBLE_AT_MOST
+
+
+def _change_interval(ratio: CostRatio) -> str:
+    if ratio.lo is None or ratio.hi is None:
+        return ""
+    return f" ({100 * (ratio.lo - 1):+.1f} to {percent_change(ratio.hi - 1)})"
 
 
 def precise_time(seconds: float | None) -> str:

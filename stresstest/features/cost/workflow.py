@@ -167,6 +167,7 @@ class _CostMeasurement:
             return False
         planted = runner.planted_ids(pair)
         if arm is not CostArm.CAPPED:
+            _refuse_ended([g for g in found if str(g.job.index) in planted and g.failure is None])
             self._record_healthy_lengths(found, planted)
         lengths = limits or self._matched_lengths(pair, planted)
         self.spans += [
@@ -259,4 +260,16 @@ class _CostMeasurement:
         return (
             f"plan: {load.pairs} pairs of batches of {load.requests} requests, {how}: at most {batches} "
             f"batches, {requests:,} requests and {requests * cap:,} output tokens"
+        )
+
+
+def _refuse_ended(stand_ins: Sequence[Generation]) -> None:
+    """EndpointError where stand-ins ended by themselves: they stand for no loop."""
+    ended = [g for g in stand_ins if g.finish_reason == "stop"]
+    if ended:
+        longest = max(g.output_tokens for g in ended)
+        raise EndpointError(
+            f"{len(ended)} of {len(stand_ins)} stand-ins ended by themselves, after at most {longest:,} of "
+            f"{ended[0].job.max_tokens:,} tokens: the server ignores ignore_eos, so they stand for no loops.",
+            hint="Ask vLLM itself, without a gateway that drops the field, or omit --plant.",
         )

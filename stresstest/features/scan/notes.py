@@ -151,9 +151,9 @@ def _unseen(result: ScanResult) -> list[str]:
         return []
     answers = "1 answer has" if unseen == 1 else f"{format_count(unseen)} answers have"
     return [
-        f"Text not in the log: {answers} far more tokens than text, or none at all. Whether they degenerate "
-        f"there is not known: the rate takes them as healthy, --fail-above as possible failures, and T as "
-        f"failed where their text ends."
+        f"Text not in the log: {answers} far more tokens than text, or no text, or one that the log has cut. "
+        f"Whether they degenerate there is not known: the rate takes them as healthy, --fail-above as "
+        f"possible failures, and T as failed where their text ends."
     ]
 
 

@@ -3,10 +3,12 @@ for an answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 _MIN_PIECES = 8
@@ -16,6 +18,13 @@ _SPACED = 0.3
 """Share of pieces that begin or end with a space: most tokens begin with one, and no answer does."""
 _MAX_EVENT = 64
 """Characters of an event of a stream of completions; one that is longer may be a body without its reason."""
+
+_HEAD = 65_536
+"""Characters of a text that are looked at for the first two events of a stream."""
+_OTHER_LINES = r"(?:(?:(?:event|id|retry)?:[^\r\n]*)?[\r\n]+)*"
+_EVENTS = re.compile(rf"\s*{_OTHER_LINES}data: ?[{{\[][^\r\n]*[\r\n]+{_OTHER_LINES}data: ?[{{\[]")
+"""Two events of server-sent events: YAML has no key twice."""
+_CHUNK_MARKS = ('.chunk"', '"candidates"')
 
 
 def _is_piece(row: Row, _mapped: FieldMapping) -> bool:
@@ -53,6 +62,42 @@ def _has_deltas(choices: Any) -> bool:
 def _is_short(row: Row) -> bool:
     text = row.get("response")
     return isinstance(text, str) and len(text) <= _MAX_EVENT
+
+
+def refuse_stream(text: str) -> None:
+    """Raise UnreadableError for the body of a streamed answer, as a proxy keeps it in one text: the JSON
+    between the pieces hides what is wrong with them."""
+    start = text[:64].lstrip()
+    if start.startswith(("{", "[")):
+        streamed = _is_lines_of_events(text) or _holds_chunks(text)
+    else:
+        framed = start.startswith(("data:", "event:", "id:", "retry:", ":"))
+        streamed = framed and _EVENTS.match(text[:_HEAD]) is not None
+    if streamed:
+        raise UnreadableError("the events of a streamed answer: put the pieces of each answer together")
+
+
+def _is_lines_of_events(text: str) -> bool:
+    """Ollama's stream: JSON, a line for each event."""
+    first, more, _ = text[:_HEAD].lstrip().partition("\n")
+    if not (more and '"done"' in first):
+        return False
+    event = structure_in(first)
+    return isinstance(event, dict) and _is_event(event)
+
+
+def _holds_chunks(text: str) -> bool:
+    """A list of events, alone (Gemini's stream) or in an object (Cloudflare's gateway)."""
+    if not any(mark in text[:_HEAD] for mark in _CHUNK_MARKS):
+        return False
+    found = structure_in(text)
+    lists = [found] if isinstance(found, list) else (found or {}).values()
+    return any(
+        isinstance(each, list)
+        and len(each) > 1
+        and all(isinstance(event, dict) and (_is_event(event) or "candidates" in event) for event in each)
+        for each in lists
+    )
 
 
 def _raise_piece(_row: Row, _place: Place) -> list[Record]:

@@ -25,7 +25,7 @@ from stresstest.records.formats.bodies.calls import (
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 from stresstest.records.formats.fields import FINISH_KEYS, TEXTLESS, TIME_KEYS, answered
-from stresstest.records.formats.pieces import join_pieces
+from stresstest.records.formats.pieces import join_pieces, refuse_stream
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
     FieldMapping,
@@ -52,6 +52,8 @@ ANSWER_KEYS = frozenset({*TEXT_KEYS, "outputs", "choices", "standard_logging_obj
 
 def text_of(value: Any) -> str:
     """A text, or the texts of a list of parts and what its calls say. UnreadableError where there is none."""
+    if isinstance(value, str):
+        refuse_stream(value)
     found = join_content(value) if isinstance(value, str | list) else None
     if has_tool_call(value):
         written = parts_arguments(value)

@@ -14,10 +14,12 @@ import pytest
 
 from stresstest.campaign.progress import Progress
 from stresstest.economics.account import Prices
+from stresstest.endpoint import client
+from stresstest.endpoint.wire import RequestFeatures, build_body
 from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
 from stresstest.features.cost.batches import Workload
 from stresstest.features.cost.workflow import CHUNKS_NOTE, measure_cost
-from stresstest.model import DocumentKind, EndpointProfile, Plane, RunSettings, Subject
+from stresstest.model import DocumentKind, EndpointProfile, GenerationRequest, Plane, RunSettings, Subject
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
@@ -136,6 +138,22 @@ async def test_exactly_the_looping_requests_are_capped_in_the_other_arm(looping:
     assert min(s.submitted for (n, _), s in capped.items() if n == 1) < min(
         s.submitted for (n, _), s in loops.items() if n == 1
     ), "a scout told who loops, so that the capped arm could go first"
+
+
+def test_stand_ins_on_a_server_that_ignores_ignore_eos_are_no_loops(
+    healthy: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gateways drop the field: the stand-ins then end by themselves, and "loops cost less than 1 %"."""
+
+    def without_it(request: GenerationRequest, model: str, features: RequestFeatures) -> dict[str, Any]:
+        body = build_body(request, model, features)
+        body.pop("ignore_eos", None)
+        return body
+
+    monkeypatch.setattr(client, "build_body", without_it)
+    code, _, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
+    assert code == ExitCode.ENDPOINT
+    assert "the server ignores ignore_eos, so they stand for no loops" in err
 
 
 def test_planted_stand_ins_run_to_the_cap_and_are_called_so(healthy: str, prompts: Path) -> None:

@@ -38,6 +38,11 @@ MEASURED = Cost(
             "stresstest run certifies a max_tokens, and stresstest guard ends loops early.",
         ),
         (Cost(requests=9, degenerate=0), None, "No request degenerates, so there is no cost to reduce."),
+        (
+            Cost(requests=120, degenerate=0, rate=CostRatio(0.0, 0.0, 0.03, 100)),
+            None,
+            "What loops cost is not known: of 20 of 120 requests not all was seen.",
+        ),
         (Cost(requests=9), None, "The log has no text, so whether loops cost anything is not known"),
         (Cost(requests=9, degenerate=1, share_of_time=0.001), CHEAPEST, "less than 1 % of the observed time"),
     ],
@@ -54,3 +59,20 @@ def test_a_slowdown_that_chance_explains_is_not_claimed() -> None:
         requests=9, degenerate=1, share_of_time=0.3, healthy_slowdown=CostRatio(1.08, 0.73, 1.58, 8)
     )
     assert "healthy" not in conclusion(unsure, None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "known"),
+    [
+        (CostRatio(0.924, 0.635, 1.344, 3), False),
+        (CostRatio(0.98), False),
+        (CostRatio(1.002, 0.998, 1.006, 40), True),
+        (CostRatio(1.4, 1.1, 1.8, 8), True),
+    ],
+)
+def test_noise_is_not_called_free(ratio: CostRatio, known: bool) -> None:
+    """Three pairs on a shared server: −7.6 % (−36.5 to +34.4 %), with 21 of 22 requests looping."""
+    measured = Cost(requests=22, degenerate=21, share_of_time=1 - 1 / ratio.value, wall_clock_ratio=ratio)
+    said = conclusion(measured, None)
+    assert ("What loops cost is not known" in said) is not known
+    assert ("nothing to do" in said) is (known and ratio.value < 1.01)

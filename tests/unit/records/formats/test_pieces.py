@@ -81,3 +81,64 @@ def test_a_list_of_short_texts_that_may_be_pieces_is_refused() -> None:
 def test_several_answers_stay_several() -> None:
     """Sixteen samples of one prompt are sixteen answers."""
     assert len(read({"prompt": "x", "output": [f"{n}. {TEXT}" for n in range(16)]})) == 16
+
+
+def chunks(text: str) -> list[dict[str, Any]]:
+    """A chat's events, a few characters each."""
+    return [
+        {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text[n : n + 9]}}]}
+        for n in range(0, len(text), 9)
+    ]
+
+
+def events(values: list[dict[str, Any]], before: str = "", newline: str = "\n") -> str:
+    return "".join(f"{before}data: {json.dumps(each)}{newline}{newline}" for each in values)
+
+
+DONE = "data: [DONE]\n\n"
+DELTAS = [{"type": "content_block_delta", "index": 0, "delta": {"text": TEXT[n : n + 9]}} for n in (0, 9, 18)]
+LINES = [
+    {"model": "m", "created_at": "2026", "response": TEXT[n : n + 9], "done": False} for n in range(0, 90, 9)
+]
+PARTS = [{"candidates": [{"content": {"parts": [{"text": TEXT[n : n + 9]}]}}]} for n in range(0, 90, 9)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        events(chunks(TEXT)) + DONE,
+        events(chunks(TEXT), newline="\r\n"),
+        ": ping\n\n" + events(chunks(TEXT)),
+        events(DELTAS, before="event: content_block_delta\n"),
+        "\n".join(map(json.dumps, LINES)),
+        json.dumps({"streamed_data": chunks(TEXT)}),
+        json.dumps(chunks(TEXT)),
+        json.dumps(PARTS),
+    ],
+    ids=["chat", "CRLF", "comment", "Anthropic", "Ollama", "Cloudflare", "list", "Gemini"],
+)
+def test_the_body_of_a_stream_in_one_text_is_no_answer(body: str) -> None:
+    """A proxy that logs bodies keeps streams like this: of 11 answers of gibberish 10 were healthy as JSON,
+    and the gate passed."""
+    with pytest.raises(UnreadableError, match="the events of a streamed answer"):
+        read({"prompt": "Tell.", "response": body})
+    with pytest.raises(UnreadableError, match="the events of a streamed answer"):
+        mapped = FieldMapping({"response": ("log", "body")})
+        parse_line(json.dumps({"log": {"body": body}}).encode(), "f.jsonl", 1, mapped)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data: {name: lamp}\nkind: light\n",
+        "event: the opening of the harbour\ndata: unknown\n",
+        "data: [1, 2]\nmore: [3]\n",
+        json.dumps({"candidates": ["Ada", "Grace"], "winner": "Ada"}),
+        json.dumps({"done": False, "steps": ["a", "b"]}) + "\n" + json.dumps({"done": True}),
+        "The server sends:\n\n" + events(chunks(TEXT[:60])),
+    ],
+)
+def test_answers_that_look_like_events_are_read(text: str) -> None:
+    """YAML, records, and an answer that explains a stream."""
+    (found,) = read({"prompt": "Tell.", "response": text})
+    assert found.text == text

@@ -1,0 +1,75 @@
+"""Logs that cut each text at a length: what failed behind it is not healthy, it was not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.errors import ExitCode
+from stresstest.records.cut_texts import with_cuts
+from stresstest.records.record import Record
+from tests.support.commands import command
+from tests.support.stories import story
+
+
+def records(*texts: str) -> list[Record]:
+    return [Record(str(n), "f", n, text) for n, text in enumerate(texts)]
+
+
+def holes(*texts: str) -> int:
+    return sum(record.hole is not None for record in with_cuts(records(*texts)))
+
+
+STORIES = [story(12, seed=n) for n in range(8)]
+
+
+def cut_at(characters: int) -> list[str]:
+    """Cut in the midst of a word, whatever the word."""
+    return [text[: characters - 1] + "x" for text in STORIES]
+
+
+@pytest.mark.parametrize("mark", ["", "...", "…", "... (truncated)", " [truncated]"])
+def test_texts_of_one_greatest_length_were_cut(mark: str) -> None:
+    """``text[:1000]``, with and without a mark; shorter ones of the same log are whole."""
+    cut = [text + mark for text in cut_at(600)]
+    assert holes(*cut, "A short one.", "Another.") == len(cut)
+    assert holes(*cut[:4], "A short one.") == 0
+
+
+def test_texts_that_were_cut_in_bytes_are_seen() -> None:
+    """``head -c``: the characters differ, and one may be lost in its middle."""
+    cut = [("à" * n + text)[:700].encode()[:500].decode("utf-8", "ignore") for n, text in enumerate(STORIES)]
+    cut = [text[:-1] + "x" for text in cut]
+    assert len({len(text) for text in cut}) > 1
+    assert holes(*cut) >= 5
+
+
+def test_answers_that_come_out_alike_are_whole() -> None:
+    """Records of one shape, the same loop many times, and short answers are no cut texts."""
+    rows = [json.dumps({"id": n, "text": "abc" * 100, "valid": n % 2 == 0}) for n in range(10, 20)]
+    assert holes(*rows) == 0
+    assert holes(*["ha " * 100] * 9) == 0
+    assert holes(*(f"answer {n}" for n in range(10, 20))) == 0
+
+
+@given(st.lists(st.text(max_size=80), max_size=20))
+def test_no_text_is_changed(texts: list[str]) -> None:
+    """Only what is known of the ends."""
+    assert [each.text for each in with_cuts(records(*texts))] == texts
+
+
+def test_a_gate_does_not_pass_on_texts_that_were_cut(tmp_path: Path) -> None:
+    """18 of 120 answers looped behind character 3,000: a log with 1,000 of each passed, T was certified."""
+    log = tmp_path / "log.jsonl"
+    texts = [story(40, seed=n)[:1000] for n in range(120)]
+    log.write_text(
+        "".join(json.dumps({"prompt": f"p{n}", "response": t}) + "\n" for n, t in enumerate(texts))
+    )
+    code, out, _ = command("scan", str(log), "--lang", "en", "--fail-above", "5%")
+    assert code == ExitCode.INCONCLUSIVE
+    assert "one that the log has cut" in " ".join(out.split())
+    assert "Nothing is certified" in out
