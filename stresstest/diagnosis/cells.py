@@ -138,7 +138,14 @@ def _series(cells: Sequence[SweepCell], name: str) -> list[_Row]:
 def _answer(name: str, rows: Sequence[_Row]) -> str | None:
     worst = _family(rows[0][1])
     if worst is None:
-        said = f"{name} {rows[0][0]:g} fails in less than a tenth: nothing has to be changed"
+        value, first = rows[0]
+        if first.threshold.certified:
+            said = f"{name} {value:g} fails in less than a tenth: nothing has to be changed"
+        else:
+            said = (
+                f"at {value:g}, {first.failed} of {first.generations} fail, but no T is certified: whether "
+                f"{name} has to be changed is not known"
+            )
         return "; ".join([said, *_term_loss(rows)]) + "."
     before, words = rows[0], list[str]()
     working: Sequence[_Row] = ()

@@ -188,9 +188,21 @@ def test_no_number_is_cut_on_a_narrow_terminal() -> None:
         assert number in shown
 
 
+def test_few_failures_without_a_limit_are_no_all_clear() -> None:
+    """Where the server hides half of the answers, those that are seen fail rarely."""
+    [answer] = sweep_answers([cell("1.0", 3, "loop"), cell("1.1", 0, "")], ["repetition_penalty"])
+    assert answer.startswith(
+        "at 1, 3 of 38 fail, but no T is certified: whether repetition_penalty has to be"
+    )
+
+
 def test_terms_that_are_pushed_out_are_told_with_the_value_from_which_on() -> None:
     """Nothing fails, and yet a penalty breaks something: words that must be repeated are no longer there."""
-    rows = [replace(cell(v, 0, ""), terms=t) for v, t in (("1.0", 8.0), ("1.15", 7.6), ("1.2", 3.1))]
+    limit = Threshold(0.1, 0.9, 1_900, certified=True)
+    rows = [
+        replace(cell(v, 0, ""), terms=t, threshold=limit)
+        for v, t in (("1.0", 8.0), ("1.15", 7.6), ("1.2", 3.1))
+    ]
     [answer] = sweep_answers(rows, ["repetition_penalty"])
     assert "nothing has to be changed" in answer
     assert "above 1.15 fewer terms recur: 8.0 per 100 words at 1, 3.1 at 1.2" in answer
