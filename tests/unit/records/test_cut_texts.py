@@ -56,6 +56,13 @@ def test_answers_that_come_out_alike_are_whole() -> None:
     assert holes(*(f"answer {n}" for n in range(10, 20))) == 0
 
 
+def test_answers_that_a_server_caps_are_no_cut_texts() -> None:
+    """A cap in tokens makes many lengths, and of 300 some are the longest by chance."""
+    for seed in range(20):
+        tales = (story(12, seed=1_000 * seed + n) for n in range(300))
+        assert holes(*(" ".join(tale.split()[:80]) for tale in tales)) == 0
+
+
 @given(st.lists(st.text(max_size=80), max_size=20))
 def test_no_text_is_changed(texts: list[str]) -> None:
     """Only what is known of the ends."""
