@@ -21,9 +21,15 @@ _MAX_EVENT = 64
 
 _HEAD = 65_536
 """Characters of a text that are looked at for the first two events of a stream."""
-_OTHER_LINES = r"(?:(?:(?:event|id|retry)?:[^\r\n]*)?[\r\n]+)*"
-_EVENTS = re.compile(rf"\s*{_OTHER_LINES}data: ?[{{\[][^\r\n]*[\r\n]+{_OTHER_LINES}data: ?[{{\[]")
-"""Two events of server-sent events: YAML has no key twice."""
+_OTHER_LINES = r"(?:(?:(?:event|id|retry)?:[^\r\n]*+)?[\r\n]++)*+"
+_EVENTS = re.compile(
+    rf"\s*+(?:{_OTHER_LINES}data: ?[{{\[][^\r\n]*+[\r\n]++{_OTHER_LINES}data: ?[{{\[]"
+    rf"|(?:{_OTHER_LINES}data:[^\r\n]*+[\r\n]++){{5}}"
+    r"|(?:[0-9a-g]:[\"{\[][^\r\n]*+[\r\n]++){3})"
+)
+"""Two events of server-sent events in JSON or five in plain text, or three of the AI SDK's data stream. YAML
+has no key twice."""
+_LINE_MARKS = ('"done"', '.chunk"')
 _CHUNK_MARKS = ('.chunk"', '"candidates"')
 
 
@@ -71,16 +77,16 @@ def refuse_stream(text: str) -> None:
     if start.startswith(("{", "[")):
         streamed = _is_lines_of_events(text) or _holds_chunks(text)
     else:
-        framed = start.startswith(("data:", "event:", "id:", "retry:", ":"))
+        framed = start.startswith(("data:", "event:", "id:", "retry:", ":")) or start[1:2] == ":"
         streamed = framed and _EVENTS.match(text[:_HEAD]) is not None
     if streamed:
         raise UnreadableError("the events of a streamed answer: put the pieces of each answer together")
 
 
 def _is_lines_of_events(text: str) -> bool:
-    """Ollama's stream: JSON, a line for each event."""
+    """JSON, a line for each event, as Ollama writes its stream."""
     first, more, _ = text[:_HEAD].lstrip().partition("\n")
-    if not (more and '"done"' in first):
+    if not (more and any(mark in first for mark in _LINE_MARKS)):
         return False
     event = structure_in(first)
     return isinstance(event, dict) and _is_event(event)
