@@ -16,6 +16,8 @@ _LONGEST_CHARACTER = 4
 _MIDWAY = re.compile(r"[\w\s,;:(\-–—]\Z|(?:\.\.\.|…|truncated|TRUNCATED)[\])>.]{0,4}\Z")
 """How a text ends that was cut in the midst of a sentence, maybe with a mark of that."""
 _TAIL = 16
+_END = 64
+"""Characters in which texts must differ: answers of one shape have one length, and one end."""
 
 
 def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
@@ -26,7 +28,7 @@ def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
         sizes = [measure(record.text) for record in records]
         longest = max(sizes, default=0)
         cut = {n for n, size in enumerate(sizes) if size >= longest - tolerance and _may_be_cut(records[n])}
-        different = len({records[n].text for n in cut})
+        different = len({records[n].text[-_END:] for n in cut})
         little_shorter = sum(_LITTLE_SHORTER * longest <= size < longest - tolerance for size in sizes)
         if longest >= _LEAST_SIZE and different >= max(_LEAST_TEXTS, little_shorter):
             return [_with_hole(each) if n in cut else each for n, each in enumerate(records)]

@@ -53,6 +53,7 @@ def test_answers_that_come_out_alike_are_whole() -> None:
     rows = [json.dumps({"id": n, "text": "abc" * 100, "valid": n % 2 == 0}) for n in range(10, 20)]
     assert holes(*rows) == 0
     assert holes(*["ha " * 100] * 9) == 0
+    assert holes(*(f"Chapter {n}: {STORIES[0][:400]}" for n in range(10, 20))) == 0
     assert holes(*(f"answer {n}" for n in range(10, 20))) == 0
 
 
