@@ -91,7 +91,6 @@ class CampaignSession:
             error = caught
             if isinstance(caught, ReplacedServerError):
                 # No resume goes on with it, whichever of the two answers then.
-                self.run = replace(self.run, profile=caught.profile)
                 self.store.update_run(self.run.id, profile=caught.profile)
         except asyncio.CancelledError:
             # The second Ctrl-C: generations in flight are dropped, what was measured is still reported.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stresstest.records.record import Record
+from stresstest.records.record import Record, utf8_size
 
 _LEAST_TEXTS, _LEAST_SIZE = 5, 200
 """Different texts of one length, which is the greatest, and the size of each, that are no chance."""
@@ -24,7 +24,7 @@ def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
     """The records, with a hole at the end of those that the log has cut: five or more different texts that
     share the greatest length, in characters or in bytes, and end in the midst of a sentence. They are more
     than those that are a little shorter: where a server caps answers, some are the longest by chance."""
-    for measure, tolerance in ((len, 0), (_utf8_size, _LONGEST_CHARACTER - 1)):
+    for measure, tolerance in ((len, 0), (utf8_size, _LONGEST_CHARACTER - 1)):
         sizes = [measure(record.text) for record in records]
         longest = max(sizes, default=0)
         cut = {n for n, size in enumerate(sizes) if size >= longest - tolerance and _may_be_cut(records[n])}
@@ -33,10 +33,6 @@ def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
         if longest >= _LEAST_SIZE and different >= max(_LEAST_TEXTS, little_shorter):
             return [_with_hole(each) if n in cut else each for n, each in enumerate(records)]
     return records
-
-
-def _utf8_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _may_be_cut(record: Record) -> bool:

@@ -155,6 +155,11 @@ class TextlessError(UnreadableError):
     """This line is an answer in good order that needs no text."""
 
 
+def utf8_size(text: str) -> int:
+    """Bytes of a text in UTF-8; half a character counts as one byte."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
 def normalize_finish_reason(reason: str | None) -> str | None:
     """``"MAX_TOKENS"`` → ``"length"``. One of length, stop, abort, error, content_filter, repetition.
 

@@ -13,7 +13,7 @@ from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk, UnreadableError, parse_line
 from stresstest.records.cut_texts import with_cuts
 from stresstest.records.full_texts import without_prompts
-from stresstest.records.record import TextlessError
+from stresstest.records.record import TextlessError, utf8_size
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import GroupKey, ScanJob
@@ -60,7 +60,7 @@ def detect_chunk(
     found = parsed.records
     if job.language is None:
         languages = {**infer_languages(found, job, languages, *_LATE_ANSWERS), **languages}
-    size = sum(_utf8_size(record.text) + _utf8_size(record.reasoning) for record in found)
+    size = sum(utf8_size(record.text) + utf8_size(record.reasoning) for record in found)
     verdicts = tuple(detect_records(found, job, languages))
     extracted = () if job.extract is None else tuple(map(job.extract, found, verdicts))
     texts = TextsRead.of(found, parsed.left_out)
@@ -83,7 +83,3 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
     damaged.sort(key=lambda each: each.line)
     answers = without_prompts(with_cuts(found))
     return ParsedChunk(tuple(answers), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)
-
-
-def _utf8_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
