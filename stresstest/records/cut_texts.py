@@ -3,41 +3,101 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from stresstest.records.record import Record, utf8_size
 
-_LEAST_TEXTS, _LEAST_SIZE = 5, 200
-"""Different texts of one length, which is the greatest, and the size of each, that are no chance."""
-_LITTLE_SHORTER = 0.9
-_LONGEST_CHARACTER = 4
-"""Bytes: a text that is cut in the midst of a character loses the rest of it."""
-_MIDWAY = re.compile(r"[\w\s,;:(\-–—]\Z|(?:\.\.\.|…|truncated|TRUNCATED)[\])>.]{0,4}\Z")
-"""How a text ends that was cut in the midst of a sentence, maybe with a mark of that."""
-_TAIL = 16
-_END = 64
-"""Characters in which texts must differ: answers of one shape have one length, and one end."""
+_LEAST_TEXTS, _LEAST_SIZE, _LEAST_WORDS = 5, 200, 40
+"""Different texts of one length, and that length in characters and in words, that are no chance."""
+_NEARBY = 0.1
+"""The share of a limit within which other lengths are its neighbours."""
+_LONGEST_CHARACTER, _LONGEST_WORD = 4, 24
+"""Bytes and characters: a cut in the midst of a character or a word may leave out the whole of it."""
+_TAIL = 64
+"""Characters in which texts must differ (answers of one shape have one length, and one end), and in which
+a mark of truncation lies."""
+_MARK = re.compile(
+    r"\s*(?:\.\.\.|…|[\[({<])[\s\[({<+]*(?:"
+    r"[\])}>]*\Z"
+    r"|(?:\d[\d,.]*\s*)?(?:more|truncated|omitted|left out|cut off|char|byte|word|token)\w*\b.*\Z)",
+    re.IGNORECASE,
+)
+"""A mark of truncation, with the figures that some hold ("... (+1,234 chars)")."""
+_MIDWAY = re.compile(r"[\w\s,;:(\-–—]\Z")
+"""How a text ends that was cut in the midst of a sentence."""
+_SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text without its mark of truncation. may_be_cut: it ends in the midst of a sentence, or had one."""
+
+    body: str
+    marked: bool
+    may_be_cut: bool
+
+    @property
+    def words(self) -> int:
+        """Of prose; 0 for lists of words, which have one number of them because that was asked for."""
+        return len(self.body.split()) if _SENTENCE.search(self.body) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """What logs cut at. tolerance: how much a cut text may be shorter. least: the smallest limit. nearby:
+    the share of the limit within which others are neighbours."""
+
+    size: Callable[[_Text], int]
+    tolerance: int
+    least: int
+    nearby: float = _NEARBY
+
+
+_MEASURES = (
+    _Measure(lambda text: len(text.body), 0, _LEAST_SIZE),
+    _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, _LEAST_SIZE),
+    _Measure(lambda text: text.words, 0, _LEAST_WORDS),
+    _Measure(lambda text: len(text.body) if text.marked else 0, _LONGEST_WORD, _LEAST_SIZE, 1e9),
+)
+"""The last is for ``textwrap.shorten``. Of answers that end in dots of their own, most end elsewhere."""
 
 
 def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
-    """The records, with a hole at the end of those that the log has cut: five or more different texts that
-    share the greatest length, in characters or in bytes, and end in the midst of a sentence. They are more
-    than those that are a little shorter: where a server caps answers, some are the longest by chance."""
-    for measure, tolerance in ((len, 0), (utf8_size, _LONGEST_CHARACTER - 1)):
-        sizes = [measure(record.text) for record in records]
-        longest = max(sizes, default=0)
-        cut = {n for n, size in enumerate(sizes) if size >= longest - tolerance and _may_be_cut(records[n])}
-        different = len({records[n].text[-_END:] for n in cut})
-        little_shorter = sum(_LITTLE_SHORTER * longest <= size < longest - tolerance for size in sizes)
-        if longest >= _LEAST_SIZE and different >= max(_LEAST_TEXTS, little_shorter):
-            return [_with_hole(each) if n in cut else each for n, each in enumerate(records)]
-    return records
+    """The records, with a hole at the end of those that the log has cut: five or more different texts of
+    one length, in characters, bytes or words, that end in the midst of a sentence. They must be as many as
+    all texts that are up to a tenth shorter or longer: where a server caps answers, lengths scatter."""
+    texts = [_text(record) for record in records]
+    cut = {n for measure in _MEASURES for n in _cut_at(measure, texts)}
+    return [_with_hole(each) if n in cut else each for n, each in enumerate(records)] if cut else records
 
 
-def _may_be_cut(record: Record) -> bool:
+def _text(record: Record) -> _Text:
+    body = record.text.rstrip()
+    mark = _MARK.search(body[-_TAIL:])
+    body = record.text if mark is None else body[: len(body) - len(mark[0])]
     kept = record.has_text and record.hole is None and record.tokens is None
-    return kept and _MIDWAY.search(record.text[-_TAIL:]) is not None
+    return _Text(body, mark is not None, kept and (mark is not None or _MIDWAY.search(body) is not None))
+
+
+def _cut_at(measure: _Measure, texts: Sequence[_Text]) -> Iterator[int]:
+    """The places of the texts that end at a limit of this measure."""
+    sizes = [measure.size(text) for text in texts]
+    ordered = sorted(size for size in sizes if size >= measure.least * (1 - _NEARBY))
+    by_size = sorted((sizes[n], n) for n, text in enumerate(texts) if text.may_be_cut)
+    for limit in sorted({size for size, _ in by_size if size >= measure.least}):
+        shortest = limit - measure.tolerance
+        found = by_size[bisect_left(by_size, (shortest, 0)) : bisect_right(by_size, (limit, len(texts)))]
+        different = len({texts[n].body[-_TAIL:] for _, n in found})
+        wide = _between(ordered, limit * (1 - measure.nearby), limit * (1 + measure.nearby))
+        if different >= max(_LEAST_TEXTS, wide - _between(ordered, shortest, limit)):
+            yield from (n for _, n in found)
+
+
+def _between(ordered: Sequence[int], low: float, high: float) -> int:
+    """How many there are from low to high."""
+    return bisect_right(ordered, high) - bisect_left(ordered, low)
 
 
 def _with_hole(record: Record) -> Record:

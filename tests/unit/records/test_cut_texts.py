@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -24,6 +28,8 @@ def holes(*texts: str) -> int:
     return sum(record.hole is not None for record in with_cuts(records(*texts)))
 
 
+PIECES = re.compile(r"\s?\w{1,4}|\W")
+"""What a tokenizer might make of a text."""
 STORIES = [story(12, seed=n) for n in range(8)]
 
 
@@ -58,10 +64,41 @@ def test_answers_that_come_out_alike_are_whole() -> None:
 
 
 def test_answers_that_a_server_caps_are_no_cut_texts() -> None:
-    """A cap in tokens makes many lengths, and of 300 some are the longest by chance."""
+    """A cap in tokens makes many lengths, and of 300 some are alike by chance."""
     for seed in range(20):
         tales = (story(12, seed=1_000 * seed + n) for n in range(300))
-        assert holes(*(" ".join(tale.split()[:80]) for tale in tales)) == 0
+        assert holes(*("".join(PIECES.findall(tale)[:120]) for tale in tales)) == 0
+
+
+def test_answers_that_end_in_dots_are_whole() -> None:
+    """A persona that trails off does so at any length."""
+    tales = [story(12, seed=n) for n in range(60)]
+    assert holes(*(tale[: 300 + 17 * n].rstrip(" .") + "..." for n, tale in enumerate(tales))) == 0
+
+
+def test_lists_of_as_many_words_as_requested_are_whole() -> None:
+    """Forty keywords are forty words, whatever the answer."""
+    rng = Random(1)
+    words = sorted(set(" ".join(STORIES).replace(".", "").split()))
+    assert holes(*(", ".join(rng.sample(words, 60)) for _ in range(20))) == 0
+
+
+@pytest.mark.parametrize(
+    "shorten",
+    [
+        lambda text: " ".join(text.split()[:100]) + " …",
+        lambda text: textwrap.shorten(text, 600, placeholder=" [...]"),
+        lambda text: text[:600].rsplit(" ", 1)[0] + "...",
+        lambda text: f"{text[:600]}… {len(text) - 600:,} characters left out",
+        lambda text: f"{text[:600]}... [truncated {len(text) - 600} chars]",
+        lambda text: f"{text[:600]} (+{len(text) - 600} bytes)",
+    ],
+)
+def test_cuts_at_words_and_marks_with_figures_are_seen(shorten: Callable[[str], str]) -> None:
+    """Django's ``truncatewords``, ``textwrap.shorten``, Jinja's ``truncate``, and a mark that says how much
+    is missing; one longer text of another field does not hide them."""
+    cut = [shorten(f"Chapter {'i' * n}. {text}") for n, text in enumerate(STORIES)]
+    assert holes(*cut, story(60, seed=99), "A short one.") == len(cut)
 
 
 @given(st.lists(st.text(max_size=80), max_size=20))
