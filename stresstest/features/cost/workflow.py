@@ -10,6 +10,7 @@ from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.served_model import refuse_replaced_server
+from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sentence
 from stresstest.economics.account import Prices, measured_cost
 from stresstest.economics.paired import matched_lengths
 from stresstest.economics.timeline import generation_span
@@ -17,7 +18,7 @@ from stresstest.errors import EndpointError, InterruptedEarlyError
 from stresstest.features.cost.batches import BatchRunner, Workload
 from stresstest.features.cost.document import cost_document
 from stresstest.features.cost.monitoring import CostMonitor
-from stresstest.model import DocumentKind, EndpointProfile, Generation, RunSettings
+from stresstest.model import DocumentKind, EndpointProfile, Generation, GenerationRecord, RunSettings
 from stresstest.model.cost import Cost, CostArm, RequestSpan
 from stresstest.model.server import UNCOUNTED_CHUNKS
 from stresstest.store.repository import Store
@@ -81,7 +82,8 @@ async def measure_cost(
 
 @dataclass
 class _CostMeasurement:
-    """One measurement on an open endpoint. healthy: lengths of healthy answers, to match capped ones."""
+    """One measurement on an open endpoint. healthy: lengths of healthy answers, to match capped ones. cut:
+    answers that ended at a cap, of batches that let everything run."""
 
     runner: BatchRunner
     profile: EndpointProfile
@@ -90,6 +92,7 @@ class _CostMeasurement:
     store: Store
     spans: list[RequestSpan] = field(default_factory=list)
     healthy: dict[str, int] = field(default_factory=dict)
+    cut: list[GenerationRecord] = field(default_factory=list)
     id: str = field(default_factory=clock.new_id)
     began: float = field(default_factory=clock.now)
 
@@ -169,6 +172,7 @@ class _CostMeasurement:
         if arm is not CostArm.CAPPED:
             _refuse_ended([g for g in found if str(g.job.index) in planted and g.failure is None])
             self._record_healthy_lengths(found, planted)
+            self.cut += [g.to_record() for g in found if g.finish_reason == "length"]
         lengths = limits or self._matched_lengths(pair, planted)
         self.spans += [
             generation_span(
@@ -214,6 +218,9 @@ class _CostMeasurement:
                 f"the server preempted {loops or 0:.0f} requests while loops ran and {capped or 0:.0f} while "
                 "they were capped (its own count, all clients)"
             )
+        server_cap = find_server_cap(self.cut, self.profile)
+        if server_cap is not None:
+            notes.append(server_cap_sentence(server_cap))
         if runner.lost:
             notes.append(f"{runner.lost} requests never got an answer and are in no number")
         if self.profile.gap(UNCOUNTED_CHUNKS) is not None:

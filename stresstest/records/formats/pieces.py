@@ -29,6 +29,8 @@ _EVENTS = re.compile(
 )
 """Two events of server-sent events in JSON or five in plain text, or three of the AI SDK's data stream. YAML
 has no key twice."""
+_BYTES = ("b'data: ", 'b"data: ', "b'event: ", 'b"event: ', "b': ", 'b": ')
+"""Python's ``str()`` of a stream that was read and not decoded."""
 _LINE_MARKS = ('"done"', '.chunk"')
 _CHUNK_MARKS = ('.chunk"', '"candidates"')
 
@@ -74,7 +76,9 @@ def refuse_stream(text: str) -> None:
     """Raise UnreadableError for the body of a streamed answer, as a proxy keeps it in one text: the JSON
     between the pieces hides what is wrong with them."""
     start = text[:64].lstrip()
-    if start.startswith(("{", "[")):
+    if start.startswith(_BYTES):
+        streamed = True
+    elif start.startswith(("{", "[")):
         streamed = _is_lines_of_events(text) or _holds_chunks(text)
     else:
         framed = start.startswith(("data:", "event:", "id:", "retry:", ":")) or start[1:2] == ":"

@@ -156,6 +156,21 @@ def test_stand_ins_on_a_server_that_ignores_ignore_eos_are_no_loops(
     assert "the server ignores ignore_eos, so they stand for no loops" in err
 
 
+def test_a_gateway_that_caps_below_is_named(
+    healthy: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops end at its cap, not at the horizon: what they cost is said of that length only."""
+
+    def capped(request: GenerationRequest, model: str, features: RequestFeatures) -> dict[str, Any]:
+        body = build_body(request, model, features)
+        return body | {"max_tokens": min(body["max_tokens"], 200)}
+
+    monkeypatch.setattr(client, "build_body", capped)
+    code, found, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
+    assert code == 0, err
+    assert any(f"cut at 200 tokens although up to {CAP} were asked" in note for note in found["notes"])
+
+
 def test_planted_stand_ins_run_to_the_cap_and_are_called_so(healthy: str, prompts: Path) -> None:
     """On a server that never loops, stand-ins cost something; none of them counts as degenerate."""
     code, found, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")

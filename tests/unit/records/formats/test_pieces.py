@@ -117,10 +117,11 @@ PARTS = [{"candidates": [{"content": {"parts": [{"text": TEXT[n : n + 9]}]}}]} f
         json.dumps({"streamed_data": chunks(TEXT)}),
         json.dumps(chunks(TEXT)),
         json.dumps(PARTS),
+        str(events(chunks(TEXT)).encode()),
     ],
     ids=[
         *("chat", "CRLF", "comment", "Anthropic", "Ollama", "lines of a chat", "plain text", "AI SDK"),
-        *("Cloudflare", "list", "Gemini"),
+        *("Cloudflare", "list", "Gemini", "bytes"),
     ],
 )
 def test_the_body_of_a_stream_in_one_text_is_no_answer(body: str) -> None:
