@@ -5,7 +5,9 @@ Checked before a stored run is continued, while one is measured, and before a st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from stresstest import __version__
@@ -16,6 +18,9 @@ from stresstest.model import EndpointProfile, Run
 from stresstest.model.comparison import ChangedSetting
 from stresstest.store import StoredThreshold
 from stresstest.store.repository import Store
+
+_LAST_WAIT = 2.0
+"""Seconds."""
 
 
 async def server_warnings(
@@ -65,6 +70,12 @@ def refuse_changed_prompts(run: Run, digest: str, *, consequence: str, hint: str
 
 def refuse_changed_server(run: Run, profile: EndpointProfile) -> None:
     """UsageError when the server, the model or this program is not what the run was measured with."""
+    if run.profile.replaced is not None:
+        raise UsageError(
+            f"The server was replaced while run {run.id} was measured: {run.profile.replaced}. "
+            "A mixed sample certifies neither, and is not continued.",
+            hint="Start a new run.",
+        )
     changed = describe_server_changes(run, profile)
     if changed is not None:
         raise UsageError(
@@ -74,36 +85,48 @@ def refuse_changed_server(run: Run, profile: EndpointProfile) -> None:
 
 
 class ReplacedServerError(EndpointError):
-    """Another server answers than the one that was profiled. profile: names what both said of themselves."""
+    """Another server answers than the one that was profiled. profile: of the mixed measurement."""
 
     def __init__(self, changed: str, profile: EndpointProfile) -> None:
         super().__init__(
             f"The server was replaced during the measurement: {changed}. A mixed sample certifies neither.",
             hint="Measure again when the same server answers throughout.",
         )
-        self.profile = profile
+        self.profile = replace(profile, replaced=changed)
 
 
-async def refuse_replaced_server(endpoint: Endpoint, profile: EndpointProfile) -> None:
-    """ReplacedServerError when the server no longer says of itself what it said when it was profiled."""
+@asynccontextmanager
+async def same_server(
+    endpoint: Endpoint, profile: EndpointProfile, stop: asyncio.Event
+) -> AsyncIterator[None]:
+    """Around a part of a measurement. ReplacedServerError at its end, or when it fails or is stopped, if the
+    server no longer says of itself what it said when it was profiled."""
+    try:
+        yield
+    except EndpointError:
+        await _refuse_replaced(endpoint, profile, ending=True)
+        raise
+    await _refuse_replaced(endpoint, profile, ending=stop.is_set())
+
+
+async def _refuse_replaced(endpoint: Endpoint, profile: EndpointProfile, *, ending: bool) -> None:
+    """ending: the measurement ends anyway, so that little time is spent on the question."""
     if profile.root is None and profile.version is None:
         return
-    now = await fetch_identity(endpoint, profile)
+    try:
+        now = await asyncio.wait_for(fetch_identity(endpoint, profile), _LAST_WAIT if ending else None)
+    except TimeoutError:
+        return
     changed = _first_difference(profile, now)
     if changed is not None:
-        mixed = replace(
-            profile, root=_both(profile.root, now.root), version=_both(profile.version, now.version)
-        )
-        raise ReplacedServerError(changed, mixed)
-
-
-def _both(before: str | None, after: str | None) -> str | None:
-    return before if after in (None, before) else f"{before}, then {after}"
+        raise ReplacedServerError(changed, profile)
 
 
 def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
     """The first difference between a run and what is served now, in words; None without one."""
     before, now = run.profile, profile
+    if before.replaced is not None:
+        return f"the server was replaced in the midst of it: {before.replaced}"
     if before.base_url != now.base_url and None in (before.root, before.version, now.root, now.version):
         return (
             f"address was {before.base_url}, is {now.base_url}, and the servers do not tell whether "

@@ -17,7 +17,7 @@ from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.served_model import ReplacedServerError, refuse_replaced_server
+from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.errors import EndpointError, StoreError
 from stresstest.model import GenerationRecord, Run, RunResult, RunSettings, RunStatus, ServerSample
 from stresstest.store.repository import Store
@@ -113,9 +113,8 @@ class CampaignSession:
             if self._budget_spent():
                 return
             self.progress.stage(step)
-            await self._run_stage(step, tasks)
-            if not self.stop.is_set():
-                await refuse_replaced_server(self.prepared.endpoint, self.run.profile)
+            async with same_server(self.prepared.endpoint, self.run.profile, self.stop):
+                await self._run_stage(step, tasks)
 
     async def _run_stage(self, step: ClimbStep | CertifyStep, tasks: TaskFactory) -> None:
         generations = drive(

@@ -55,8 +55,8 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     card = _choose_card(endpoint, model, cards, any_name=simulated)
     if card not in cards:
         missing.append(_unlisted(endpoint, card.id, cards))
+    card = _on_its_base(endpoint, card, cards)
     endpoint.model = card.id
-    card.max_model_len = sane_count(card.max_model_len) or None
     if card.max_model_len is None:
         missing.append(
             MissingCapability(
@@ -85,7 +85,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         model=card.id,
         version=version,
         max_model_len=card.max_model_len,
-        root=_root(endpoint, card),
+        root=card.root,
         metrics=metrics,
         tokenize=tokenize,
         token_ids=features.token_ids,
@@ -108,12 +108,8 @@ async def fetch_identity(endpoint: Endpoint, profile: EndpointProfile) -> Endpoi
         card = _choose_card(endpoint, profile.model, cards, any_name=profile.simulated)
     except EndpointError:
         return replace(profile, version=None, root=None, max_model_len=None)
-    return replace(
-        profile,
-        version=version,
-        root=_root(endpoint, card),
-        max_model_len=sane_count(card.max_model_len) or None,
-    )
+    card = _on_its_base(endpoint, card, cards)
+    return replace(profile, version=version, root=card.root, max_model_len=card.max_model_len)
 
 
 async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
@@ -125,8 +121,13 @@ async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
     return [card.id for card in _without_adapters(await _fetch_cards(endpoint, optional=False))], simulated
 
 
-def _root(endpoint: Endpoint, card: _ModelCard) -> str | None:
-    return card.root and endpoint.address.hide_secrets(card.root[:LONGEST_MODEL_NAME])
+def _on_its_base(endpoint: Endpoint, card: _ModelCard, cards: Sequence[_ModelCard]) -> _ModelCard:
+    """The card with a root that can be shown; an adapter's with the root and the context of its base, too."""
+    base = next((each for each in cards if each.id == card.parent), None)
+    below = card.parent if base is None else base.root or base.id
+    roots = [endpoint.address.hide_secrets(each[:LONGEST_MODEL_NAME]) for each in (card.root, below) if each]
+    length = card.max_model_len or (None if base is None else base.max_model_len)
+    return _ModelCard(card.id, sane_count(length) or None, " on ".join(roots) or None, card.parent)
 
 
 def _without_adapters(cards: Sequence[_ModelCard]) -> list[_ModelCard]:

@@ -92,7 +92,8 @@ class EndpointProfile:
     """Capabilities of the endpoint, determined once per run. `base_url` contains no credentials.
 
     on_cpu: vLLM that computes on the CPU, as far as its metrics show. fingerprint: the server's
-    `system_fingerprint`. defaults: the server's sampling defaults, where it reveals them.
+    `system_fingerprint`. defaults: the server's sampling defaults, where it reveals them. replaced: what
+    the server said otherwise of itself in the midst of the measurement; the sample is of two servers then.
     """
 
     base_url: str
@@ -111,6 +112,7 @@ class EndpointProfile:
     fingerprint: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[MissingCapability, ...] = ()
+    replaced: str | None = None
 
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""

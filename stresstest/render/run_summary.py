@@ -87,6 +87,8 @@ def _next_commands(result: RunResult, program: str, better_run: str | None) -> l
     """What to do with a run, in the order of use; one that is not done is continued first."""
     run = result.run
     report = (f"{program} report {run.id} -o report.html", "a page to share")
+    if run.profile.replaced is not None:
+        return [report]
     if run.status is not RunStatus.DONE:
         return [
             (f"{program} run --resume {run.id}{_larger_budget(result)}", "measures what is missing"),

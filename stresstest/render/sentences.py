@@ -163,6 +163,11 @@ def unfinished_notes(result: RunResult, diagnosis: Diagnosis | None) -> list[str
     run, status, found = result.run, result.run.status, []
     if status is RunStatus.RUNNING:
         found.append("This run is still running or was killed. The results so far are shown.")
+    elif run.profile.replaced is not None:
+        found.append(
+            f"The server was replaced during this run ({run.profile.replaced}): its answers are those of two "
+            "models, and certify nothing for either."
+        )
     elif status is not RunStatus.DONE:
         found.append(
             f"This run was {status}. The results so far are shown; an unfinished sample certifies nothing. "

@@ -72,6 +72,12 @@ def add(connection: Connection, row: dict[str, Any]) -> bool:
     return True
 
 
+def remove(connection: Connection, run_id: str, keys: Sequence[str]) -> None:
+    """Delete generations of a run by their keys."""
+    for key in keys:
+        connection.execute(delete(tables.generation).where(_gen.run_id == run_id, _gen.key == key))
+
+
 def read(connection: Connection, run_id: str, *, diagnosis: bool = False) -> Iterator[Generation]:
     """The generations of a run by phase, rung and index, one in memory at a time.
 

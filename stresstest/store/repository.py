@@ -149,6 +149,11 @@ class Store:
         with self._write("storing a generation") as connection:
             return generations.add(connection, row)
 
+    def remove_generations(self, run_id: str, keys: Sequence[str]) -> None:
+        """Forget generations that turned out to be no part of the measurement."""
+        with self._write("removing generations") as connection:
+            generations.remove(connection, run_id, keys)
+
     def generations(self, run_id: str) -> Iterator[Generation]:
         """The generations of a run with their tokens, by phase, rung and index; without those of a diagnosis.
 

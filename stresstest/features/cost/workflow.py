@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.served_model import refuse_replaced_server
+from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sentence
 from stresstest.economics.account import Prices, measured_cost
 from stresstest.economics.paired import matched_lengths
@@ -83,7 +83,7 @@ async def measure_cost(
 @dataclass
 class _CostMeasurement:
     """One measurement on an open endpoint. healthy: lengths of healthy answers, to match capped ones. cut:
-    answers that ended at a cap, of batches that let everything run."""
+    answers that ended at a cap, of batches that let everything run. warnings: notes on the measurement."""
 
     runner: BatchRunner
     profile: EndpointProfile
@@ -93,6 +93,7 @@ class _CostMeasurement:
     spans: list[RequestSpan] = field(default_factory=list)
     healthy: dict[str, int] = field(default_factory=dict)
     cut: list[GenerationRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     id: str = field(default_factory=clock.new_id)
     began: float = field(default_factory=clock.now)
 
@@ -105,11 +106,18 @@ class _CostMeasurement:
         try:
             while pair < runner.workload.pairs and not runner.stop.is_set():
                 over_budget = self._over_budget()
-                if over_budget or not await self._run_pair(pair):
+                if over_budget:
                     break
-                await refuse_replaced_server(runner.prepared.endpoint, self.profile)
+                async with same_server(runner.prepared.endpoint, self.profile, runner.stop):
+                    whole = await self._run_pair(pair)
+                if not whole:
+                    break
                 pair += 1
                 self._save(self._compute_cost(complete=pair == runner.workload.pairs))
+        except ReplacedServerError as caught:
+            error = caught
+            self.spans = [span for span in self.spans if span.pair != pair]
+            self.warnings.append(f"{caught} Pair {pair + 1}, in which that happened, is in no number.")
         except EndpointError as caught:
             error = caught
         except asyncio.CancelledError:
@@ -210,7 +218,7 @@ class _CostMeasurement:
         runner, monitor = self.runner, self.monitor
         windows = runner.windows
         cost = measured_cost(self.spans, prices=self.prices, joules=monitor.batch_energy(windows))
-        notes = list(cost.notes)
+        notes = [*cost.notes, *self.warnings]
         loops = monitor.count_preemptions(CostArm.LOOPS, windows)
         capped = monitor.count_preemptions(CostArm.CAPPED, windows)
         if loops or capped:

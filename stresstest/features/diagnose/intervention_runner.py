@@ -12,7 +12,7 @@ from stresstest.campaign.execution.events import GenerationAdvanced, GenerationE
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
-from stresstest.campaign.served_model import refuse_replaced_server
+from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.chain import ArmOutcome, assess_continuation
@@ -160,7 +160,7 @@ class InterventionRunner:
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
         halt = asyncio.Event()
-        finished = 0
+        finished: list[str] = []
         stop_watch = asyncio.create_task(_forward_stop(self.stop, halt))
         before = self.spent
         running: dict[str, int] = {}
@@ -176,29 +176,35 @@ class InterventionRunner:
                     halt.set()
 
         try:
-            async for generation in drive(
-                self.prepared.endpoint,
-                tasks,
-                concurrency=1 if alone else self.concurrency,
-                abort=True,
-                keep_after=KEEP_AFTER_TOKENS,
-                on_event=on_event,
-                stop=halt,
-                should_stop=lambda: halt.is_set() or self._over_budget() or self._is_spent(before, limit),
-            ):
-                finished += 1
-                await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
-                self.stored[generation.key] = generation.to_record()
-                if keep_tokens:
-                    self._streamed[generation.key] = generation
-                self.spent += generation.output_tokens
+            async with same_server(self.prepared.endpoint, self.prepared.profile, self.stop):
+                async for generation in drive(
+                    self.prepared.endpoint,
+                    tasks,
+                    concurrency=1 if alone else self.concurrency,
+                    abort=True,
+                    keep_after=KEEP_AFTER_TOKENS,
+                    on_event=on_event,
+                    stop=halt,
+                    should_stop=lambda: halt.is_set() or self._over_budget() or self._is_spent(before, limit),
+                ):
+                    finished.append(generation.key)
+                    await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
+                    self.stored[generation.key] = generation.to_record()
+                    if keep_tokens:
+                        self._streamed[generation.key] = generation
+                    self.spent += generation.output_tokens
+        except ReplacedServerError:
+            # Any of them may be the other server's: a diagnosis that goes on asks again.
+            for key in finished:
+                del self.stored[key]
+            await asyncio.to_thread(self.store.remove_generations, self.run.id, finished)
+            raise
         finally:
             stop_watch.cancel()
         self.spent += sum(running.values())
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
-        await refuse_replaced_server(self.prepared.endpoint, self.prepared.profile)
-        if self._over_budget() and finished < len(tasks) and not halt.is_set():
+        if self._over_budget() and len(finished) < len(tasks) and not halt.is_set():
             raise InconclusiveError("The token budget is spent; the results so far are kept.")
         return self.spent - before
 
