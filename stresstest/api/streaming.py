@@ -92,7 +92,7 @@ class StreamDetector:
         self._rest = ""
         found = self._suite.finish(finish_reason)
         return public_verdict(
-            build_verdict(record, found, wanted_language(record, self._job, None), self._job)
+            build_verdict(record, found, wanted_language(record, self._job, None), self._job, {})
         )
 
     def _pass_on(self, pieces: Sequence[str], *, reasoning: bool) -> None:

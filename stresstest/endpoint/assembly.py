@@ -10,11 +10,13 @@ always equal the streamed text.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from math import inf
 
+from stresstest.detectors.text.tokens import split_pieces
 from stresstest.endpoint.wire import (
     ChunkChoice,
     ChunkLogprobs,
@@ -31,6 +33,13 @@ from stresstest.model.tokens import entropy_bound
 # Remaining text of at most this many characters is the end of a token already counted.
 _LONGEST_REST = 64
 _LONGEST_SHARED = 32
+_LONGEST_TOKEN = 32
+"""Characters of an uncounted text beyond which it is several tokens: gateways join them into events, and some
+send a whole answer in one."""
+LONGEST_SPLIT = 1 << 18
+"""Characters of a text that is cut into words: they are held at once."""
+_SIGNS = re.compile(r"(?:([^\w ])\1+)")
+"""One sign, several times."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 
 
@@ -75,6 +84,13 @@ def _shared_token(text: str, number: int | None, reasoning: bool) -> Token:
     return Token(text, number, reasoning=reasoning)
 
 
+def split_uncounted(token: Token, longest: int) -> list[Token]:
+    """The words of a text that is too long for one token; one of over `longest` characters stays whole."""
+    if not _LONGEST_TOKEN < len(token.text) <= longest:
+        return [token]
+    return [_token(piece, None, token.arrived, token.reasoning) for piece in split_pieces(token.text)]
+
+
 class TooManyTokensError(ValueError):
     """A chunk has more tokens than its stream may have."""
 
@@ -82,18 +98,20 @@ class TooManyTokensError(ValueError):
 class TokenAssembler:
     """Converts the chunks of one stream, in order, into tokens.
 
-    index: of the choice whose tokens they are. most: tokens that the server may count, in all.
+    index: of the choice whose tokens they are. most: tokens that the server may count, in all. longest_split:
+    characters of the longest text without a count that is cut into words, as its tokens.
     finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint, model: last values from the
     server.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
-    server did not count, one for each chunk.
+    server did not count.
     has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
     largest number of top logprobs seen.
     """
 
-    def __init__(self, index: int = 0, most: float = inf) -> None:
+    def __init__(self, index: int = 0, most: float = inf, longest_split: int = LONGEST_SPLIT) -> None:
         self._index = index
         self._most = most
+        self._longest_split = longest_split
         self.finish_reason: str | None = None
         self.stop_reason: int | str | None = None
         self.prompt_tokens: int | None = None
@@ -107,6 +125,7 @@ class TokenAssembler:
         self.running_usage = False
         self.top_seen = 0
         self._outdated = False
+        self._last_uncounted = ""
         self._carry = ""
         self._carry_reasoning = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
@@ -158,28 +177,46 @@ class TokenAssembler:
         self.characters += len(thought) + len(answer)
         if counted is None or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer)):
             # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
-            unknown = counted is None
-            counted = 1 if thought or answer or self._carry else 0
-            if counted:
-                self._outdated = unknown
-                self.uncounted_texts.append(self._carry + thought + answer)
-        elif self.produced - len(self.uncounted_texts) + counted > self._most:
+            if thought or answer or self._carry:
+                self._outdated = counted is None
+            return self._add_uncounted(thought, answer, at)
+        if self.produced - len(self.uncounted_texts) + counted > self._most:
             raise TooManyTokensError
         ids = ids if ids and len(ids) == counted else None
         tokens = self._tokens(counted, thought, answer, ids, logprobs, at)
         self.produced += len(tokens)
         return tokens
 
+    def _add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
+        """Text whose tokens nobody counted: one token, or the words of a text that is longer than one."""
+        found: list[Token] = []
+        for before, after in ((thought, ""), ("", answer)):
+            if before or after or self._carry:
+                found += self._tokens(1, before, after, None, None, at)
+        tokens = [word for token in found for word in self._words(token)]
+        self.uncounted_texts += [token.text for token in tokens]
+        self.produced += len(tokens)
+        return tokens
+
+    def _words(self, token: Token) -> list[Token]:
+        text, last = token.text, self._last_uncounted
+        self._last_uncounted = text
+        if text == last and 1 < len(text) <= _LONGEST_TOKEN and _SIGNS.fullmatch(text):
+            # "!!!!" again and again: as many tokens of one sign, joined as speculative decoding joins them.
+            return [_token(sign, None, token.arrived, token.reasoning) for sign in text]
+        return split_uncounted(token, self._longest_split)
+
     def flush(self, at: float) -> list[Token]:
         """The text still buffered at the end of the stream, as a last token, so that no text is lost."""
         if not self._carry:
             return []
-        token = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
+        rest = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
+        tokens = split_uncounted(rest, self._longest_split)
         if self.uncounted_texts or len(self._carry) > _LONGEST_REST:
-            self.uncounted_texts.append(self._carry)
+            self.uncounted_texts += [token.text for token in tokens]
         self._carry = ""
-        self.produced += 1
-        return [token]
+        self.produced += len(tokens)
+        return tokens
 
     def _take_usage(self, chunk: StreamChunk) -> int | None:
         usage = chunk.usage

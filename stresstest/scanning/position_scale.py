@@ -1,8 +1,9 @@
 """From the suite's positions to the scales that people use: characters, words, the model's tokens.
 
 The record's own tokens are exact; a tokenizer's are exact for its model; `completion_tokens` spread over
-the text by its bytes is an estimate (byte-level vocabularies are near it), where the text can have so many;
-an empty answer has none, whatever was counted; else only words are known.
+the text by its bytes is an estimate (byte-level vocabularies are near it), where the text can have so many,
+and no later than the healthy answers of the log have it: a flood of signs has more tokens a byte than what
+was written before it. An empty answer has none, whatever was counted; else only words are known.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import importlib.util
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from statistics import median
 from typing import Any
 
 from stresstest.config.foreign_files import read_file
@@ -23,6 +25,7 @@ from stresstest.model import GenerationVerdict
 from stresstest.model.scanned import Extent
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records import Record
+from stresstest.records.record import utf8_size
 
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
 _LONGEST_VALUE = 200
@@ -37,6 +40,8 @@ _MAX_TOKENIZER = 256 * 1024 * 1024
 """Bytes of a tokenizer.json; large vocabularies have 35 MB."""
 _BYTES_A_TOKEN = 4
 """Of prose. A text with more of them is taken to fail earlier than it does, never later."""
+_LEAST_HEALTHY = 8
+"""Healthy answers from which the tokens a byte of a log are known."""
 
 
 def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: str | None) -> bool:
@@ -47,13 +52,26 @@ def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: 
     return other and verdict.observed < verdict.tokens
 
 
+def healthy_densities(records: Sequence[Record], verdicts: Sequence[GenerationVerdict]) -> dict[int, float]:
+    """Bytes a character → tokens a byte, the median of healthy answers with a count; of scripts with enough
+    of them."""
+    found: dict[int, list[float]] = {}
+    for record, verdict in zip(records, verdicts, strict=True):
+        text, count = record.reasoning + record.text, record.completion_tokens
+        if count and text and not verdict.degenerate:
+            size = utf8_size(text)
+            found.setdefault(round(size / len(text)), []).append(count / size)
+    return {script: median(each) for script, each in found.items() if len(each) >= _LEAST_HEALTHY}
+
+
 @dataclass(frozen=True, slots=True)
 class PositionScale:
     """Of one record. ends: characters up to and with each position of the suite. skip: of the reasoning.
 
     known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
     tokens begin. source "empty": nobody counted, and there is nothing to count. is_overcounted: the text
-    is too short for its tokens: the log cut it, or left reasoning or special tokens out.
+    is too short for its tokens: the log cut it, or left reasoning or special tokens out. densities: of the
+    log's healthy answers.
     """
 
     text: str
@@ -64,9 +82,16 @@ class PositionScale:
     offsets: Sequence[int] | None = None
     worded: bool = True
     is_overcounted: bool = False
+    densities: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, record: Record, ends: Sequence[int], tokenizer: str | None) -> PositionScale:
+    def of(
+        cls,
+        record: Record,
+        ends: Sequence[int],
+        tokenizer: str | None,
+        densities: Mapping[int, float] | None = None,
+    ) -> PositionScale:
         """The best scale that this record has."""
         text = record.reasoning + record.text
         skip = len(record.reasoning)
@@ -79,7 +104,8 @@ class PositionScale:
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             known = record.completion_tokens
             over = is_implausible(known, text) or (bool(text) and not record.has_text)
-            return cls(text, ends, skip, "estimate", known=known, is_overcounted=over)
+            of_log = densities or {}
+            return cls(text, ends, skip, "estimate", known=known, is_overcounted=over, densities=of_log)
         if not text:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
@@ -122,11 +148,13 @@ class PositionScale:
     def _tokens_before(self, char: int) -> int:
         if self.offsets is not None:
             return bisect_left(self.offsets, char)
-        size = len(self.text.encode("utf-8", "replace"))
+        size = utf8_size(self.text)
         spread = size // _BYTES_A_TOKEN if self.is_overcounted else self.known or 0
         if char >= len(self.text):
             return spread if self.text else 0
-        return spread * len(self.text[:char].encode("utf-8", "replace")) // max(size, 1)
+        before = utf8_size(self.text[:char])
+        density = self.densities.get(round(before / char), 1 / _BYTES_A_TOKEN) if char else 0.0
+        return min(spread * before // max(size, 1), int(before * density))
 
     def _start(self, position: int) -> int:
         """Characters before a 1-based position, blanks before its word left out."""
@@ -146,7 +174,7 @@ def is_implausible(count: int, text: str) -> bool:
 
     Pieces are three small letters, another sign, or a byte of one beyond ASCII.
     """
-    size = len(text.encode("utf-8", "replace"))
+    size = utf8_size(text)
     if count <= size // _BYTES_A_TOKEN + MIN_UNSEEN_TOKENS:
         return False
     pieces = sum(1 for _ in _PIECE.finditer(text)) + size - len(text)

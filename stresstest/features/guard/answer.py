@@ -12,7 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import text_tokens
-from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.assembly import TokenAssembler, split_uncounted
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
@@ -29,7 +29,7 @@ MAX_ITEMS = 2_000_000
 """Commas of a whole answer beyond which it is not decoded: it would hold the guard up."""
 _LONG_EVENT = 2048
 _LONG_TEXT = 512
-"""Bytes of an event and characters of a token beyond which it is judged word by word, in several steps."""
+"""Bytes of an event and characters of a token beyond which it is judged in several steps."""
 _WINDOW = 64 * 1024
 _MAX_HEAD = 1024 * 1024
 """Bytes of a field of the first event that are decoded."""
@@ -53,7 +53,7 @@ class ChoiceWatch:
 
     def __init__(self, index: int, spec: DetectorSpec, *, keep_text: bool) -> None:
         self.index = index
-        self.assembler = TokenAssembler(index)
+        self.assembler = TokenAssembler(index, longest_split=_LONG_EVENT)
         self.tokens = 0
         self.size = 0
         self.answering = False
@@ -211,8 +211,9 @@ class AnswerReader:
         if kind.startswith("response.") and kind.endswith(".delta") and kind != _NO_TEXT:
             if not isinstance(event.delta, str):
                 return 0
-            self._pass_on(self.choice(0), [Token(event.delta, reasoning="reasoning" in kind)])
-            return 1
+            tokens = split_uncounted(Token(event.delta, reasoning="reasoning" in kind), _LONG_EVENT)
+            self._pass_on(self.choice(0), tokens)
+            return len(tokens)
         if event.type in _ENDS and isinstance(event.response, dict):
             self._end_response(event.response)
         self.failed = self.failed or event.type in ("error", "response.failed")

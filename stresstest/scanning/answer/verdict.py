@@ -34,7 +34,12 @@ from stresstest.scanning.answer.endings import (
 from stresstest.scanning.answer.examples import build_example
 from stresstest.scanning.answer.languages import STATED, infer_own_language, wanted_language
 from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
-from stresstest.scanning.position_scale import PositionScale, length_class, needs_text_positions
+from stresstest.scanning.position_scale import (
+    PositionScale,
+    healthy_densities,
+    length_class,
+    needs_text_positions,
+)
 
 
 def detect_records(
@@ -43,14 +48,19 @@ def detect_records(
     """The suite's verdicts on some records, on the scales that each can be measured in."""
     wanted = [wanted_language(each, job, languages.get(group_key(each, job.keys))) for each in records]
     verdicts = _detect_all(records, [language for language, _ in wanted])
-    return [build_verdict(*row, job) for row in zip(records, verdicts, wanted, strict=True)]
+    densities = healthy_densities(records, verdicts)
+    return [build_verdict(*row, job, densities) for row in zip(records, verdicts, wanted, strict=True)]
 
 
 def build_verdict(
-    record: Record, verdict: GenerationVerdict, wanted: tuple[str | None, str | None], job: ScanJob
+    record: Record,
+    verdict: GenerationVerdict,
+    wanted: tuple[str | None, str | None],
+    job: ScanJob,
+    densities: Mapping[int, float],
 ) -> ScanVerdict:
     """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
-    source, as `wanted_language` says."""
+    source, as `wanted_language` says. densities: `healthy_densities`."""
     language, source = wanted
     group = group_key(record, job.keys)
     if verdict.symptom is SymptomKind.TRUNCATION and lacks_its_end(record):
@@ -74,7 +84,7 @@ def build_verdict(
     if record.hole is not None:
         verdict = _as_far_as_the_hole(record, verdict)
     placed = not _is_plain(record) or needs_text_positions(record, verdict, job.tokenizer)
-    scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer)
+    scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer, densities)
     # Of an answer that ended by itself, the log may have left healthy reasoning out.
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
     shown_to_fail = record.hole is not None and verdict.degenerate

@@ -136,6 +136,40 @@ def test_ids_of_another_number_than_the_logprobs_are_dropped() -> None:
     assert not assembler.has_ids
 
 
+def uncounted(*texts: str) -> tuple[list[Token], TokenAssembler]:
+    """The tokens of events without ids, logprobs or usage."""
+    assembler = TokenAssembler()
+    events = [decoded({"choices": [{"index": 0, "delta": {"content": text}}]}) for text in texts]
+    tokens = [token for event in events for token in assembler.add_chunk(event, 1.0)]
+    return tokens + assembler.flush(1.0), assembler
+
+
+@given(st.lists(st.text(max_size=90), max_size=8))
+def test_an_event_that_holds_more_than_a_token_is_cut_into_words(texts: list[str]) -> None:
+    """Gateways join tokens, and some send the whole answer at once: as one token, nothing in it would ever
+    repeat. The text stays, and every word of it is known to be uncounted."""
+    tokens, assembler = uncounted(*texts)
+    assert "".join(token.text for token in tokens) == "".join(texts)
+    assert max((len(token.text) for token in tokens), default=0) <= 64
+    assert assembler.produced == len(tokens)
+    assert assembler.uncounted_texts == [token.text for token in tokens]
+
+
+def test_a_thought_and_an_answer_in_one_event_are_cut_apart() -> None:
+    """As a gateway sends them that turns a whole body into a stream."""
+    event = {"index": 0, "delta": {"reasoning": "I think so. " * 9, "content": "Yes, I am sure. " * 9}}
+    tokens = TokenAssembler().add_chunk(decoded({"choices": [event]}), 1.0)
+    assert {token.reasoning for token in tokens} == {True, False}
+    assert "".join(token.text for token in tokens if token.reasoning) == "I think so. " * 9
+
+
+def test_signs_that_are_joined_and_repeated_are_as_many_tokens() -> None:
+    """ "!!!!" from NaN logits, four at a time: 200 events of it are no ruler of 200 tokens."""
+    tokens, _ = uncounted("Once", "!!!!", "!!!!", "!!!!")
+    assert [token.text for token in tokens] == ["Once", "!!!!", *"!!!!!!!!"]
+    assert len(uncounted("\n\n", "So", "\n\n", "...", "```")[0]) == 5
+
+
 @given(st.lists(st.tuples(TEXT, st.none() | st.integers(0, 9), st.booleans()), max_size=8))
 def test_tokens_without_a_time_are_those_with_one(pieces: list[tuple[str, int | None, bool]]) -> None:
     """Readers without a clock share the objects of equal tokens; nothing else differs."""

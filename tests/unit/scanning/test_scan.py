@@ -439,17 +439,38 @@ def test_dense_text_is_not_taken_for_a_cut_one(text: str, bytes_a_token: float) 
 def test_completion_tokens_are_spread_over_the_text() -> None:
     """An estimate, labelled, never beyond the count, and never later than the text allows."""
     text = story(2) + LOOPING
-    found = judged(text, completion_tokens=450)
+    few = len(text) // 5
+    found = judged(text, completion_tokens=few)
     assert found.token_source == "estimate"
     share = found.onset_char / len(text)
-    assert found.tokens.length == 450
-    assert found.tokens.onset == int(450 * share) + 1
+    assert found.tokens.length == few
+    assert found.tokens.onset == int(few * share) + 1
     assert found.tokens.observed == found.tokens.onset - 1
     assert judged(text).tokens is None
     healthy = judged(story(3), completion_tokens=400, finish_reason="stop")
     assert healthy.tokens == Extent(400, 400)
     hidden = judged(text, completion_tokens=90_000).tokens
     assert (hidden.length, hidden.onset <= int(len(text) / 4 * share) + 1) == (90_000, True)
+
+
+def test_a_flood_of_signs_is_not_dated_by_its_own_density() -> None:
+    """1,000 tokens of prose, then 3,000 of "!": spread over the bytes, it would begin at token 2,200, and a
+    cap there would be certified. Other answers of the log tell what prose takes; else four bytes a token."""
+    prose = story(60, seed=1)[:4400]
+    flooded = Record("x", "f", 1, prose + "!" * 3000, completion_tokens=4000)
+    others = [story(20, seed=n) for n in range(9)]
+    healthy = [
+        Record(str(n), "f", n, text, finish_reason="stop", completion_tokens=len(text) // 5)
+        for n, text in enumerate(others)
+    ]
+    alone, among = (
+        detect_records(records, ScanJob(language="en"), {})[0] for records in ([flooded], [flooded, *healthy])
+    )
+    assert alone.tokens is not None
+    assert among.tokens is not None
+    assert alone.tokens.onset in range(1000, 1102)
+    assert among.tokens.onset in range(830, 882)
+    assert alone.tokens.length == among.tokens.length == 4000
 
 
 def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:
