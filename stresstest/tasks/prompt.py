@@ -225,6 +225,11 @@ def load_prompts(path: str | Path) -> PromptsFile:
     line_of: dict[str, int] = {}
     # Split as bytes: str.splitlines would also cut at U+2028, which JSON allows inside a string.
     content = read_file(path, "prompts file", MAX_PROMPTS_FILE)
+    if not content and Path(path).is_fifo():
+        raise UsageError(
+            f"{path} is a pipe, which can be read once; prompts are read again when a run is resumed.",
+            hint="Write them to a file.",
+        )
     if content.count(b"[") + content.count(b"{") > MAX_PROMPTS_ITEMS:
         raise UsageError(f"prompts file {path} holds more than {MAX_PROMPTS_ITEMS:,} lists and objects")
     for number, raw in enumerate(content.split(b"\n"), start=1):
