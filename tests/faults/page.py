@@ -37,9 +37,9 @@ most three times. A stream that breaks after its first token is a lost measureme
 and marked, it counts for the system plane, and the request is not repeated. A wrong key, model or address
 does not become right: the campaign ends at once and keeps what it has. A server that no longer names the
 root, the version or the context length that it named at the beginning was replaced: the campaign ends at the
-next stage, certifies nothing and is not resumed, whatever answers then, as its sample is of two models. A stage that is
-interrupted or fails asks too; one that is killed (`kill -9`) cannot. A diagnosis asks again what was answered in the stage in which
-that was found, and `cost` leaves the pair out. If every answer was
+next stage, certifies nothing and is not resumed, whatever answers then, as its sample is of two models. A
+stage that is interrupted or fails asks too; one that is killed (`kill -9`) cannot. A diagnosis asks again
+what was answered in the stage in which that was found, and `cost` leaves the pair out. If every answer was
 lost, nothing was measured: that is exit 3 too, and a resume requests all of them again.
 """
 
