@@ -55,7 +55,7 @@ def run_measurement(
 
 
 def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept: str = "") -> None:
-    """Exit 3 after an endpoint error, 130 after an interruption; return otherwise.
+    """Exit with its code after an error, 130 after an interruption; return otherwise.
 
     kept: written to stderr before the exit: what is stored and how to resume.
     """
@@ -63,7 +63,7 @@ def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept:
         show_error(error)
     if error is not None or interrupted:
         sys.stderr.write(kept)
-        raise typer.Exit(ExitCode.INTERRUPTED if error is None else ExitCode.ENDPOINT)
+        raise typer.Exit(ExitCode.INTERRUPTED if error is None else error.exit_code)
 
 
 def on_signals(handler: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sen
 from stresstest.economics.account import Prices, measured_cost
 from stresstest.economics.paired import matched_lengths
 from stresstest.economics.timeline import generation_span
-from stresstest.errors import EndpointError, InterruptedEarlyError
+from stresstest.errors import EndpointError, InterruptedEarlyError, StoreError
 from stresstest.features.cost.batches import BatchRunner, Workload
 from stresstest.features.cost.document import cost_document
 from stresstest.features.cost.monitoring import CostMonitor
@@ -50,7 +50,7 @@ class CostResult:
     document: str | None = None
     interrupted: bool = False
     over_budget: bool = False
-    error: EndpointError | None = None
+    error: EndpointError | StoreError | None = None
 
 
 async def measure_cost(
@@ -101,7 +101,7 @@ class _CostMeasurement:
         runner = self.runner
         runner.progress.started(self.id, runner.settings, self.profile)
         runner.progress.note(self._plan_line())
-        error: EndpointError | None = None
+        error: EndpointError | StoreError | None = None
         over_budget, pair = False, 0
         try:
             while pair < runner.workload.pairs and not runner.stop.is_set():
@@ -118,7 +118,7 @@ class _CostMeasurement:
             error = caught
             self.spans = [span for span in self.spans if span.pair != pair]
             self.warnings.append(f"{caught} Pair {pair + 1}, in which that happened, is in no number.")
-        except EndpointError as caught:
+        except (EndpointError, StoreError) as caught:
             error = caught
         except asyncio.CancelledError:
             runner.stop.set()
@@ -127,8 +127,12 @@ class _CostMeasurement:
             if error is not None:
                 raise error
             raise InterruptedEarlyError("Interrupted before a batch was over: nothing was measured.")
-        cost = self._compute_cost(complete=complete)
-        return CostResult(cost, self._save(cost), runner.stop.is_set(), over_budget, error)
+        cost, document = self._compute_cost(complete=complete), None
+        try:
+            document = self._save(cost)
+        except StoreError as lost:  # what was measured is printed even if a full disk keeps none of it
+            error = error or lost
+        return CostResult(cost, document, runner.stop.is_set(), over_budget, error)
 
     async def _run_pair(self, pair: int) -> bool:
         """Run both arms of a pair; False when it was stopped early.

@@ -16,13 +16,14 @@ from stresstest.campaign.progress import Progress
 from stresstest.economics.account import Prices
 from stresstest.endpoint import client
 from stresstest.endpoint.wire import RequestFeatures, build_body
-from stresstest.errors import ExitCode, InterruptedEarlyError, UsageError
+from stresstest.errors import ExitCode, InterruptedEarlyError, StoreError, UsageError
 from stresstest.features.cost.batches import Workload
 from stresstest.features.cost.workflow import CHUNKS_NOTE, measure_cost
 from stresstest.model import DocumentKind, EndpointProfile, GenerationRequest, Plane, RunSettings, Subject
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
+from stresstest.store.repository import Store
 from tests.support.commands import command
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
 from tests.support.simulated_servers import served
@@ -154,6 +155,21 @@ def test_stand_ins_on_a_server_that_ignores_ignore_eos_are_no_loops(
     code, _, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
     assert code == ExitCode.ENDPOINT
     assert "the server ignores ignore_eos, so they stand for no loops" in err
+
+
+def test_what_a_full_disk_keeps_from_the_store_is_printed(
+    looping: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requests have been paid for: the account of the first pair is on stdout."""
+
+    def full(*_: Any, **__: Any) -> str:
+        raise StoreError("The store could not be written: database or disk is full.")
+
+    monkeypatch.setattr(Store, "save_document", full)
+    code, found, err = cost(looping, prompts, "--requests", "8", "--pairs", "3")
+    assert code == ExitCode.USAGE
+    assert "disk is full" in err
+    assert (found["pairs"], found["complete"]) == (1, False)
 
 
 def test_a_gateway_that_caps_below_is_named(
