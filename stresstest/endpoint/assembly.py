@@ -38,7 +38,7 @@ _LONGEST_TOKEN = 32
 send a whole answer in one."""
 LONGEST_SPLIT = 1 << 18
 """Characters of a text that is cut into words: they are held at once."""
-_SIGNS = re.compile(r"(?:([^\w ])\1+)")
+_SIGNS = re.compile(r"([^\w ])\1+")
 """One sign, several times."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 

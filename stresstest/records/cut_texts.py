@@ -16,15 +16,12 @@ _NEARBY = 0.1
 _LONGEST_CHARACTER, _LONGEST_WORD = 4, 24
 """Bytes and characters: a cut in the midst of a character or a word may leave out the whole of it."""
 _TAIL = 64
-"""Characters in which texts must differ (answers of one shape have one length, and one end), and in which
-a mark of truncation lies."""
-_MARK = re.compile(
-    r"\s*(?:\.\.\.|…|[\[({<])[\s\[({<+]*(?:"
-    r"[\])}>]*\Z"
-    r"|(?:\d[\d,.]*\s*)?(?:more|truncated|omitted|left out|cut off|char|byte|word|token)\w*\b.*\Z)",
-    re.IGNORECASE,
-)
-"""A mark of truncation, with the figures that some hold ("... (+1,234 chars)")."""
+"""Characters in which texts must differ: answers of one shape have one length, and one end."""
+_LONGEST_MARK = 96
+_DOTS = re.compile(r"\s*(?:\.\.\.|…)[\s\[({<]*[\])}>]*\Z|\s*[\[({<](?:\.\.\.|…)[\])}>]\Z")
+_MARK = re.compile(r"\s*(?:(?:\.\.\.|…)[^\n]*|[\[({<][^\n\[\](){}<>]*[\])}>]+[.…]*)\Z")
+"""A mark of truncation: what follows on dots, or stands in brackets at the end ("[response truncated]",
+"... (+1,234 chars)"). Answers may end so too, but not at one length."""
 _MIDWAY = re.compile(r"[\w\s,;:(\-–—]\Z")
 """How a text ends that was cut in the midst of a sentence."""
 _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
@@ -32,10 +29,11 @@ _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text without its mark of truncation. may_be_cut: it ends in the midst of a sentence, or had one."""
+    """A text without its mark of truncation. may_be_cut: it ends in the midst of a sentence, or had one.
+    dotted: it had dots for a mark."""
 
     body: str
-    marked: bool
+    dotted: bool
     may_be_cut: bool
 
     @property
@@ -59,7 +57,7 @@ _MEASURES = (
     _Measure(lambda text: len(text.body), 0, _LEAST_SIZE),
     _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, _LEAST_SIZE),
     _Measure(lambda text: text.words, 0, _LEAST_WORDS),
-    _Measure(lambda text: len(text.body) if text.marked else 0, _LONGEST_WORD, _LEAST_SIZE, 1e9),
+    _Measure(lambda text: len(text.body) if text.dotted else 0, _LONGEST_WORD, _LEAST_SIZE, 1e9),
 )
 """The last is for ``textwrap.shorten``. Of answers that end in dots of their own, most end elsewhere."""
 
@@ -74,11 +72,12 @@ def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def _text(record: Record) -> _Text:
-    body = record.text.rstrip()
-    mark = _MARK.search(body[-_TAIL:])
-    body = record.text if mark is None else body[: len(body) - len(mark[0])]
+    text = record.text.rstrip()
+    mark = _MARK.search(text[-_LONGEST_MARK:])
+    body = record.text if mark is None else text[: len(text) - len(mark[0])]
     kept = record.has_text and record.hole is None and record.tokens is None
-    return _Text(body, mark is not None, kept and (mark is not None or _MIDWAY.search(body) is not None))
+    ends_midway = mark is not None or _MIDWAY.search(body) is not None
+    return _Text(body, _DOTS.search(text[-_LONGEST_MARK:]) is not None, kept and ends_midway)
 
 
 def _cut_at(measure: _Measure, texts: Sequence[_Text]) -> Iterator[int]:

@@ -38,7 +38,13 @@ def cut_at(characters: int) -> list[str]:
     return [text[: characters - 1] + "x" for text in STORIES]
 
 
-@pytest.mark.parametrize("mark", ["", "...", "…", "... (truncated)", " [truncated]"])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *("", "...", "…", "... (truncated)", " [truncated]", "... [response truncated]", " [snip]"),
+        *("\n(output truncated)", "<|truncated|>", '..."', "**...**", "--- truncated ---", "...(+3456)"),
+    ],
+)
 def test_texts_of_one_greatest_length_were_cut(mark: str) -> None:
     """``text[:1000]``, with and without a mark; shorter ones of the same log are whole."""
     cut = [text + mark for text in cut_at(600)]
