@@ -38,8 +38,7 @@ _LONGEST_TOKEN = 32
 send a whole answer in one."""
 LONGEST_SPLIT = 1 << 18
 """Characters of a text that is cut into words: they are held at once."""
-_SIGNS = re.compile(r"([^\w ])\1+")
-"""One sign, several times."""
+_SIGNS = re.compile(r"[^\w]{2,}")
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 
 
@@ -201,9 +200,9 @@ class TokenAssembler:
     def _words(self, token: Token) -> list[Token]:
         text, last = token.text, self._last_uncounted
         self._last_uncounted = text
-        if text == last and 1 < len(text) <= _LONGEST_TOKEN and _SIGNS.fullmatch(text):
-            # "!!!!" again and again: as many tokens of one sign, joined as speculative decoding joins them.
-            return [_token(sign, None, token.arrived, token.reasoning) for sign in text]
+        if len(text) <= _LONGEST_TOKEN and set(text) <= set(last) and _SIGNS.fullmatch(text):
+            # "!!!" after "!!": tokens of the same signs, joined, as speculative decoding joins several.
+            return [_token(sign, None, token.arrived, token.reasoning) for sign in split_pieces(text)]
         return split_uncounted(token, self._longest_split)
 
     def flush(self, at: float) -> list[Token]:

@@ -167,6 +167,8 @@ def test_signs_that_are_joined_and_repeated_are_as_many_tokens() -> None:
     """ "!!!!" from NaN logits, four at a time: 200 events of it are no ruler of 200 tokens."""
     tokens, _ = uncounted("Once", "!!!!", "!!!!", "!!!!")
     assert [token.text for token in tokens] == ["Once", "!!!!", *"!!!!!!!!"]
+    for joined in (("!!", "!", "!!!", "!!!!"), (" | |", " |", " | | |", " | | | |")):
+        assert len(uncounted("So", *joined)[0]) == 10
     assert len(uncounted("\n\n", "So", "\n\n", "...", "```")[0]) == 5
 
 
