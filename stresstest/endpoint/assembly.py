@@ -2,7 +2,9 @@
 
 A chunk may carry several tokens, one, none (buffered text, usage only), or part of a character. Its
 tokens are counted by `token_ids`, else by logprobs entries, else by the increase of the running usage;
-ids of another number than the logprobs entries are not the tokens', and are dropped.
+ids of another number than the logprobs entries are not the tokens', and are dropped. Text that nobody
+counts is cut into words and signs, as recorded text is, wherever its events end: gateways join tokens, and
+so does speculative decoding.
 The texts of logprobs entries only determine where the streamed text is split, so the joined token texts
 always equal the streamed text.
 """
@@ -10,13 +12,15 @@ always equal the streamed text.
 from __future__ import annotations
 
 import codecs
-import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from math import inf
 
-from stresstest.detectors.text.tokens import split_pieces
+from stresstest.detectors.text.tokens import split_complete
+from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.wire import (
     ChunkChoice,
     ChunkLogprobs,
@@ -33,12 +37,8 @@ from stresstest.model.tokens import entropy_bound
 # Remaining text of at most this many characters is the end of a token already counted.
 _LONGEST_REST = 64
 _LONGEST_SHARED = 32
-_LONGEST_TOKEN = 32
-"""Characters of an uncounted text beyond which it is several tokens: gateways join them into events, and some
-send a whole answer in one."""
 LONGEST_SPLIT = 1 << 18
-"""Characters of a text that is cut into words: they are held at once."""
-_SIGNS = re.compile(r"[^\w]{2,}")
+"""Characters of an event's text that is cut into words: they are held at once."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 
 
@@ -83,13 +83,6 @@ def _shared_token(text: str, number: int | None, reasoning: bool) -> Token:
     return Token(text, number, reasoning=reasoning)
 
 
-def split_uncounted(token: Token, longest: int) -> list[Token]:
-    """The words of a text that is too long for one token; one of over `longest` characters stays whole."""
-    if not _LONGEST_TOKEN < len(token.text) <= longest:
-        return [token]
-    return [_token(piece, None, token.arrived, token.reasoning) for piece in split_pieces(token.text)]
-
-
 class TooManyTokensError(ValueError):
     """A chunk has more tokens than its stream may have."""
 
@@ -102,7 +95,7 @@ class TokenAssembler:
     finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint, model: last values from the
     server.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
-    server did not count.
+    server did not count, which are words. event_ends: characters of all such text after each event.
     has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
     largest number of top logprobs seen.
     """
@@ -120,11 +113,13 @@ class TokenAssembler:
         self.produced = 0
         self.characters = 0
         self.uncounted_texts: list[str] = []
+        self.event_ends = array("Q")
         self.has_ids = False
         self.running_usage = False
         self.top_seen = 0
         self._outdated = False
-        self._last_uncounted = ""
+        self._before = ""
+        self._is_carry_uncounted = False
         self._carry = ""
         self._carry_reasoning = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
@@ -176,9 +171,9 @@ class TokenAssembler:
         self.characters += len(thought) + len(answer)
         if counted is None or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer)):
             # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
-            if thought or answer or self._carry:
+            if thought or answer:
                 self._outdated = counted is None
-            return self._add_uncounted(thought, answer, at)
+            return self.add_uncounted(thought, answer, at)
         if self.produced - len(self.uncounted_texts) + counted > self._most:
             raise TooManyTokensError
         ids = ids if ids and len(ids) == counted else None
@@ -186,36 +181,57 @@ class TokenAssembler:
         self.produced += len(tokens)
         return tokens
 
-    def _add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
-        """Text whose tokens nobody counted: one token, or the words of a text that is longer than one."""
-        found: list[Token] = []
-        for before, after in ((thought, ""), ("", answer)):
-            if before or after or self._carry:
-                found += self._tokens(1, before, after, None, None, at)
-        tokens = [word for token in found for word in self._words(token)]
+    def add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
+        """The words of text whose tokens nobody counted, but for the last one, which may go on."""
+        if thought or answer:
+            before = self.event_ends[-1] if self.event_ends else len(self._carry)
+            self.event_ends.append(before + len(thought) + len(answer))
+        if self._carry_reasoning:
+            thought = self._carry + thought
+        else:
+            answer = self._carry + answer
+        self._carry = ""
+        tokens: list[Token] = []
+        for text, reasoning in ((thought, True), (answer, False)):
+            if not text:
+                continue
+            if reasoning != self._carry_reasoning:
+                self._before = ""
+            pieces, rest = [text], ""
+            if len(text) <= self._longest_split:
+                pieces, rest = split_complete(text, self._before)
+            if rest and reasoning and answer:  # the thought is over
+                pieces, rest = [*pieces, rest], ""
+            if pieces:
+                self._before = pieces[-1][-1]
+            tokens += [_token(piece, None, at, reasoning) for piece in pieces]
+            self._hold_back(rest, reasoning, uncounted=True)
         self.uncounted_texts += [token.text for token in tokens]
         self.produced += len(tokens)
         return tokens
 
-    def _words(self, token: Token) -> list[Token]:
-        text, last = token.text, self._last_uncounted
-        self._last_uncounted = text
-        if len(text) <= _LONGEST_TOKEN and set(text) <= set(last) and _SIGNS.fullmatch(text):
-            # "!!!" after "!!": tokens of the same signs, joined, as speculative decoding joins several.
-            return [_token(sign, None, token.arrived, token.reasoning) for sign in split_pieces(text)]
-        return split_uncounted(token, self._longest_split)
+    def event_scale(self) -> PositionMap | None:
+        """From words to the events that brought them, one for each token unless a gateway has joined several;
+        None where the server has counted tokens."""
+        if not self.event_ends or self.produced != len(self.uncounted_texts):
+            return None
+        words, events = [0, *accumulate(map(len, self.uncounted_texts))], self.event_ends
+        return PositionMap(
+            len(events),
+            first=lambda word: min(bisect_right(events, words[word - 1]) + 1, len(events)),
+            last=lambda word: bisect_right(events, words[word]),
+        )
 
     def flush(self, at: float) -> list[Token]:
         """The text still buffered at the end of the stream, as a last token, so that no text is lost."""
         if not self._carry:
             return []
-        rest = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
-        tokens = split_uncounted(rest, self._longest_split)
-        if self.uncounted_texts or len(self._carry) > _LONGEST_REST:
-            self.uncounted_texts += [token.text for token in tokens]
+        token = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
+        if self._is_carry_uncounted or len(self._carry) > _LONGEST_REST:
+            self.uncounted_texts.append(self._carry)
         self._carry = ""
-        self.produced += len(tokens)
-        return tokens
+        self.produced += 1
+        return [token]
 
     def _take_usage(self, chunk: StreamChunk) -> int | None:
         usage = chunk.usage
@@ -322,8 +338,9 @@ class TokenAssembler:
                 break
         return parts
 
-    def _hold_back(self, text: str, reasoning: bool) -> None:
+    def _hold_back(self, text: str, reasoning: bool, *, uncounted: bool = False) -> None:
         self._carry = text
+        self._is_carry_uncounted = uncounted
         self._carry_reasoning = reasoning
 
     def _piece(self, entry: TokenLogprobs) -> str:

@@ -1,4 +1,4 @@
-"""Token counts from the best available source: the stream, /tokenize, tiktoken, or chunks."""
+"""Token counts from the best available source: the stream, /tokenize, tiktoken, or words."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stresstest.endpoint.assembly import TokenAssembler
     from stresstest.endpoint.outcome import HttpReply
 
-SERVER, TOKENIZE, TIKTOKEN, CHUNKS = "server", "tokenize", "tiktoken (estimate)", "chunks"
-TOTAL_SOURCE = "server (positions in chunks)"
+SERVER, TOKENIZE, TIKTOKEN, WORDS = "server", "tokenize", "tiktoken (estimate)", "words"
+TOTAL_SOURCE = "server (positions in words)"
 _ENCODING = "o200k_base"
 _SPECIAL_TOKENS = 16
 """Tokens that a server may count beyond max_tokens: those that end a turn."""
@@ -97,7 +97,7 @@ async def estimate_tokens(text: str) -> tuple[int | None, str | None]:
     except (OSError, ImportError, ValueError, TimeoutError) as error:
         return None, (
             "tiktoken could not load its tables: it fetches them from the network at first use, and "
-            f"TIKTOKEN_CACHE_DIR can hold a copy ({type(error).__name__}). Tokens are counted in chunks."
+            f"TIKTOKEN_CACHE_DIR can hold a copy ({type(error).__name__}). Words are counted."
         )
 
 
@@ -113,7 +113,7 @@ async def resolve_token_count(
     """(output tokens, source) of an ended stream.
 
     limit: the max_tokens sent. alive: whether the server can still be queried. TOTAL_SOURCE: the total is
-    the server's, but positions are counted in chunks. CHUNKS: both are counted in chunks.
+    the server's, but positions are counted in words. WORDS: both are counted in words.
     """
     total = made.total
     # An answer has no more tokens than it was allowed, unless more arrived: such a count is of something else
@@ -123,8 +123,7 @@ async def resolve_token_count(
     if not unsure:
         return max(made.produced, total or 0), SERVER
     if total:
-        # The total is exact, but positions are exact only if every chunk was one token.
-        return total, SERVER if abs(total - made.produced) <= 1 else TOTAL_SOURCE
+        return total, TOTAL_SOURCE
     text = "".join(unsure)
     certain = made.produced - len(unsure)
     if alive and endpoint.can_tokenize is not False:
@@ -136,7 +135,7 @@ async def resolve_token_count(
         endpoint.can_estimate = guess is not None
         if guess is not None:
             return certain + guess, TIKTOKEN
-    return made.produced, CHUNKS
+    return made.produced, WORDS
 
 
 async def _tokenize(endpoint: TokenizeClient, question: dict[str, Any]) -> int | None:

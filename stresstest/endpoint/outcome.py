@@ -67,7 +67,7 @@ class StreamOutcome:
 
     finish_reason, stop_reason: from the server, None if it sent none. failure: why the stream was lost.
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
-    "tiktoken (estimate)", "chunks"); unless that is "server", token positions are counted in chunks.
+    "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
     answered_by: the model that the stream itself names.
     """
 

@@ -122,7 +122,7 @@ async def missing_capabilities(endpoint: Endpoint, probed: ProbeResult) -> list[
         found.append(MissingCapability("token ids", "failing answers cannot be continued exactly from a cut"))
     if made.uncounted_texts:
         found.append(
-            MissingCapability(UNCOUNTED_CHUNKS, "positions are counted in chunks, onsets are approximate")
+            MissingCapability(UNCOUNTED_CHUNKS, "positions are counted in words, onsets are approximate")
         )
         if not features.usage and not endpoint.can_tokenize:
             number, note = await estimate_tokens("Hi")

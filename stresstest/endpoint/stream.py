@@ -210,9 +210,9 @@ class ResponseStream:
                 made.finish_reason = None
                 self.failure = failures.endless_stream_failure(self._address, "bytes", at_token=before)
                 return True
+            if self.first_token is None and (tokens or made.characters):
+                self.first_token = at
             if tokens:
-                if self.first_token is None:
-                    self.first_token = at
                 # What follows a finish reason had not finished.
                 going_on = ended or made.finish_reason is None
                 if self._sink(tokens) and going_on:

@@ -126,8 +126,8 @@ class Evidence:
 class GenerationRecord:
     """One streamed response without its tokens: what remains in memory when they are stored.
 
-    token_summary: of the tokens that it had. token_source: "server" | "server (positions in chunks)" |
-    "tokenize" | "tiktoken (estimate)" | "chunks". finish_reason: from the server; None if the stream did not
+    token_summary: of the tokens that it had. token_source: "server" | "server (positions in words)" |
+    "tokenize" | "tiktoken (estimate)" | "words". finish_reason: from the server; None if the stream did not
     end properly. aborted: closed by the client after a certain onset. output_tokens: counted by
     `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:

@@ -264,7 +264,7 @@ def _one_id(event: Any) -> Sequence[Any]:
 
 
 _MODELS = [*({"id": f"model-{i}"} for i in range(100_000)), {"id": "lab", "max_model_len": 4096}]
-_NO_COUNTS = "token counts while streaming — positions are counted in chunks, onsets are approximate"
+_NO_COUNTS = "token counts while streaming — positions are counted in words, onsets are approximate"
 _NOT_VLLM = ("/tokenize", "/metrics", "/version")
 SHAPES: tuple[Shape, ...] = (
     Shape("writes of 7 bytes, UTF-8 split", _cut_every(7)),

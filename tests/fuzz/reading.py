@@ -97,7 +97,7 @@ def check(found: Read, stream: bytes) -> None:
         assert failure.message.isprintable()
         assert len(failure.message) < 500
     assert 0 <= found.count <= max(LIMIT, made.produced, 64, 8 * made.characters)
-    assert found.source in {counting.SERVER, counting.TOTAL_SOURCE, counting.CHUNKS}
+    assert found.source in {counting.SERVER, counting.TOTAL_SOURCE, counting.WORDS}
     for token in found.tokens:
         assert token.id is None or 0 <= token.id < 2**31
         assert token.logprob is None or (isfinite(token.logprob) and token.logprob < 0.01)

@@ -12,7 +12,7 @@ from stresstest.campaign.execution.unseen import count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.counting import CHUNKS, SERVER
+from stresstest.endpoint.counting import SERVER, WORDS
 from stresstest.endpoint.outcome import StreamOutcome
 from stresstest.model import Generation, GenerationRequest, Job, Token
 
@@ -71,7 +71,7 @@ class GenerationAttempt:
         )
         tokens = tuple(self._tokens)
         unseen = 0 if failure is not None else count_unseen(tokens, outcome.output_tokens)
-        counted = outcome.token_source not in (SERVER, CHUNKS)
+        counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens)
             verdict, tokens = scale.verdict(verdict), scale.tokens()

@@ -1,11 +1,10 @@
-"""From positions counted in chunks to positions counted in tokens, never later than the true ones.
+"""From positions counted in words to positions counted in tokens, never later than the true ones.
 
-A server that counts nothing while it streams gives a total at best. Its chunks may be finer than tokens
-(a T made of them would exceed every cap) or coarser, and sharing the total out evenly would put an onset
-too late wherever a loop's tokens are shorter than the prose before it. What can be relied on is a bound
-from below: words are at least a token each, and what follows is at most a token a byte. The suite reads
-the chunks as they came, since cutting the text again would hide repetition from it; only its positions are
-translated.
+A server that counts nothing while it streams gives a total at best. The suite then reads the text's words
+and signs (`detectors.text.tokens`), which may be finer than tokens (a T made of them would exceed every cap)
+or coarser, and sharing the total out evenly would put an onset too late wherever a loop's tokens are shorter
+than the prose before it. What can be relied on is a bound from below: words are at least a token each, and
+what follows is at most a token a byte.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ENDING = 2
 
 
 class TokenScale:
-    """Positions in `chunks` as positions in tokens, of which there are `total`."""
+    """Positions in `chunks` (words and signs) as positions in tokens, of which there are `total`."""
 
     def __init__(self, chunks: Sequence[Token], total: int) -> None:
         text = "".join(chunk.text for chunk in chunks)

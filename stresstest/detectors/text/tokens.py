@@ -31,6 +31,7 @@ _PIECE = re.compile(
     rf"|[{UNSPACED_SCRIPTS}]|{_SPACED}{{1,{CUT_CHARS}}}|[^\w\s]|\n)"
     rf"|[^\S\n]{{1,{MAX_PIECE_CHARS}}}"
 )
+_WORD_CHARACTER = re.compile(_SPACED)
 _token = lru_cache(1 << 15)(Token)
 """Tokens are frozen, so that one serves every place where its piece stands."""
 
@@ -60,6 +61,19 @@ def split_pieces(text: str) -> list[str]:
     """Plain text cut into words, punctuation and line breaks, each with the blanks before it. Joined they
     are the text. Scripts without spaces go character by character."""
     return _PIECE.findall(text)
+
+
+def split_complete(text: str, before: str = "") -> tuple[list[str], str]:
+    """(the pieces of a text that goes on, the end of it that may go on), so that text which arrives in parts
+    is cut as the whole is, wherever the parts end. before: the character before it, if there is one."""
+    whole, at, end = before + text, len(before), len(before + text)
+    pieces: list[str] = []
+    for piece in _PIECE.finditer(whole, at):
+        if piece.end() == end and (piece[0][-1].isspace() or _WORD_CHARACTER.fullmatch(piece[0][-1])):
+            break
+        pieces.append(piece[0])
+        at = piece.end()
+    return pieces, whole[at:]
 
 
 def count_words(text: str, at: int, pieces: int) -> int:

@@ -34,7 +34,7 @@ UNSEEDED_NOTE = (
 )
 CHUNKS_NOTE = (
     "without logprobs, which are not requested here, the server does not say how many tokens a chunk has: "
-    "lengths and caps of streams count chunks"
+    "lengths and caps of streams count words"
 )
 ABORTED_NOTE = (
     "the other arm aborts loops at their alarm instead of capping them at a healthy length: every ratio is "

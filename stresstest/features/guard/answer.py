@@ -12,7 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import text_tokens
-from stresstest.endpoint.assembly import TokenAssembler, split_uncounted
+from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
@@ -76,6 +76,12 @@ class ChoiceWatch:
             update(token)
 
     @property
+    def written(self) -> int:
+        """Output tokens as far as events tell: at least one in each."""
+        events = self.assembler.event_scale()
+        return self.tokens if events is None else events.length
+
+    @property
     def alarm(self) -> int | None:
         return self._suite.alarm
 
@@ -90,6 +96,7 @@ class ChoiceWatch:
 
     def finish(self, reason: str | None) -> GenerationVerdict:
         """The verdict on the whole choice."""
+        self.add(self.assembler.flush(0.0))
         return self._suite.finish(reason)
 
 
@@ -211,8 +218,10 @@ class AnswerReader:
         if kind.startswith("response.") and kind.endswith(".delta") and kind != _NO_TEXT:
             if not isinstance(event.delta, str):
                 return 0
-            tokens = split_uncounted(Token(event.delta, reasoning="reasoning" in kind), _LONG_EVENT)
-            self._pass_on(self.choice(0), tokens)
+            watch = self.choice(0)
+            texts = (event.delta, "") if "reasoning" in kind else ("", event.delta)
+            tokens = watch.assembler.add_uncounted(*texts, 0.0)
+            self._pass_on(watch, tokens)
             return len(tokens)
         if event.type in _ENDS and isinstance(event.response, dict):
             self._end_response(event.response)

@@ -54,7 +54,7 @@ def _events(asked: Asked, reader: AnswerReader, why: Mapping[str, Any]) -> Itera
     prompt = next((each.assembler.prompt_tokens for each in reader.choices.values()), None)
     options = asked.body.get("stream_options")
     if prompt is not None and isinstance(options, dict) and options.get("include_usage"):
-        written = sum(each.tokens for each in reader.choices.values())
+        written = sum(each.written for each in reader.choices.values())
         usage = {"prompt_tokens": prompt, "total_tokens": prompt + written, "completion_tokens": written}
         yield _event({**head, "choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"

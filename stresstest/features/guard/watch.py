@@ -198,8 +198,13 @@ class AnswerWatch:
 def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> JudgedChoice:
     """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
     verdict = choice.finish(choice.finish_reason)
-    tokens = choice.tokens
-    if counted and not tokens:
+    seen = tokens = choice.tokens
+    events = choice.assembler.event_scale() if choice.assembler.produced == tokens else None
+    if events is not None:
+        seen = events.length
+    if events is not None and counted is None:
+        verdict, tokens = events.verdict(verdict), events.length
+    elif counted and not tokens:
         tokens = counted  # nothing was seen of them: there is no position to convert
     elif counted and counted != tokens:
         ratio = counted / tokens
@@ -215,7 +220,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
         tokens=tokens,
         finish_reason=choice.finish_reason or ended,
         texts=choice.texts,
-        seen=choice.tokens,
+        seen=seen,
         size=choice.size,
         counted=counted is not None,
     )

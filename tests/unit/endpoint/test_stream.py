@@ -155,14 +155,14 @@ async def test_chunks_are_named_as_the_last_resort() -> None:
         async with Endpoint(server.url) as endpoint:
             endpoint.can_estimate = False
             outcome = await endpoint.generate(REQUEST, lambda tokens: False)
-    assert (outcome.output_tokens, outcome.token_source) == (2, "chunks")
+    assert (outcome.output_tokens, outcome.token_source) == (2, "words")
 
 
 async def test_a_final_total_that_contradicts_the_chunks_is_told() -> None:
     """A total that does not match the positions gives the total, and says that positions are chunks."""
     parts = sse(chunk("uno due tre"), chunk(" q", finish="stop"), usage_only(4, 9))
     got = await stream(Events([*parts, DONE]))
-    assert (got.outcome.output_tokens, got.outcome.token_source) == (9, "server (positions in chunks)")
+    assert (got.outcome.output_tokens, got.outcome.token_source) == (9, "server (positions in words)")
 
 
 async def test_a_total_from_the_middle_is_no_total() -> None:
@@ -174,7 +174,7 @@ async def test_a_total_from_the_middle_is_no_total() -> None:
         async with Endpoint(server.url) as endpoint:
             endpoint.can_estimate = False
             outcome = await endpoint.generate(REQUEST, lambda tokens: False)
-    assert (outcome.output_tokens, outcome.token_source) == (3, "chunks")
+    assert (outcome.output_tokens, outcome.token_source) == (3, "words")
 
 
 async def test_a_usage_that_no_text_can_hold_is_not_believed() -> None:
@@ -192,7 +192,7 @@ async def test_a_usage_that_no_text_can_hold_is_not_believed() -> None:
 
             outcome = await endpoint.generate(REQUEST, sink)
     assert texts == ["uno", "x"]
-    assert (outcome.output_tokens, outcome.token_source) == (2, "chunks")
+    assert (outcome.output_tokens, outcome.token_source) == (2, "words")
 
 
 @pytest.mark.parametrize("hostile", [-1, 2**31, 2**63, 2**64, 2**70])

@@ -216,7 +216,7 @@ def test_losses_may_not_choose_the_sample() -> None:
     assert not certified_threshold(cut, QUICK, tighten=True).certified
 
 
-@pytest.mark.parametrize("source", ["chunks", "tiktoken (estimate)"])
+@pytest.mark.parametrize("source", ["words", "tiktoken (estimate)"])
 def test_uncounted_tokens_certify_nothing(source: str) -> None:
     """One generation whose tokens nobody counted, healthy or failing: no T, and the reason in words."""
     counted = [make(make_job(index=i), 600, timed=True, word=f"w{i}") for i in range(40)]

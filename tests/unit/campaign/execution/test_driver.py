@@ -268,7 +268,7 @@ async def test_an_uncounted_stream_certifies_nothing() -> None:
     """No ids, logprobs, usage, /tokenize or estimate: the positions are chunks, and nothing rests on them."""
     events = [chunk(c, finish="stop" if i == 600 else None) for i, c in enumerate("Una barca. " * 55, 1)]
     made = await uncounted(Events([b"".join(sse(*events[:600])), DONE]), 100)
-    assert made.token_source == "chunks"
+    assert made.token_source == "words"
     threshold = certified_threshold([replace(made, prompt_id=f"p{i}") for i in range(40)], RIGORS["quick"])
     assert not threshold.certified
     assert threshold.lacking is not None

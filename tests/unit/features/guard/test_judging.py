@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import accumulate, chain, cycle, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,23 @@ async def test_each_choice_has_a_verdict_of_its_own() -> None:
     assert line["id"] == "c#1"
     assert line["completion_tokens"] == len(words(FAILING))
     assert found[f"stresstest_guard_tokens_total{{lab,{CHAT}}}"] == len(words(FAILING)) + len(words(LONG))
+
+
+@pytest.mark.parametrize("sign", ["!", " |", "}", "\n"])
+@pytest.mark.parametrize("sizes", [(4,), (1, 3, 2), (50, 7)])
+async def test_a_flood_is_seen_however_tokens_are_joined_to_events(sizes: tuple[int, ...], sign: str) -> None:
+    """Speculative decoding sends one to k tokens a step, --stream-interval as many as it says: 3,000 "!" were
+    healthy where every event counted as one token."""
+    tokens = [LONG[n : n + 4] for n in range(0, 1200, 4)] + [sign] * 600
+    starts = accumulate(chain([0], cycle(sizes)))
+    joined = ["".join(tokens[a:b]) for a, b in pairwise(takewhile(lambda at: at < 950, starts))]
+    events = sse(*(chunk(text) for text in joined), chunk(finish="length"), usage_only(9, 900))
+    async with guarded(Events([*events, DONE])) as here:
+        await here.ask()
+        await here.judged(1)
+    (line,) = here.log
+    assert line["symptom"] in ("loop", "token flooding")
+    assert line["onset"] <= 330
 
 
 async def test_healthy_answers_are_counted_and_not_logged() -> None:
