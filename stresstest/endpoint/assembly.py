@@ -184,30 +184,27 @@ class TokenAssembler:
     def add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
         """The words of text whose tokens nobody counted, but for the last one, which may go on."""
         if thought or answer:
-            before = self.event_ends[-1] if self.event_ends else len(self._carry)
-            self.event_ends.append(before + len(thought) + len(answer))
-        if self._carry_reasoning:
-            thought = self._carry + thought
-        else:
-            answer = self._carry + answer
-        self._carry = ""
-        tokens: list[Token] = []
-        for text, reasoning in ((thought, True), (answer, False)):
-            if not text:
-                continue
-            if reasoning != self._carry_reasoning:
-                self._before = ""
-            pieces, rest = [text], ""
-            if len(text) <= self._longest_split:
-                pieces, rest = split_complete(text, self._before)
-            if rest and reasoning and answer:  # the thought is over
-                pieces, rest = [*pieces, rest], ""
-            if pieces:
-                self._before = pieces[-1][-1]
-            tokens += [_token(piece, None, at, reasoning) for piece in pieces]
-            self._hold_back(rest, reasoning, uncounted=True)
+            begun = self.event_ends[-1] if self.event_ends else len(self._carry)
+            self.event_ends.append(begun + len(thought) + len(answer))
+        tokens = self._add_words(thought, True, at) if thought else []
+        if answer:
+            tokens += self._add_words(answer, False, at)
         self.uncounted_texts += [token.text for token in tokens]
         self.produced += len(tokens)
+        return tokens
+
+    def _add_words(self, text: str, reasoning: bool, at: float) -> list[Token]:
+        held, before, tokens = self._carry, self._before, []
+        if reasoning != self._carry_reasoning:  # thought and answer do not share a word
+            tokens = [_token(held, None, at, not reasoning)] if held else []
+            held = before = ""
+        if len(text) > self._longest_split:
+            pieces, rest = [held, text] if held else [text], ""
+        else:
+            pieces, rest = split_complete(held, text, before)
+        self._before = pieces[-1][-1] if pieces else before
+        self._hold_back(rest, reasoning, uncounted=True)
+        tokens += [_token(piece, None, at, reasoning) for piece in pieces]
         return tokens
 
     def event_scale(self) -> PositionMap | None:

@@ -32,6 +32,8 @@ _PIECE = re.compile(
     rf"|[^\S\n]{{1,{MAX_PIECE_CHARS}}}"
 )
 _WORD_CHARACTER = re.compile(_SPACED)
+_WORD = re.compile(rf"{_SPACED}{{1,{MAX_PIECE_CHARS}}}")
+_WORD_AFTER_BLANK = re.compile(rf"[^\S\n]{_SPACED}{{1,{MAX_PIECE_CHARS}}}")
 _token = lru_cache(1 << 15)(Token)
 """Tokens are frozen, so that one serves every place where its piece stands."""
 
@@ -63,10 +65,20 @@ def split_pieces(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
-def split_complete(text: str, before: str = "") -> tuple[list[str], str]:
-    """(the pieces of a text that goes on, the end of it that may go on), so that text which arrives in parts
-    is cut as the whole is, wherever the parts end. before: the character before it, if there is one."""
-    whole, at, end = before + text, len(before), len(before + text)
+def split_complete(held: str, text: str, before: str = "") -> tuple[list[str], str]:
+    """(the pieces that are complete, the end that may go on) of `held` and of the text that follows on it.
+
+    Text that arrives in parts is cut as the whole is, wherever the parts end. held: the end of the last part;
+    before: the character before it, if there is one.
+    """
+    # Most tokens of prose are a word after a blank, or go on with one.
+    if len(held) + len(text) <= MAX_PIECE_CHARS and (_WORD_AFTER_BLANK if before else _WORD).fullmatch(held):
+        if _WORD_AFTER_BLANK.fullmatch(text):
+            return [held], text
+        if _WORD.fullmatch(text):
+            return [], held + text
+    whole, at = before + held + text, len(before)
+    end = len(whole)
     pieces: list[str] = []
     for piece in _PIECE.finditer(whole, at):
         if piece.end() == end and (piece[0][-1].isspace() or _WORD_CHARACTER.fullmatch(piece[0][-1])):
