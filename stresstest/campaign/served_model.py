@@ -19,8 +19,8 @@ from stresstest.model.comparison import ChangedSetting
 from stresstest.store import StoredThreshold
 from stresstest.store.repository import Store
 
-_LAST_WAIT = 2.0
-"""Seconds."""
+_WAIT, _LAST_WAIT = 10.0, 2.0
+"""Seconds for a server to say what it is, between stages and at the end: a busy one may not in time."""
 
 
 async def server_warnings(
@@ -114,7 +114,7 @@ async def _refuse_replaced(endpoint: Endpoint, profile: EndpointProfile, *, endi
     if profile.root is None and profile.version is None:
         return
     try:
-        now = await asyncio.wait_for(fetch_identity(endpoint, profile), _LAST_WAIT if ending else None)
+        now = await asyncio.wait_for(fetch_identity(endpoint, profile), _LAST_WAIT if ending else _WAIT)
     except TimeoutError:
         return
     changed = _first_difference(profile, now)

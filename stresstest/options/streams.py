@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, replace_file
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -218,11 +218,23 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
         typer.echo(f"Wrote {single_line(output)}.", err=True)
 
 
+def _write_through(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
 def write_lines(lines: Iterable[str], output: str) -> None:
-    """Write a file as it is, such as training data. Raises UsageError for a file it cannot write."""
+    """Write a file as it is, such as training data: whole, or what was there stays, unless it is a link, a
+    pipe or in a folder that cannot be written to. Raises UsageError for a file it cannot write."""
     refuse_database(output)
+    path = Path(output)
     try:
-        with Path(output).open("w", encoding="utf-8") as file:
-            file.writelines(lines)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            _write_through(path, lines)
+            return
+        try:
+            replace_file(path, lines)
+        except (PermissionError, FileExistsError):  # of the new file beside it, before anything was written
+            _write_through(path, lines)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None

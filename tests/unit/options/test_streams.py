@@ -9,14 +9,16 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.errors import UsageError
 from stresstest.model import RunStatus
-from stresstest.options.streams import ENCODING_ERRORS, replace_unencodable
+from stresstest.options.streams import ENCODING_ERRORS, replace_unencodable, write_lines
 from stresstest.store import open_store
 from tests.support.commands import called
 from tests.support.fake_campaign import Behaviour, campaign_server
@@ -206,3 +208,24 @@ def test_results_are_printed_at_any_width(columns: str, tmp_path: Path) -> None:
     listed = called("runs", "list", tmp_path=tmp_path, COLUMNS=columns)
     assert result.stdout.strip()
     assert (listed.stdout + listed.stderr).strip()
+
+
+def test_a_file_is_written_whole_or_what_was_there_stays(tmp_path: Path) -> None:
+    """A full disk replaced a good report by its first kilobytes."""
+
+    def lines() -> Iterator[str]:
+        yield "new"
+        raise OSError(28, "No space left on device")
+
+    good = tmp_path / "report.html"
+    good.write_text("old", encoding="utf-8")
+    with pytest.raises(UsageError, match="No space left on device"):
+        write_lines(lines(), str(good))
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        ("report.html", "old")
+    ]
+    link = tmp_path / "link.html"
+    link.symlink_to(good)
+    write_lines(["through"], str(link))
+    assert link.is_symlink()
+    assert good.read_text(encoding="utf-8") == "through"
