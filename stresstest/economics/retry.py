@@ -44,7 +44,7 @@ class AuditResult:
     the same text) or "words" (an estimate, not usable as a server setting). streams: outputs audited;
     degenerate: how many of them, of which `loops` are loops. masked: outputs already stopped by the server's
     own repetition detection. aborted: degenerate outputs stopped by the client, whose savings are a lower
-    bound.
+    bound. unseen: further outputs of which the log has not all of the text, so that nobody knows.
     """
 
     chosen: ChosenSetting
@@ -55,6 +55,7 @@ class AuditResult:
     scale: str
     masked: int
     aborted: int
+    unseen: int = 0
 
     @property
     def usable(self) -> RepetitionSetting | None:

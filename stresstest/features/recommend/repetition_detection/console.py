@@ -42,6 +42,7 @@ def audit_document(found: AuditResult) -> dict[str, Any]:
         "streams": found.streams,
         "loops": found.loops,
         "degenerate": found.degenerate,
+        "unseen": found.unseen,
         "scale": found.scale,
         "chosen_on": chosen.chosen_on,
         "told_on": chosen.told_on,
@@ -87,6 +88,11 @@ def _share(share: BinomialShare) -> dict[str, Any]:
 def verdict(found: AuditResult) -> str:
     """One sentence on whether the chosen setting can be used."""
     chosen = found.chosen
+    if found.loops == 0 and found.unseen:
+        return (
+            f"Whether outputs loop is not known: of {format_count(found.unseen)} the log lacks part of "
+            "the text, and none of the others loops."
+        )
     if found.loops == 0:
         return "No output loops, so there is nothing for repetition_detection to stop."
     if chosen.setting is None or chosen.audit is None:
@@ -166,6 +172,10 @@ def remarks(found: AuditResult) -> list[str]:
         notes.append(
             f"Not every output has token ids, so patterns are counted in {found.scale}. Give "
             f"--tokenizer, or replay a run."
+        )
+    if found.unseen:
+        notes.append(
+            f"{format_count(found.unseen)} further outputs are in no number: the log lacks parts of them."
         )
     if found.masked:
         notes.append(

@@ -22,11 +22,12 @@ from stresstest.scanning.position_scale import token_ids
 class RecordedStream:
     """The stream of one answer.
 
-    texts: the distinct texts that its ids index; None if they are a tokenizer's. scale: the unit of an id.
-    masked: the server's own repetition detection stopped the answer.
+    stream: None where the log has not all of the text, and what it has is healthy. texts: the distinct texts
+    that its ids index; None if they are a tokenizer's. scale: the unit of an id. masked: the server's own
+    repetition detection stopped the answer.
     """
 
-    stream: TokenStream
+    stream: TokenStream | None
     texts: tuple[str, ...] | None
     scale: str
     masked: bool
@@ -35,7 +36,11 @@ class RecordedStream:
 def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None) -> RecordedStream | None:
     """The stream of one answer; None without text, or if the service lost the answer."""
     end = normalize_finish_reason(record.finish_reason)
-    if end in LOST_REASONS or not record.text:
+    if end in LOST_REASONS:
+        return None
+    if verdict.unseen:
+        return RecordedStream(None, None, IDS, False)
+    if not record.text:
         return None
     texts, scale = None, IDS
     if tokenizer is not None:

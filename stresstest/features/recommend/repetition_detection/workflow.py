@@ -50,7 +50,7 @@ class _StreamCollector:
         self._streams: list[TokenStream] = []
         self._known: dict[str, int] = {}
         self._scales: set[str] = set()
-        self._masked = self._aborted = 0
+        self._masked = self._aborted = self._unseen = 0
 
     def add_run(self, store: Store, reference: str) -> None:
         """Add the generations of a run, of any phase; lost ones are left out."""
@@ -65,16 +65,19 @@ class _StreamCollector:
         """Add the answers of files, with the verdicts of `scan`; those that the service lost are left out."""
         extract = partial(recorded_stream, tokenizer=job.tokenizer)
         for found in extract_with_verdicts(files, job, extract, listener):
-            if found is not None:
-                self._streams.append(self._answer_stream(found))
+            if found is not None and found.stream is not None:
+                self._streams.append(self._renumbered(found.stream, found))
                 self._masked += found.masked
+            self._unseen += found is not None and found.stream is None
 
     def run_audit(self, fallback: float) -> AuditResult:
         streams = self._streams
         if len(streams) < MIN_STREAMS:
             raise InconclusiveError(
                 f"{len(streams)} outputs are too few to choose a setting: {MIN_STREAMS} are needed.",
-                hint="Name a stored run (stresstest runs list) or files with outputs.",
+                hint=f"Of {self._unseen} more the log lacks part of the text."
+                if self._unseen
+                else "Name a stored run (stresstest runs list) or files with outputs.",
             )
         found = choose_setting(streams)
         stops = None
@@ -92,6 +95,7 @@ class _StreamCollector:
             scale=scale,
             masked=self._masked,
             aborted=self._aborted,
+            unseen=self._unseen,
         )
 
     def _encode_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
@@ -112,9 +116,9 @@ class _StreamCollector:
             endless=generation.aborted or generation.finish_reason == "length",
         )
 
-    def _answer_stream(self, found: RecordedStream) -> TokenStream:
+    def _renumbered(self, stream: TokenStream, found: RecordedStream) -> TokenStream:
         self._scales.add(found.scale)
         if found.texts is None:
-            return found.stream
+            return stream
         numbers = self._encode_texts(found.texts)
-        return replace(found.stream, ids=tuple(numbers[each] for each in found.stream.ids))
+        return replace(stream, ids=tuple(numbers[each] for each in stream.ids))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from stresstest.errors import ExitCode
 from stresstest.model import (
     Decoding,
     DocumentKind,
@@ -28,6 +29,7 @@ from tests.support.commands import command
 from tests.support.cost_logs import rows
 from tests.support.snapshots import Snapshot, flat
 from tests.support.stored_data import SUBJECT, make_generation, make_run
+from tests.support.stories import story
 
 
 def generation(index: int, *, loops: bool, ids: bool = True) -> Generation:
@@ -97,6 +99,19 @@ def test_files_are_replayed_as_scan_reads_them(tmp_path: Path, snapshot: Snapsho
     assert code == 4
     assert '{"repetition_detection"' not in out
     assert found["audit"]["loops_caught"]["n"] + found["audit"]["healthy_stopped"]["n"] <= found["told_on"]
+
+
+def test_outputs_that_the_log_has_cut_are_no_healthy_ones(tmp_path: Path) -> None:
+    """What loops behind a cut at 400 characters loops unseen: it was "nothing to stop", of 120 outputs."""
+    texts = [story(12, seed=n)[:400] for n in range(20)] + [f"{story(2, seed=n)[:300]}." for n in range(30)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"response": text}) + "\n" for text in texts), encoding="utf-8")
+    store = str(tmp_path / "s.sqlite3")
+    code, found = audited("--store", store, "recommend", "--repetition-detection", str(path), "--lang", "en")
+    assert code == ExitCode.INCONCLUSIVE
+    assert found["unseen"] + found["streams"] == 50
+    assert found["unseen"] >= 15
+    assert found["verdict"].startswith("Whether outputs loop is not known: of ")
 
 
 def test_the_table_prints_the_request_body(tmp_path: Path) -> None:
