@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from stresstest.records.record import Record, utf8_size
 
-_LEAST_TEXTS, _LEAST_SIZE, _LEAST_WORDS = 5, 200, 40
+LEAST_TEXTS, LEAST_SIZE, _LEAST_WORDS = 5, 200, 40
 """Different texts of one length, and that length in characters and in words, that are no chance."""
-_NEARBY = 0.1
+NEARBY = 0.1
 """The share of a limit within which other lengths are its neighbours."""
 _LONGEST_CHARACTER, _LONGEST_WORD = 4, 24
 """Bytes and characters: a cut in the midst of a character or a word may leave out the whole of it."""
-_TAIL = 64
+TAIL = 64
 """Characters in which texts must differ: answers of one shape have one length, and one end."""
 _LONGEST_MARK = 96
 _DOTS = re.compile(r"\s*(?:\.\.\.|…)[\s\[({<]*[\])}>]*\Z|\s*[\[({<](?:\.\.\.|…)[\])}>]\Z")
@@ -28,7 +28,7 @@ _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class TextEnd:
     """A text without its mark of truncation. may_be_cut: it ends in the midst of a sentence, or had one.
     dotted: it had dots for a mark."""
 
@@ -47,17 +47,17 @@ class _Measure:
     """What logs cut at. tolerance: how much a cut text may be shorter. least: the smallest limit. nearby:
     the share of the limit within which others are neighbours."""
 
-    size: Callable[[_Text], int]
+    size: Callable[[TextEnd], int]
     tolerance: int
     least: int
-    nearby: float = _NEARBY
+    nearby: float = NEARBY
 
 
 _MEASURES = (
-    _Measure(lambda text: len(text.body), 0, _LEAST_SIZE),
-    _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, _LEAST_SIZE),
+    _Measure(lambda text: len(text.body), 0, LEAST_SIZE),
+    _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, LEAST_SIZE),
     _Measure(lambda text: text.words, 0, _LEAST_WORDS),
-    _Measure(lambda text: len(text.body) if text.dotted else 0, _LONGEST_WORD, _LEAST_SIZE, 1e9),
+    _Measure(lambda text: len(text.body) if text.dotted else 0, _LONGEST_WORD, LEAST_SIZE, 1e9),
 )
 """The last is for ``textwrap.shorten``. Of answers that end in dots of their own, most end elsewhere."""
 
@@ -66,31 +66,32 @@ def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
     """The records, with a hole at the end of those that the log has cut: five or more different texts of
     one length, in characters, bytes or words, that end in the midst of a sentence. They must be as many as
     all texts that are up to a tenth shorter or longer: where a server caps answers, lengths scatter."""
-    texts = [_text(record) for record in records]
+    texts = [text_end(record) for record in records]
     cut = {n for measure in _MEASURES for n in _cut_at(measure, texts)}
     return [_with_hole(each) if n in cut else each for n, each in enumerate(records)] if cut else records
 
 
-def _text(record: Record) -> _Text:
+def text_end(record: Record) -> TextEnd:
+    """How a record's text ends."""
     text = record.text.rstrip()
     mark = _MARK.search(text[-_LONGEST_MARK:])
     body = record.text if mark is None else text[: len(text) - len(mark[0])]
     kept = record.has_text and record.hole is None and record.tokens is None
     ends_midway = mark is not None or _MIDWAY.search(body) is not None
-    return _Text(body, _DOTS.search(text[-_LONGEST_MARK:]) is not None, kept and ends_midway)
+    return TextEnd(body, _DOTS.search(text[-_LONGEST_MARK:]) is not None, kept and ends_midway)
 
 
-def _cut_at(measure: _Measure, texts: Sequence[_Text]) -> Iterator[int]:
+def _cut_at(measure: _Measure, texts: Sequence[TextEnd]) -> Iterator[int]:
     """The places of the texts that end at a limit of this measure."""
     sizes = [measure.size(text) for text in texts]
-    ordered = sorted(size for size in sizes if size >= measure.least * (1 - _NEARBY))
+    ordered = sorted(size for size in sizes if size >= measure.least * (1 - NEARBY))
     by_size = sorted((sizes[n], n) for n, text in enumerate(texts) if text.may_be_cut)
     for limit in sorted({size for size, _ in by_size if size >= measure.least}):
         shortest = limit - measure.tolerance
         found = by_size[bisect_left(by_size, (shortest, 0)) : bisect_right(by_size, (limit, len(texts)))]
-        different = len({texts[n].body[-_TAIL:] for _, n in found})
+        different = len({texts[n].body[-TAIL:] for _, n in found})
         wide = _between(ordered, limit * (1 - measure.nearby), limit * (1 + measure.nearby))
-        if different >= max(_LEAST_TEXTS, wide - _between(ordered, shortest, limit)):
+        if different >= max(LEAST_TEXTS, wide - _between(ordered, shortest, limit)):
             yield from (n for _, n in found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import RawIOBase
 from pathlib import Path
@@ -75,6 +75,9 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
     """Rates and limits of what was judged. interrupted: it is not everything."""
     by_length = settings.job.by_length
     groups = state.tallies.results(RIGORS[settings.rigor], settings.margin, by_length=by_length is not None)
+    limits = state.texts.lengths.limits()
+    if limits:
+        groups = tuple(_with_unseen(group, limits) for group in groups)
     return ScanResult(
         requests=state.tallies.requests,
         damaged=state.damaged,
@@ -85,7 +88,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         text_bytes=state.text_bytes,
         seconds=seconds,
         interrupted=interrupted,
-        notes=_without_lengths(by_length, groups),
+        notes=(*_cut_notes(limits), *_without_lengths(by_length, groups)),
         textless=state.textless,
         unread=state.unread,
         read_from=dict(state.texts.places.most_common()),
@@ -134,6 +137,27 @@ def _without_lengths(key: str | None, groups: Sequence[GroupResult]) -> tuple[st
     if key is None or not groups or any(group.by_length is not None for group in groups):
         return ()
     return (f"--by-length {key}: no group has answers of two requested lengths, so nothing can be compared.",)
+
+
+def _with_unseen(group: GroupResult, limits: Mapping[int, int]) -> GroupResult:
+    """The group, with as many answers that were not seen whole as end where the log cuts, of whatever group:
+    that shows only once all lengths are known."""
+    more = min(sum(limits.values()), group.requests - group.degenerate - group.in_doubt)
+    if not more:
+        return group
+    threshold = without_certificate(group.threshold, "the log cuts its texts at one length")
+    unseen, in_doubt = group.unseen + more, group.in_doubt + more
+    return replace(
+        group, unseen=unseen, in_doubt=in_doubt, threshold=threshold, safe_max_tokens=None, healthy_cut=None
+    )
+
+
+def _cut_notes(limits: Mapping[int, int]) -> list[str]:
+    return [
+        f"{count:,} answers end in the midst of a sentence at {length:,} characters, and hardly any of the "
+        "others are as long: the log has cut them there."
+        for length, count in sorted(limits.items())[:3]
+    ]
 
 
 def _mark_unfinished(group: GroupResult) -> GroupResult:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from stresstest.records import Record
 from stresstest.records.formats.unread import is_looked_at
+from stresstest.scanning.text_lengths import TextLengths
 
 _MAX_NAMES = 64
 """Names that are kept, the alphabetically first: memory stays bounded, and parts add up to the same."""
@@ -18,17 +19,18 @@ _MAX_NAMES = 64
 class TextsRead:
     """places: where answers were read → answers. unjudged: a text beside them → lines with it, of the
     looked_at lines whose other texts were looked for. left_out: lines in good order without an answer of a
-    model's: turns of others, other spans and calls."""
+    model's: turns of others, other spans and calls. lengths: of all texts."""
 
     places: Counter[str] = field(default_factory=Counter)
     unjudged: Counter[str] = field(default_factory=Counter)
     looked_at: int = 0
     left_out: int = 0
+    lengths: TextLengths = field(default_factory=TextLengths)
 
     @classmethod
-    def of(cls, records: Iterable[Record], left_out: int = 0) -> TextsRead:
+    def of(cls, records: Sequence[Record], left_out: int = 0) -> TextsRead:
         """Of the records of one chunk, in order."""
-        found = cls(left_out=left_out)
+        found = cls(left_out=left_out, lengths=TextLengths.of(records))
         line = 0
         for record in records:
             found.places[record.read_from] += 1
@@ -44,6 +46,7 @@ class TextsRead:
         self.unjudged.update(later.unjudged)
         self.looked_at += later.looked_at
         self.left_out += later.left_out
+        self.lengths.merge(later.lengths)
         for names in (self.places, self.unjudged):
             for name in sorted(names)[_MAX_NAMES:]:
                 del names[name]
@@ -55,10 +58,12 @@ class TextsRead:
             "unjudged": dict(self.unjudged),
             "looked_at": self.looked_at,
             "left_out": self.left_out,
+            "lengths": self.lengths.dump(),
         }
 
     @classmethod
     def load(cls, dumped: Mapping[str, Any]) -> TextsRead:
         """What was dumped."""
         places, unjudged = Counter(dumped["places"]), Counter(dumped["unjudged"])
-        return cls(places, unjudged, dumped["looked_at"], dumped["left_out"])
+        lengths = TextLengths.load(dumped["lengths"])
+        return cls(places, unjudged, dumped["looked_at"], dumped["left_out"], lengths)
