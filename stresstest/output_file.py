@@ -47,7 +47,7 @@ def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
 
 def replace_file(path: Path, lines: Iterable[str]) -> None:
     """Write a whole file at once, in place of the one, or the link, that is there. Raises OSError."""
-    half = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    half = path.with_name(f"{path.name[:60]}.{os.getpid()}.tmp")
     with half.open("x", encoding="utf-8") as file:  # follows no link
         try:
             file.writelines(lines)

@@ -169,7 +169,13 @@ class TokenAssembler:
             return [_token(thought or answer, sane_count(ids[0]), at, bool(thought))]
         counted = self._count(choice, logprobs, grown)
         self.characters += len(thought) + len(answer)
-        if counted is None or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer)):
+        # A total beside the last event is of the whole answer, not of what that event adds.
+        is_total = bool(self.event_ends) and ids is None and logprobs is None
+        if (
+            is_total
+            or counted is None
+            or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer))
+        ):
             # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
             if thought or answer:
                 self._outdated = counted is None
@@ -177,9 +183,10 @@ class TokenAssembler:
         if self.produced - len(self.uncounted_texts) + counted > self._most:
             raise TooManyTokensError
         ids = ids if ids and len(ids) == counted else None
+        held = self.flush(at) if self._is_carry_uncounted else []
         tokens = self._tokens(counted, thought, answer, ids, logprobs, at)
         self.produced += len(tokens)
-        return tokens
+        return held + tokens
 
     def add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
         """The words of text whose tokens nobody counted, but for the last one, which may go on."""
@@ -226,7 +233,7 @@ class TokenAssembler:
         token = Token(self._carry, arrived=at, reasoning=self._carry_reasoning)
         if self._is_carry_uncounted or len(self._carry) > _LONGEST_REST:
             self.uncounted_texts.append(self._carry)
-        self._carry = ""
+        self._carry = self._before = ""
         self.produced += 1
         return [token]
 

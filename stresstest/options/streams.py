@@ -218,23 +218,25 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
         typer.echo(f"Wrote {single_line(output)}.", err=True)
 
 
-def _write_through(path: Path, lines: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
+def _may_be_replaced(path: Path) -> bool:
+    """Whether a new file may take its place: no link, no pipe, nobody else's, in a folder that is open."""
+    if path.is_symlink() or not os.access(path.parent, os.W_OK):
+        return False
+    if not path.exists():
+        return True
+    return path.is_file() and (not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid())
 
 
 def write_lines(lines: Iterable[str], output: str) -> None:
     """Write a file as it is, such as training data: whole, or what was there stays, unless it is a link, a
-    pipe or in a folder that cannot be written to. Raises UsageError for a file it cannot write."""
+    pipe, somebody else's or in a folder that cannot be written to. Raises UsageError if it cannot."""
     refuse_database(output)
     path = Path(output)
     try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            _write_through(path, lines)
-            return
-        try:
+        if _may_be_replaced(path):
             replace_file(path, lines)
-        except (PermissionError, FileExistsError):  # of the new file beside it, before anything was written
-            _write_through(path, lines)
+        else:
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(lines)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None

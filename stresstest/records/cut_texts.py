@@ -18,11 +18,14 @@ _LONGEST_CHARACTER, _LONGEST_WORD = 4, 24
 TAIL = 64
 """Characters in which texts must differ: answers of one shape have one length, and one end."""
 _LONGEST_MARK = 96
+_SAID = r"(?:\.\.\.|…|\+\d|\b(?:truncat|cut\b|snip|clip|more\b|rest\b|omit|left out|char|byte|word|token))"
 _DOTS = re.compile(r"\s*(?:\.\.\.|…)[\s\[({<]*[\])}>]*\Z|\s*[\[({<](?:\.\.\.|…)[\])}>]\Z")
-_MARK = re.compile(r"\s*(?:(?:\.\.\.|…)[^\n]*|[\[({<][^\n\[\](){}<>]*[\])}>]+[.…]*)\Z")
-"""A mark of truncation: what follows on dots, or stands in brackets at the end ("[response truncated]",
+_MARK = re.compile(
+    rf"\s*(?:(?:\.\.\.|…)[^\n]*|[\[({{<](?=[^\n]*{_SAID})[^\n\[\](){{}}<>]*[\])}}>]+[.…]*)\Z", re.IGNORECASE
+)
+"""A mark of truncation: what follows on dots, or says so in brackets at the end ("[response truncated]",
 "... (+1,234 chars)"). Answers may end so too, but not at one length."""
-_MIDWAY = re.compile(r"[\w\s,;:(\-–—]\Z")
+_MIDWAY = re.compile(r"[\w,;:(\-–—]\s*\Z")
 """How a text ends that was cut in the midst of a sentence."""
 _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
 

@@ -102,12 +102,13 @@ class _CostMeasurement:
         runner.progress.started(self.id, runner.settings, self.profile)
         runner.progress.note(self._plan_line())
         error: EndpointError | StoreError | None = None
-        over_budget, pair = False, 0
+        over_budget, pair, cut_before = False, 0, 0
         try:
             while pair < runner.workload.pairs and not runner.stop.is_set():
                 over_budget = self._over_budget()
                 if over_budget:
                     break
+                cut_before = len(self.cut)
                 async with same_server(runner.prepared.endpoint, self.profile, runner.stop):
                     whole = await self._run_pair(pair)
                 if not whole:
@@ -117,6 +118,7 @@ class _CostMeasurement:
         except ReplacedServerError as caught:
             error = caught
             self.spans = [span for span in self.spans if span.pair != pair]
+            del self.cut[cut_before:]
             self.warnings.append(f"{caught} Pair {pair + 1}, in which that happened, is in no number.")
         except (EndpointError, StoreError) as caught:
             error = caught

@@ -196,7 +196,8 @@ class InterventionRunner:
         except ReplacedServerError:
             # Any of them may be the other server's: a diagnosis that goes on asks again.
             for key in finished:
-                del self.stored[key]
+                self.stored.pop(key, None)
+                self._streamed.pop(key, None)
             await asyncio.to_thread(self.store.remove_generations, self.run.id, finished)
             raise
         finally:

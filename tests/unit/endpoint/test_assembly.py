@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,6 +155,32 @@ def test_text_that_nobody_counts_is_cut_as_recorded_text_is(text: str, cuts: lis
     assert [token.text for token in tokens] == split_pieces(text)
     assert assembler.produced == len(tokens)
     assert assembler.uncounted_texts == [token.text for token in tokens]
+
+
+@pytest.mark.parametrize("total", [2, 3, 150])
+def test_a_total_with_the_last_event_is_no_count_of_its_text(total: int) -> None:
+    """The held word was cut into as many tokens as the whole answer has."""
+    made = TokenAssembler()
+    tokens: list[Token] = []
+    for text in ("Hello", " my", " friend"):
+        tokens += made.add_chunk(decoded({"choices": [{"index": 0, "delta": {"content": text}}]}), 1.0)
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    tokens += made.add_chunk(decoded({"choices": [last], "usage": {"completion_tokens": total}}), 1.0)
+    tokens += made.flush(1.0)
+    assert [token.text for token in tokens] == ["Hello", " my", " friend"]
+    assert (made.total, made.produced, len(made.uncounted_texts)) == (total, 3, 3)
+
+
+def test_a_held_word_comes_before_what_is_counted_after_it() -> None:
+    """A server that tells the answer's tokens and not the thought's: no thought in the answer."""
+    made = TokenAssembler()
+    thought = {"index": 0, "delta": {"reasoning": "think hard"}}
+    answer = {"index": 0, "delta": {"content": "Hi"}, "token_ids": [5]}
+    tokens = made.add_chunk(decoded({"choices": [thought]}), 1.0)
+    tokens += made.add_chunk(decoded({"choices": [answer]}), 1.0) + made.flush(1.0)
+    assert [(token.text, token.id, token.reasoning) for token in tokens] == [
+        ("think", None, True), (" hard", None, True), ("Hi", 5, False)
+    ]  # fmt: skip
 
 
 def test_a_thought_and_an_answer_in_one_event_are_cut_apart() -> None:

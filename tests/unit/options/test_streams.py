@@ -224,6 +224,9 @@ def test_a_file_is_written_whole_or_what_was_there_stays(tmp_path: Path) -> None
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
         ("report.html", "old")
     ]
+    long = tmp_path / ("n" * 250)
+    write_lines(["whole"], str(long))
+    assert long.read_text(encoding="utf-8") == "whole"
     link = tmp_path / "link.html"
     link.symlink_to(good)
     write_lines(["through"], str(link))

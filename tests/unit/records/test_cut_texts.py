@@ -69,6 +69,12 @@ def test_answers_that_come_out_alike_are_whole() -> None:
     assert holes(*(f"answer {n}" for n in range(10, 20))) == 0
 
 
+@pytest.mark.parametrize("end", [" (see above)", " [1]", " foo(x)", ".\n", ' {"a": 1}]'])
+def test_brackets_that_say_nothing_of_a_cut_are_no_mark(end: str) -> None:
+    """Structured answers of one shape, code, references: all of one length, and whole."""
+    assert holes(*(text[: 600 - len(end)] + end for text in STORIES)) == 0
+
+
 def test_answers_that_a_server_caps_are_no_cut_texts() -> None:
     """A cap in tokens makes many lengths, and of 300 some are alike by chance."""
     for seed in range(20):
