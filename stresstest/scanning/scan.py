@@ -154,8 +154,8 @@ def _with_unseen(group: GroupResult, limits: Mapping[int, int]) -> GroupResult:
 
 def _cut_notes(limits: Mapping[int, int]) -> list[str]:
     return [
-        f"{count:,} answers end in the midst of a sentence at {length:,} characters, and hardly any of the "
-        "others are as long: the log has cut them there."
+        f"{count:,} answers end in the midst of a sentence at {length:,} characters, and few of the "
+        "others have about that length: the log has cut them there."
         for length, count in sorted(limits.items())[:3]
     ]
 
