@@ -145,11 +145,8 @@ def _with_unseen(group: GroupResult, limits: Mapping[int, int]) -> GroupResult:
     more = min(sum(limits.values()), group.requests - group.degenerate - group.in_doubt)
     if not more:
         return group
-    threshold = without_certificate(group.threshold, "the log cuts its texts at one length")
-    unseen, in_doubt = group.unseen + more, group.in_doubt + more
-    return replace(
-        group, unseen=unseen, in_doubt=in_doubt, threshold=threshold, safe_max_tokens=None, healthy_cut=None
-    )
+    group = _without_limit(group, "the log cuts its texts at one length")
+    return replace(group, unseen=group.unseen + more, in_doubt=group.in_doubt + more)
 
 
 def _cut_notes(limits: Mapping[int, int]) -> list[str]:
@@ -163,6 +160,10 @@ def _cut_notes(limits: Mapping[int, int]) -> list[str]:
 def _mark_unfinished(group: GroupResult) -> GroupResult:
     """The beginning of a file is no fair part of it: rates are reported as far as they go, limits are not."""
     why = "the scan was interrupted, and the part read first is not representative of the files"
+    return _without_limit(group, why)
+
+
+def _without_limit(group: GroupResult, why: str) -> GroupResult:
     threshold = without_certificate(group.threshold, why)
     return replace(group, threshold=threshold, safe_max_tokens=None, healthy_cut=None)
 

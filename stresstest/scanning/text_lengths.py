@@ -49,6 +49,8 @@ class TextLengths:
             mine.update(theirs)
         for size, ends in later.ends.items():
             self._add_ends(size, ends)
+        if len(self.texts) <= _MOST:
+            return
         for size in sorted(self.texts)[_MOST:]:
             for each in (self.texts, self.cut, self.unknown, self.ends):
                 each.pop(size, None)
