@@ -1,12 +1,13 @@
 """What `stresstest guard` adds to a stream: delay, CPU and memory, beside proxies that only pass it on.
 
-``python -m benchmarks.guard_cost [--streams 100 500] [--pace 10] [--tokens 200]``
+``python -m benchmarks.guard_cost [--streams 100 500] [--pace 10] [--tokens 200] [--token-ids]``
 
 A source replays healthy chat chunks, one token a chunk, each stream at the same pace, its steps spread over
 time; each chunk holds the moment at which it was sent, so that a client on the same machine knows its way's
-length. In turn the client reads from the source itself, from a plain aiohttp proxy (`plain` below), from the
-guard, and from nginx and HAProxy where they are installed. CPU is that of the proxy's processes, memory what
-they hold in the middle of the streams above what they held before.
+length. As vLLM's, the chunks hold token ids only where they are asked for; without, the guard cuts the text
+into words itself. In turn the client reads from the source, from a plain aiohttp proxy (`plain` below), from
+the guard, and from nginx and HAProxy where they are installed. CPU is that of the proxy's processes, memory
+what they hold in the middle of the streams above what they held before.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _MILLISECOND = 1e6
 """Nanoseconds."""
 
 
-def events(seed: int, tokens: int, *, looping: bool = False) -> list[tuple[bytes, bytes]]:
+def events(seed: int, tokens: int, *, looping: bool = False, ids: bool = False) -> list[tuple[bytes, bytes]]:
     """Each chunk before and after its stamp. looping: the second half repeats 20 tokens."""
     made = []
     texts = story(seed, tokens)
@@ -54,7 +55,7 @@ def events(seed: int, tokens: int, *, looping: bool = False) -> list[tuple[bytes
         delta = {"content": text}
         finish = "length" if i == tokens else None
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        choice["token_ids"] = [sum(text.encode()) * 7 % 1200]
+        choice["token_ids"] = [sum(text.encode()) * 7 % 1200] if ids else None
         body = {"id": "chatcmpl-0123456789abcdef", "object": "chat.completion.chunk", "created": 0}
         event = f"data: {json.dumps({**body, 'model': 'lab', 'choices': [choice]})}\n\n".encode()
         head, _, tail = event.partition(STAMP + b"0")
@@ -62,9 +63,9 @@ def events(seed: int, tokens: int, *, looping: bool = False) -> list[tuple[bytes
     return made
 
 
-def source(pipe: Connection, tokens: int, pace: float, looping: int = 0) -> None:
+def source(pipe: Connection, tokens: int, pace: float, looping: int = 0, ids: bool = False) -> None:
     """The server process. looping: one answer in this number of answers loops; 0 means none."""
-    texts = [events(seed, tokens) for seed in range(looping - 1 if looping else 8)]
+    texts = [events(seed, tokens, ids=ids) for seed in range(looping - 1 if looping else 8)]
     texts += [events(looping, tokens, looping=True)] if looping else []
     served = 0
 
@@ -304,10 +305,10 @@ def forked(target: object, *args: object) -> Iterator[tuple[int, list[int]]]:
         process.join()
 
 
-def run(streams: int, pace: float, tokens: int) -> dict[str, Measured]:
+def run(streams: int, pace: float, tokens: int, ids: bool = False) -> dict[str, Measured]:
     """All proxies in one run."""
     found: dict[str, Measured] = {}
-    with tempfile.TemporaryDirectory() as name, forked(source, tokens, pace) as (upstream, own):
+    with tempfile.TemporaryDirectory() as name, forked(source, tokens, pace, 0, ids) as (upstream, own):
         folder = Path(name)
         found["none"] = measure(upstream, own, streams, pace, tokens)
         base = f"http://127.0.0.1:{upstream}"
@@ -349,9 +350,11 @@ def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--pace", type=float, default=10.0)
     parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--token-ids", action="store_true", help="each chunk holds its token's id")
     given = parser.parse_args()
     for streams in given.streams:
-        sys.stdout.write(table(run(streams, given.pace, given.tokens), streams, given.pace) + "\n")
+        found = run(streams, given.pace, given.tokens, given.token_ids)
+        sys.stdout.write(table(found, streams, given.pace) + "\n")
 
 
 if __name__ == "__main__":

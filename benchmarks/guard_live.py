@@ -1,23 +1,27 @@
 """What `stresstest guard` adds in front of a server of yours: the same requests in turn without and with it.
 
-``python -m benchmarks.guard_live --base-url http://localhost:8000/v1 [--streams 64] [--tokens 400]``
+``python -m benchmarks.guard_live --base-url http://localhost:8000/v1 [--streams 64] [--guards 2]``
 
-A round sends the same requests, all at once, to the server and through a guard of its own on this machine;
-every other round asks the guard first. Printed are the medians over all requests of the time to the first
-chunk and of the pause between two chunks, the 99th percentile of the pauses, and tokens a second of all
-requests together. Use a GPU's server: on a CPU's, the engine's own pauses hide everything else.
+A round sends the same requests, all at once, to the server, through a guard of its own on this machine, and
+through several guards that share a port; every other round asks in the other order. Printed are the medians
+over all requests of the time to the first chunk and of the pause between two chunks, the 99th percentile of
+the pauses, and tokens a second of all requests together. Use a GPU's server: on a CPU's, the engine's own
+pauses hide everything else.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import statistics
 import sys
 import time
 import urllib.parse
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import aiohttp
 
@@ -66,6 +70,25 @@ async def ask(url: str, model: str, streams: int, tokens: int, way: Way) -> None
         way.rates.append(sum(chunks) / (time.perf_counter() - begun))
 
 
+@contextlib.contextmanager
+def guards(server: str, number: int) -> Iterator[str]:
+    """The address of some guards that share a port."""
+    port = free_port()
+    words = [sys.executable, "-m", "stresstest", "guard", "--upstream", server, "--port", str(port)]
+    with contextlib.ExitStack() as stack:
+        for _ in range(number):
+            stack.enter_context(started(words, port))
+        while listening(port) < number:
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+
+
+def listening(port: int) -> int:
+    """How many sockets listen on a port."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
 async def model_of(url: str) -> str:
     """The first model that the server lists."""
     async with aiohttp.ClientSession() as session, session.get(f"{url}/v1/models") as reply:
@@ -77,25 +100,24 @@ def main() -> None:
     parser.add_argument("--base-url", default="http://localhost:8000/v1")
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--guards", type=int, default=2, help="how many share a port")
     parser.add_argument("--rounds", type=int, default=4)
     given = parser.parse_args()
     server = given.base_url.removesuffix("/").removesuffix("/v1")
     if urllib.parse.urlsplit(server).scheme != "http":
         parser.error("--base-url must begin with http://")
-    port = free_port()
     model = asyncio.run(model_of(server))
-    words = [sys.executable, "-m", "stresstest", "guard", "--upstream", server, "--port", str(port)]
-    ways = {"none": Way(), "guard": Way()}
-    with started(words, port):
-        both = [("none", server), ("guard", f"http://127.0.0.1:{port}")]
-        for url in (server, f"http://127.0.0.1:{port}"):  # neither way meets a cold server
+    with guards(server, 1) as one, guards(server, given.guards) as several:
+        ways = {"none": server, "guard": one, f"{given.guards} guards": several}
+        measured = {name: Way() for name in ways}
+        for url in ways.values():  # no way meets a cold server
             asyncio.run(ask(url, model, given.streams, 20, Way()))
         for turn in range(given.rounds):
-            for name, url in both[:: -1 if turn % 2 else 1]:
-                asyncio.run(ask(url, model, given.streams, given.tokens, ways[name]))
+            for name in list(ways)[:: -1 if turn % 2 else 1]:
+                asyncio.run(ask(ways[name], model, given.streams, given.tokens, measured[name]))
     print(f"{given.streams} streams of {given.tokens} tokens, {given.rounds} rounds:\n")
     print("| proxy | first chunk | pause: median, p99 | tokens/s |\n| --- | --- | --- | --- |")
-    for name, way in ways.items():
+    for name, way in measured.items():
         print(way.row(name))
 
 

@@ -196,8 +196,9 @@ class TokenAssembler:
         tokens = self._add_words(thought, True, at) if thought else []
         if answer:
             tokens += self._add_words(answer, False, at)
-        self.uncounted_texts += [token.text for token in tokens]
-        self.produced += len(tokens)
+        if tokens:
+            self.uncounted_texts += [token.text for token in tokens]
+            self.produced += len(tokens)
         return tokens
 
     def _add_words(self, text: str, reasoning: bool, at: float) -> list[Token]:
@@ -209,9 +210,11 @@ class TokenAssembler:
             pieces, rest = [held, text] if held else [text], ""
         else:
             pieces, rest = split_complete(held, text, before)
-        self._before = pieces[-1][-1] if pieces else before
-        self._hold_back(rest, reasoning, uncounted=True)
-        tokens += [_token(piece, None, at, reasoning) for piece in pieces]
+        self._before = before
+        self._carry, self._is_carry_uncounted, self._carry_reasoning = rest, True, reasoning
+        if pieces:
+            self._before = pieces[-1][-1]
+            tokens += [_token(piece, None, at, reasoning) for piece in pieces]
         return tokens
 
     def event_scale(self) -> PositionMap | None:
@@ -342,9 +345,9 @@ class TokenAssembler:
                 break
         return parts
 
-    def _hold_back(self, text: str, reasoning: bool, *, uncounted: bool = False) -> None:
+    def _hold_back(self, text: str, reasoning: bool) -> None:
         self._carry = text
-        self._is_carry_uncounted = uncounted
+        self._is_carry_uncounted = False
         self._carry_reasoning = reasoning
 
     def _piece(self, entry: TokenLogprobs) -> str:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from stresstest.model import Token
 
@@ -33,6 +33,7 @@ _PIECE = re.compile(
 )
 _WORD_CHARACTER = re.compile(_SPACED)
 _WORD = re.compile(rf"{_SPACED}{{1,{MAX_PIECE_CHARS}}}")
+_SIGN = re.compile(r"[^\w\s]")
 _WORD_AFTER_BLANK = re.compile(rf"[^\S\n]{_SPACED}{{1,{MAX_PIECE_CHARS}}}")
 _token = lru_cache(1 << 15)(Token)
 """Tokens are frozen, so that one serves every place where its piece stands."""
@@ -71,11 +72,14 @@ def split_complete(held: str, text: str, before: str = "") -> tuple[list[str], s
     Text that arrives in parts is cut as the whole is, wherever the parts end. held: the end of the last part;
     before: the character before it, if there is one.
     """
-    # Most tokens of prose are a word after a blank, or go on with one.
-    if len(held) + len(text) <= MAX_PIECE_CHARS and (_WORD_AFTER_BLANK if before else _WORD).fullmatch(held):
-        if _WORD_AFTER_BLANK.fullmatch(text):
-            return [held], text
-        if _WORD.fullmatch(text):
+    # Most events of prose are a word after a blank, go on with one, or are a sign.
+    kind = _kind(text) if len(held) + len(text) <= MAX_PIECE_CHARS else None
+    if kind and (not held or _is_word(held, before)):
+        if kind == "sign":
+            return [held, text] if held else [text], ""
+        if kind == "blank and word":
+            return [held] if held else [], text
+        if held or _kind(before) != "word":
             return [], held + text
     whole, at = before + held + text, len(before)
     end = len(whole)
@@ -86,6 +90,20 @@ def split_complete(held: str, text: str, before: str = "") -> tuple[list[str], s
         pieces.append(piece[0])
         at = piece.end()
     return pieces, whole[at:]
+
+
+def _is_word(held: str, before: str) -> bool:
+    kind = _kind(held)
+    return kind == "blank and word" or (kind == "word" and _kind(before) != "word")
+
+
+@lru_cache(_CACHE_SIZE)
+def _kind(text: str) -> Literal["word", "blank and word", "sign"] | None:
+    if _WORD.fullmatch(text):
+        return "word"
+    if _WORD_AFTER_BLANK.fullmatch(text):
+        return "blank and word"
+    return "sign" if _SIGN.fullmatch(text) else None
 
 
 def count_words(text: str, at: int, pieces: int) -> int:
