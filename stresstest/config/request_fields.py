@@ -59,6 +59,10 @@ _SERVER_ADDRESSES = ("server_url", "connector_url")
 _PATH = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://[^/?#]*/).+")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
+_SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
+"""Keywords of a JSON Schema that hold values: `def search(api_key="…")` becomes a default."""
+_SCHEMA_VALUE = re.compile(r"\S{8,}")
+"""A credential as a schema's value; a shorter one is a choice, such as of a coin under `token`."""
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -152,8 +156,11 @@ def _with_plain_addresses(node: Any) -> Any:
 _Path = tuple[str | int, ...]
 
 
-def _credentials(node: Any, path: _Path, *, named: bool = False) -> Iterator[tuple[_Path, str]]:
-    """(path, text) of each credential. named: the node stands under a credential's name."""
+def _credentials(
+    node: Any, path: _Path, *, named: bool = False, described: bool = False, valued: bool = False
+) -> Iterator[tuple[_Path, str]]:
+    """(path, text) of each credential. named: the node stands under a credential's name; described: it is
+    a JSON Schema there; valued: a value within one."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
         label = node.get("name")  # {"name": "Authorization", "value": …}
@@ -162,32 +169,48 @@ def _credentials(node: Any, path: _Path, *, named: bool = False) -> Iterator[tup
         items = enumerate(node)
     for key, value in items:
         at = (*path, key)
+        given = valued or (described and key in _SCHEMA_VALUES)
         if isinstance(value, str):
             plain = str(key) in ("name", "type", "scheme")
             secret = _is_secret_name(str(key), value) or (named and not plain)
             if value == HIDDEN:
                 continue
-            if (secret and value.strip()) or _CREDENTIAL_VALUE.match(value):
+            if (
+                (secret and value.strip())
+                or (given and _SCHEMA_VALUE.fullmatch(value))
+                or _CREDENTIAL_VALUE.match(value)
+            ):
                 yield at, value
             elif value.lstrip().startswith(("{", "[")):
                 with suppress(ValueError, RecursionError):
                     yield from _credentials(json.loads(value), at)
         elif isinstance(value, Mapping | list):
-            yield from _credentials(value, at, named=named or _is_held(str(key), value))
+            credential = _names_credential(str(key))
+            schema = _is_schema(value)
+            yield from _credentials(
+                value,
+                at,
+                named=named or (credential and not schema),
+                described=described or (credential and schema),
+                valued=given,
+            )
 
 
-def _is_held(key: str, value: Any) -> bool:
-    """Whether what is under a credential's name holds one: a JSON Schema describes a field of that name."""
-    if not _CREDENTIAL_NAME.search(key) or _PLAIN_NAMES.search(key):
+def _names_credential(key: str) -> bool:
+    return bool(_CREDENTIAL_NAME.search(key)) and not _PLAIN_NAMES.search(key)
+
+
+def _is_schema(value: Any) -> bool:
+    """Whether a JSON Schema describes a value, instead of one that is there."""
+    if not isinstance(value, Mapping):
         return False
-    given = value.get("type") if isinstance(value, Mapping) else None
-    described = isinstance(value, Mapping) and not _SCHEMA_KEYS.isdisjoint(value)
-    return not described and not (isinstance(given, list) or given in _SCHEMA_TYPES)
+    given = value.get("type")
+    return not _SCHEMA_KEYS.isdisjoint(value) or isinstance(given, list) or given in _SCHEMA_TYPES
 
 
 def _is_secret_name(key: str, value: str) -> bool:
+    if _names_credential(key):
+        return True
     if _PLAIN_NAMES.search(key):
         return False
-    if _CREDENTIAL_NAME.search(key):
-        return True
     return bool(_KEY_NAME.search(key)) and len(value) >= _KEY_CHARACTERS and " " not in value

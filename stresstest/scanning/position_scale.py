@@ -205,9 +205,12 @@ def _tokenizer(path: str) -> Any:
 
     content = read_file(path, "--tokenizer:", _MAX_TOKENIZER)
     try:
-        return Tokenizer.from_str(content.decode("utf-8"))
+        found = Tokenizer.from_str(content.decode("utf-8"))
     except Exception as error:  # noqa: BLE001  the library raises bare Exception
         raise UsageError(f"--tokenizer {path} is not a tokenizer.json: {str(error)[:120]}.") from None
+    found.no_padding()  # transformers saves both as they were last used in training
+    found.no_truncation()
+    return found
 
 
 def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stresstest.config.request_fields import parse_extra_body
+from stresstest.config.request_fields import parse_extra_body, without_credentials
 from stresstest.config.secrets import remembered
 from stresstest.errors import UsageError
 
@@ -81,7 +81,30 @@ def test_a_schema_may_name_a_password() -> None:
     """Keys of a schema are no credentials."""
     password = {"type": "string", "description": "What the user types.", "examples": ["abc"]}
     properties = {"password": password, "token": {"$ref": "#/token"}, "cookies": {"type": ["array", "null"]}}
+    properties["coin_token"] = {"type": "string", "enum": ["BTC", "ETH"], "default": "BTC"}
     parse_extra_body({"tools": [{"name": "get_token", "properties": properties, "required": ["token"]}]})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"default": "geheim12geheim12", "type": "string"},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "default": "geheim12geheim12"},
+        {"allOf": [{"type": "string", "default": "geheim12geheim12"}]},
+        {"const": "geheim12geheim12"},
+        {"type": "string", "enum": ["geheim12geheim12"]},
+        {"type": "string", "examples": ["abc", "geheim12geheim12"]},
+    ],
+)
+def test_a_key_that_a_schema_has_as_a_value_is_a_credential(schema: dict[str, object]) -> None:
+    """pydantic and LangChain make `"default": "…"` of `def weather(city, api_key="…")`."""
+    tool = {"parameters": {"properties": {"city": {"type": "string"}, "api_key": schema}}}
+    with pytest.raises(UsageError, match="api_key"):
+        parse_extra_body({"tools": [tool]})
+    hidden = without_credentials({"tools": [tool]})
+    assert "geheim" not in json.dumps(hidden)
+    assert "***" in json.dumps(hidden)
+    assert without_credentials(hidden) == hidden
 
 
 def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:

@@ -42,6 +42,18 @@ def test_positions_are_the_tokenizers_own(tmp_path: Path) -> None:
     assert verdict["onset_token"] == pytest.approx(expected, abs=2)
 
 
+@pytest.mark.parametrize("length", [8, 2048])
+def test_padding_and_truncation_of_a_training_are_no_tokens(tmp_path: Path, length: int) -> None:
+    """transformers saves them into tokenizer.json: every answer would seem as long as a padded one."""
+    trained = Tokenizer.from_file(str(TOKENIZER))
+    trained.enable_padding(length=length)
+    trained.enable_truncation(length)
+    trained.save(str(tmp_path / "tokenizer.json"))
+    assert token_ids(str(tmp_path / "tokenizer.json"), SENTENCE * 6) == token_ids(
+        str(TOKENIZER), SENTENCE * 6
+    )
+
+
 def test_a_tokenizer_that_fails_is_a_sentence(tmp_path: Path) -> None:
     """Its pattern needs more steps than the library takes: Rust's panic is no Exception of Python's."""
     pattern = {"type": "Split", "pattern": {"Regex": "(a|a|b|\\w|\\s|.)*\\1$!"}, "behavior": "Isolated"}
