@@ -89,6 +89,9 @@ class _Silent:
     def damaged(self, damaged: DamagedLine) -> None:
         print(damaged)
 
+    def noticed(self, note: str) -> None:
+        print(note)
+
 
 def outputs(checkout: Path) -> list[Path]:
     """The files of model outputs in a checkout, by model."""

@@ -29,6 +29,9 @@ class _Unwatched:
     def damaged(self, damaged: DamagedLine) -> None:
         pass
 
+    def noticed(self, note: str) -> None:
+        pass
+
     def unwritten(self, why: str) -> None:
         pass
 

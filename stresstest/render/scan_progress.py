@@ -15,7 +15,7 @@ _EVERY_S = 5.0
 
 
 class SilentScanProgress:
-    """For ``--display none``. Still reports damaged lines and unwritable files, which are results."""
+    """For ``--display none``. Still reports what is a result: damaged lines, cut logs, unwritable files."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._out = stream or sys.stderr
@@ -25,6 +25,9 @@ class SilentScanProgress:
 
     def damaged(self, damaged: DamagedLine) -> None:
         self._say(f"damaged: {damaged}")
+
+    def noticed(self, note: str) -> None:
+        self._say(f"warning: {note}")
 
     def unwritten(self, why: str) -> None:
         self._say(f"warning: {why} The scan continues without it.")

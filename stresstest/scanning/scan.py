@@ -22,6 +22,7 @@ from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import ChunkWork, default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan_state import BytesDone, RecordProgress, ScanState
+from stresstest.scanning.text_lengths import TextLengths
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 from stresstest.statistics import without_certificate
 from stresstest.table_file import TableEncoder, table_encoder
@@ -88,7 +89,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         text_bytes=state.text_bytes,
         seconds=seconds,
         interrupted=interrupted,
-        notes=(*_cut_notes(limits), *_without_lengths(by_length, groups)),
+        notes=(*state.texts.lengths.notes(), *_without_lengths(by_length, groups)),
         textless=state.textless,
         unread=state.unread,
         read_from=dict(state.texts.places.most_common()),
@@ -109,11 +110,13 @@ def extract_with_verdicts(
 ) -> Iterator[_T]:
     """What `extract` makes of every answer of the files, in order, judged as `scan` judges it.
 
-    extract: a function that can be pickled; it is called in the workers. Damaged lines go to the listener.
+    extract: a function that can be pickled; it is called in the workers. Damaged lines go to the listener,
+    and at the end that the log has cut its texts.
     Raises UsageError for files or options that cannot be used and, with `strict`, for the first damaged line.
     """
     requests = degenerate = 0
     done = BytesDone()
+    lengths = TextLengths()
     for batch in _detect_files(files, replace(job, extract=extract), workers):
         for damaged in batch.damaged:
             if strict and not damaged.textless:
@@ -121,8 +124,11 @@ def extract_with_verdicts(
             listener.damaged(damaged)
         requests += len(batch.judged)
         degenerate += sum(verdict.degenerate for verdict in batch.judged)
+        lengths.merge(batch.texts.lengths)
         yield from batch.extracted
         listener.advanced(done.after(batch), requests, degenerate)
+    for note in lengths.notes():
+        listener.noticed(note)
 
 
 def _detect_files(files: Sequence[str], job: ScanJob, workers: int | None) -> Iterator[ChunkVerdicts]:
@@ -147,14 +153,6 @@ def _with_unseen(group: GroupResult, limits: Mapping[int, int]) -> GroupResult:
         return group
     group = _without_limit(group, "the log cuts its texts at one length")
     return replace(group, unseen=group.unseen + more, in_doubt=group.in_doubt + more)
-
-
-def _cut_notes(limits: Mapping[int, int]) -> list[str]:
-    return [
-        f"{count:,} answers end in the midst of a sentence at {length:,} characters, and few of the "
-        "others have about that length: the log has cut them there."
-        for length, count in sorted(limits.items())[:3]
-    ]
 
 
 def _mark_unfinished(group: GroupResult) -> GroupResult:

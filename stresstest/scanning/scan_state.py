@@ -23,6 +23,9 @@ class RecordProgress(Protocol):
 
     def damaged(self, damaged: DamagedLine) -> None: ...
 
+    def noticed(self, note: str) -> None:
+        """Something that only all answers together show."""
+
 
 class ScanState:
     """Counts by group, and the damage. What one dumped, another with the same keys can merge."""

@@ -68,6 +68,14 @@ class TextLengths:
                 found[size] = self.unknown[size]
         return found
 
+    def notes(self) -> list[str]:
+        """A sentence for each limit, the first three."""
+        return [
+            f"{count:,} answers end in the midst of a sentence at {length:,} characters, and few of the "
+            "others have about that length: the log has cut them there."
+            for length, count in sorted(self.limits().items())[:3]
+        ]
+
     def dump(self) -> dict[str, Any]:
         """Everything, for `load`."""
         counted = {name: list(getattr(self, name).items()) for name in ("texts", "cut", "unknown")}

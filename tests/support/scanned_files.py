@@ -26,6 +26,9 @@ class Heard:
     def damaged(self, damaged: DamagedLine) -> None:
         self.lines.append(str(damaged))
 
+    def noticed(self, note: str) -> None:
+        self.lines.append(note)
+
     def unwritten(self, why: str) -> None:
         self.lines.append(why)
 

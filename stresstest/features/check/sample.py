@@ -29,6 +29,7 @@ from stresstest.scanning.pool import default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan import read_chunks
 from stresstest.scanning.tally import GroupTally
+from stresstest.scanning.text_lengths import TextLengths
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
 from stresstest.statistics.certify import known_observations, unusable_reason
 from stresstest.statistics.recorded import certify_recorded
@@ -200,13 +201,15 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
 
 @dataclass(slots=True)
 class RecordedOutputs:
-    """Judged outputs of some files. groups: (model, task) → answers. cut: files not read to their ends."""
+    """Judged outputs of some files. groups: (model, task) → answers. cut: files not read to their ends.
+    lengths: of all texts."""
 
     files: tuple[str, ...]
     tally: GroupTally
     groups: Counter[tuple[str | None, ...]]
     damaged: int = 0
     cut: int = 0
+    lengths: TextLengths = field(default_factory=TextLengths)
 
 
 def read_recorded(
@@ -229,6 +232,7 @@ def read_recorded(
             )
         found.damaged += sum(not each.textless for each in batch.damaged)
         found.cut += sum(each.rest for each in batch.damaged)
+        found.lengths.merge(batch.texts.lengths)
         for each in batch.judged:
             found.tally.add(each)
             found.groups[each.group] += 1
@@ -282,6 +286,8 @@ def _missing_reason(found: RecordedOutputs) -> str | None:
     is the rule of a run that lost so many of its generations."""
     if found.cut:
         return f"{_file_names(found.files)} could not be read to the end: what is missing may have failed."
+    for note in found.lengths.notes():
+        return f"{_file_names(found.files)}: {note[0].lower()}{note[1:].rstrip('.')}"
     lines, missing = found.tally.requests + found.damaged, found.tally.missing + found.damaged
     if 2 * missing <= lines:
         return None

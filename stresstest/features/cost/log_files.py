@@ -32,13 +32,14 @@ class LogSpans:
     """The requests of logs in the order they were sent.
 
     timeless: answers without times or token counts. textless: answers without text, or not all of it, whose
-    degeneration is unknown. damaged: lines without an answer.
+    degeneration is unknown. damaged: lines without an answer. notes: what all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
     timeless: int = 0
     textless: int = 0
     damaged: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost:
@@ -61,11 +62,11 @@ def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost
 def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     """The requests that have times and token counts, with the verdicts of the detectors."""
     job = replace(settings.job, mapped=replace(settings.job.mapped, textless=True))
-    counting = _DamageCounter(listener)
+    heard = _Listener(listener)
     spans: list[RequestSpan] = []
     timeless = 0
     for span in extract_with_verdicts(
-        settings.files, job, record_span, counting, strict=settings.strict, workers=settings.workers
+        settings.files, job, record_span, heard, strict=settings.strict, workers=settings.workers
     ):
         if span is None:
             timeless += 1
@@ -73,15 +74,16 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
             spans.append(span)
     textless = sum(span.degenerate is None for span in spans)
     ordered = tuple(sorted(spans, key=lambda span: span.submitted))
-    return LogSpans(ordered, timeless, textless, counting.lost)
+    return LogSpans(ordered, timeless, textless, heard.lost, tuple(heard.notes))
 
 
-class _DamageCounter:
-    """Forwards progress to another listener and counts the damaged lines."""
+class _Listener:
+    """Forwards progress to another listener, counts the damaged lines and keeps the notes."""
 
     def __init__(self, listener: RecordProgress) -> None:
         self._listener = listener
         self.lost = 0
+        self.notes: list[str] = []
 
     def advanced(self, done: int, requests: int, degenerate: int) -> None:
         self._listener.advanced(done, requests, degenerate)
@@ -90,9 +92,12 @@ class _DamageCounter:
         self.lost += 1
         self._listener.damaged(damaged)
 
+    def noticed(self, note: str) -> None:
+        self.notes.append(f"{note} What failed behind that counts as healthy here.")
+
 
 def _notes(found: LogSpans) -> tuple[str, ...]:
-    notes = []
+    notes = list(found.notes)
     if found.textless:
         notes.append(
             f"{found.textless} requests have no text, or not all of it: whether they degenerated is not "

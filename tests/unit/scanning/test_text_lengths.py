@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +55,34 @@ def test_a_gate_does_not_pass_where_each_file_holds_one_answer(tmp_path: Path) -
     assert code == ExitCode.INCONCLUSIVE
     assert "12 answers end in the midst of a sentence at 600 characters" in said
     assert "12 answers are not whole in the log" in said
+
+
+def log_of_long_prompts(path: Path) -> str:
+    """The same 52 answers, ten a megabyte, with times."""
+    texts = [CUT[n // 4] if n % 4 == 0 and n < 48 else WHOLE[n % len(WHOLE)] for n in range(52)]
+    rows = [
+        {
+            "prompt": f"p{n} " + "word " * 20_000,
+            "response": text,
+            "start": n,
+            "end": n + 1,
+            "completion_tokens": 150,
+        }
+        for n, text in enumerate(texts)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "--rigor", "quick", "--baseline"], ["cost"], ["export", "dpo", "-o", "pairs.jsonl"]]
+)
+def test_every_command_that_reads_logs_says_that_they_are_cut(
+    tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check passed, loops cost nothing, and answers without an end were chosen ones for training."""
+    log = log_of_long_prompts(tmp_path / "log.jsonl")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command(*words, log, "--lang", "en", *(["--candidate", log] if "check" in words else []))
+    assert "12 answers end in the midst of a sentence at 600 characters" in " ".join((out + err).split())
+    assert "check" not in words or code == ExitCode.INCONCLUSIVE
