@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of
 from stresstest.records.formats.fields import ASKED_KEYS
 from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import Record
@@ -20,6 +21,7 @@ _DEPTH = 16
 _FEW_ANSWERS, _MOST_TEXTS = 8, 64
 _NAMED = 60
 """Characters of a name that are kept."""
+_CONVERSATIONS = ("messages", "conversations")
 
 
 def is_looked_at(line: int) -> bool:
@@ -38,7 +40,16 @@ def unread_texts(row: Row, records: Sequence[Record]) -> tuple[str, ...]:
     known = _Read("\0".join(read), read if len(records) <= _FEW_ANSWERS else ())
     left = iter(range(_MOST_TEXTS))
     others = {key: value for key, value in row.items() if key not in ASKED_KEYS}
-    return tuple(dict.fromkeys(_unread(others, "", known, left)))
+    own = {key: row[key][-1] for key in _CONVERSATIONS if _is_ended_by_the_model(row.get(key))}
+    return tuple(dict.fromkeys(_unread({**others, **own}, "", known, left)))
+
+
+def _is_ended_by_the_model(turns: Any) -> bool:
+    """Whether the last turn is an answer, of which more may be kept than was read."""
+    last = turns[-1] if isinstance(turns, list) and turns else None
+    return role_of(last) in MODEL_SPEAKS or (
+        isinstance(last, dict) and str(last.get("from")).lower() in MODEL_SPEAKS
+    )
 
 
 @dataclass(frozen=True, slots=True)

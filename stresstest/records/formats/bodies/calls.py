@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ONLY_TOOL_CALLS = "only tool calls, no text"
-_CALL_ENDINGS = ("tool_use", "_call")
-"""`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`."""
-_INNER = ("function", "custom")
-_WRITTEN = ("arguments", "args", "input", "code", "action", "operation", "queries")
-"""Where the kinds of calls keep what the model wrote."""
+_CALL_ENDINGS = ("tool_use", "_call", "-call", "mcp_approval_request")
+"""`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`.
+Vercel's AI SDK writes `tool-call`."""
+_CALL_KEYS = ("tool_call", "toolUse", "toolCall", "functionCall", "function_call")
+"""Of parts without a type (Bedrock's Converse, Haystack, Gemini), and within LibreChat's."""
+_INNER = ("function", "custom", *_CALL_KEYS)
+_WRITTEN = ("arguments", "args", "input", "code", "action", "operation", "queries", "partial_json")
+"""Where the kinds of calls keep what the model wrote. LangChain keeps a streamed answer's as `partial_json`,
+beside an empty `input`."""
 _NOTHING = frozenset({"", "{}"})
 
 
@@ -21,7 +25,12 @@ def has_tool_call(parts: Any) -> bool:
 
 
 def is_tool_call(part: Any) -> bool:
-    kind = part.get("type") if isinstance(part, dict) else None
+    """Whether a part of a content, or an item, is a call of a tool; a whole message is none."""
+    if not isinstance(part, dict):
+        return False
+    kind = part.get("type")
+    if kind is None and "role" not in part:
+        return any(isinstance(part.get(key), dict) for key in _CALL_KEYS)
     return isinstance(kind, str) and kind.endswith(_CALL_ENDINGS)
 
 
@@ -52,7 +61,8 @@ def arguments(call: Any) -> str:
     if not isinstance(call, dict):
         return ""
     inner = next((call[key] for key in _INNER if isinstance(call.get(key), dict)), call)
-    given = next((inner[key] for key in _WRITTEN if inner.get(key) is not None), "")
+    written = [inner[key] for key in _WRITTEN if inner.get(key) is not None]
+    given = next(filter(None, written), written[0] if written else "")
     if isinstance(given, str):
         return given
     try:

@@ -7,11 +7,17 @@ from typing import Any
 
 REASONING_KEYS = (
     *("reasoning_content", "reasoning", "thinking", "thinking_blocks", "reasoning_details", "reasoning_text"),
+    *("thinking_content", "thought", "tool_plan"),
 )
 _EXTRA_FIELDS = ("provider_specific_fields", "model_extra")
-_THOUGHT_KEYS = ("thinking", "reasoning", "content", "text", "summary")
+_PART_KEYS = ("reasoningContent", "reasoning")
+"""Of parts without a type: Bedrock's Converse, Haystack."""
+_THOUGHT_KEYS = (
+    *("thinking", "reasoning", "content", "text", "summary"),
+    *("reasoningContent", "reasoningText", "reasoning_text", "think"),
+)
 _DEPTH = 3
-_REASONING_PARTS = frozenset({"reasoning", "thinking"})
+_REASONING_PARTS = frozenset({"reasoning", "thinking", "think"})
 
 
 def find_reasoning(holder: Mapping[str, Any]) -> str:
@@ -28,7 +34,11 @@ def _with_extra_fields(holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]
 
 def is_reasoning(part: Any) -> bool:
     """Whether a part of a message, or an item, is a thought."""
-    return isinstance(part, dict) and part.get("type") in _REASONING_PARTS
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") is None and "role" not in part:
+        return any(isinstance(part.get(key), dict) for key in _PART_KEYS)
+    return part.get("type") in _REASONING_PARTS
 
 
 def join_reasoning(parts: Any) -> str:

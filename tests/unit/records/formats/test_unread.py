@@ -36,6 +36,16 @@ def _record(row: dict[str, Any], line: int = 1) -> Record:
         ({"response": json.dumps({"answer": LONG})}, ()),
         ({"response": "B", "tool_calls": [{"function": {"arguments": json.dumps({"c": ESCAPED})}}]}, ()),
         ({"choices": [{"message": {"content": LONG}, "notes": OTHER}]}, ("choices.notes",)),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": OTHER},
+                    {"role": "assistant", "content": "B", "x": LONG},
+                ]
+            },
+            ("messages.x",),
+        ),
+        ({"conversations": [{"from": "human", "value": OTHER}, {"from": "gpt", "value": LONG}]}, ()),
     ],
 )
 def test_long_texts_that_nobody_reads_are_named(row: dict[str, Any], found: tuple[str, ...]) -> None:
