@@ -56,7 +56,7 @@ _CREDENTIAL_VALUE = re.compile(
 )
 """By its beginning, and in an address: its user information, and what signs it."""
 _SERVER_ADDRESSES = ("server_url", "connector_url")
-_PATH = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://[^/?#]*/).+")
+_ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]*).*")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 _SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
@@ -140,17 +140,22 @@ def without_credentials(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_plain_addresses(node: Any) -> Any:
-    """Without the paths of addresses of tools' servers, which hold keys (Zapier's, Firecrawl's)."""
+    """Addresses of tools' servers by their hosts alone: the rest holds keys (Zapier's, Firecrawl's)."""
     if isinstance(node, list):
         return list(map(_with_plain_addresses, node))
     if not isinstance(node, dict):
         return node
     return {
-        key: _PATH.sub(rf"\1{HIDDEN}", value)
+        key: _only_host(value)
         if key in _SERVER_ADDRESSES and isinstance(value, str)
         else _with_plain_addresses(value)
         for key, value in node.items()
     }
+
+
+def _only_host(address: str) -> str:
+    scheme_and_host = _ADDRESS.sub(r"\1\2", address)
+    return address if address in (scheme_and_host, f"{scheme_and_host}/") else f"{scheme_and_host}/{HIDDEN}"
 
 
 _Path = tuple[str | int, ...]
@@ -163,7 +168,7 @@ def _credentials(
     a JSON Schema there; valued: a value within one."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
-        label = node.get("name")  # {"name": "Authorization", "value": …}
+        label = node.get("name") or node.get("key")  # {"name": "Authorization", "value": …}
         named = named or (isinstance(label, str) and bool(_CREDENTIAL_NAME.search(label)) and "value" in node)
     else:
         items = enumerate(node)
@@ -171,7 +176,7 @@ def _credentials(
         at = (*path, key)
         given = valued or (described and key in _SCHEMA_VALUES)
         if isinstance(value, str):
-            plain = str(key) in ("name", "type", "scheme")
+            plain = str(key) in ("name", "key", "type", "scheme")
             secret = _is_secret_name(str(key), value) or (named and not plain)
             if value == HIDDEN:
                 continue

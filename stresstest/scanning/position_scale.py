@@ -220,8 +220,8 @@ def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:
     """
     try:
         encoded = _tokenizer(path).encode(text, add_special_tokens=False)
-    except BaseException as error:  # Rust's panic is no Exception
-        if isinstance(error, UsageError) or type(error).__name__ != "PanicException":
+    except BaseException as error:  # the library raises bare Exception, and Rust's panic is none
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise UsageError(f"--tokenizer {path} fails on a text: {str(error)[:120]}.") from None
     return list(encoded.ids), [start for start, _ in encoded.offsets]

@@ -55,7 +55,16 @@ _APART = (
     *("context", "contexts", "documents", "image", "images", "image_url", "image_urls"),
     *("audio", "audios", "video", "videos", "multi_modal_data", "image_path", "attachments", "files"),
     *("system_instruction", "systemInstruction", "preamble", "persona", "chat_history", "knowledge"),
-    *("document", "article", "passage", "retrieved_docs", "retrieved_contexts", "previous_response_id"),
+    *(
+        "document",
+        "article",
+        "passage",
+        "vars",
+        "variables",
+        "retrieved_docs",
+        "retrieved_contexts",
+        "previous_response_id",
+    ),
 )
 """Keys of what else the model reads, beside the turns or the text of a prompt."""
 _SHAPING = ("tools", "functions", "chat_template_kwargs")

@@ -65,6 +65,7 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"callback": "https://host/path?part=1&X-Amz-Signature=geheim12"},
         {"mcp": {"authorization": {"scheme": "Basic", "value": "geheim12"}}},
         {"headers": [{"name": "Authorization", "value": "geheim12"}]},
+        {"headers": [{"key": "X-Api-Key", "value": "geheim12"}]},
         {"x": '{"api_key": "geheim12"}'},
         *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
@@ -105,6 +106,21 @@ def test_a_key_that_a_schema_has_as_a_value_is_a_credential(schema: dict[str, ob
     assert "geheim" not in json.dumps(hidden)
     assert "***" in json.dumps(hidden)
     assert without_credentials(hidden) == hidden
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("https://crm.example/s/geheim12/mcp", "https://crm.example/***"),
+        ("https://geheim12@crm.example:8443/sse", "https://crm.example:8443/***"),
+        ("https://crm.example?u=geheim12", "https://crm.example/***"),
+        ("https://crm.example/", "https://crm.example/"),
+    ],
+)
+def test_of_a_tools_server_only_the_host_is_kept(address: str, kept: str) -> None:
+    """Zapier's and Firecrawl's addresses are keys themselves."""
+    [tool] = without_credentials({"tools": [{"type": "mcp", "server_url": address}]})["tools"]
+    assert tool["server_url"] == kept
 
 
 def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:

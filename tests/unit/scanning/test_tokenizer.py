@@ -66,6 +66,15 @@ def test_a_tokenizer_that_fails_is_a_sentence(tmp_path: Path) -> None:
         token_ids(str(path), "abab!abab" * 9)
 
 
+def test_a_tokenizer_without_an_unknown_token_is_a_sentence(tmp_path: Path) -> None:
+    """The library raises a bare Exception on a word that it does not know, which seemed to be a bug of ours."""
+    path = tmp_path / "tokenizer.json"
+    model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}
+    path.write_text(json.dumps({"version": "1.0", "model": model}))
+    with pytest.raises(UsageError, match="fails on a text"):
+        token_ids(str(path), "b")
+
+
 def test_a_tokenizer_without_an_end_is_not_read_whole() -> None:
     """A device would fill the memory."""
     with pytest.raises(UsageError, match="larger than 256 MiB"):

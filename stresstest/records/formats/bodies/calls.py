@@ -13,9 +13,19 @@ Vercel's AI SDK writes `tool-call`."""
 _CALL_KEYS = ("tool_call", "toolUse", "toolCall", "functionCall", "function_call")
 """Of parts without a type (Bedrock's Converse, Haystack, Gemini), and within LibreChat's."""
 _INNER = ("function", "custom", *_CALL_KEYS)
-_WRITTEN = ("arguments", "args", "input", "code", "action", "operation", "queries", "partial_json")
+_WRITTEN = (
+    "arguments",
+    "args",
+    "input",
+    "code",
+    "action",
+    "operation",
+    "queries",
+    "partial_json",
+    "parameters",
+)
 """Where the kinds of calls keep what the model wrote. LangChain keeps a streamed answer's as `partial_json`,
-beside an empty `input`."""
+beside an empty `input`; Llama 3.1 was trained to write `parameters`."""
 _NOTHING = frozenset({"", "{}"})
 
 

@@ -339,6 +339,7 @@ OF_OTHER_APIS = {
     "Bedrock's Converse": {"toolUse": {"toolUseId": "c1", "name": "plan", "input": {"day": 2}}},
     "Haystack": {"tool_call": {"tool_name": "plan", "arguments": {"day": 2}, "id": "c1"}},
     "LibreChat": {"type": "tool_call", "tool_call": {"id": "c1", "name": "plan", "args": MORE}},
+    "Llama 3.1": {"type": "tool_call", "function": {"name": "plan", "parameters": {"day": 2}}},
     "Gemini": {"functionCall": {"name": "plan", "args": {"day": 2}}},
     "LangChain, of Anthropic's stream": {
         "type": "tool_use",
