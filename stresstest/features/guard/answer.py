@@ -15,6 +15,7 @@ from stresstest.detectors.text.tokens import text_tokens
 from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
+from stresstest.features.guard.lax_json import decode_lax
 from stresstest.model import GenerationVerdict, Token
 from stresstest.records.formats.bodies.calls import message_arguments, parts_arguments
 from stresstest.records.formats.bodies.content import join_content
@@ -170,10 +171,10 @@ class AnswerReader:
         self._long = [] if len(payload) > _LONG_EVENT else None
         try:
             if not self.head:
-                self.head = _read_head(payload)
+                self.head = decode_lax(_read_head, payload)
             if self._route is Route.RESPONSES:
-                return self._add_delta(_deltas.decode(payload))
-            return self._add_chunk(decode_chunk(payload))
+                return self._add_delta(decode_lax(_deltas.decode, payload))
+            return self._add_chunk(decode_lax(decode_chunk, payload))
         except (ValueError, ArithmeticError, RecursionError):  # msgspec's own errors are ValueErrors
             raise UnreadableAnswerError("an event is not a chunk of an answer") from None
 
@@ -243,7 +244,7 @@ class AnswerReader:
         try:
             if body.count(b",") > MAX_ITEMS:
                 raise UnreadableAnswerError("the body has too many items")
-            found = msgspec.json.decode(body)
+            found = decode_lax(msgspec.json.decode, body)
             self.head = found if isinstance(found, dict) else {}
             answers = list(_whole_answers(self._route, found))
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):

@@ -86,6 +86,8 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
 def _explanation(choice: JudgedChoice) -> str:
     verdict = choice.verdict
     if choice.hidden:
+        if choice.broken:
+            return f"Only {choice.seen} tokens could be read."
         if choice.seen:
             return f"The text that was sent cannot have {choice.tokens} tokens."
         return f"No text of {choice.tokens} tokens was sent." if choice.tokens else "No text was sent."

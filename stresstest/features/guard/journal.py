@@ -13,7 +13,7 @@ import msgspec
 from stresstest.features.guard.asked import MAX_PROMPT_CHARS, Asked, Route
 from stresstest.features.guard.lines import LineWriter
 from stresstest.features.guard.watch import JudgedChoice
-from stresstest.records.formats.fields import FLATTENED
+from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 
 _DEPTH = 6
 """Levels of a turn in which data is looked for."""
@@ -115,6 +115,8 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
             line["tool_calls"] = [{}]  # the response may hold their arguments
         line["response"] = "".join(token.text for token in choice.texts if not token.reasoning)
         line["reasoning"] = "".join(token.text for token in choice.texts if token.reasoning)
+        if choice.broken and choice.hidden:
+            line[TEXTLESS] = True  # the rest may have failed
     # An answer without text says so: `scan` takes a line without one for damaged.
     return {key: value for key, value in line.items() if key == "response" or value not in (None, "")}
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.wire import EventReader, LineTooLongError
-from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
+from stresstest.features.guard.answer import (
+    MAX_JUDGED_TOKENS,
+    AnswerReader,
+    ChoiceWatch,
+    UnreadableAnswerError,
+)
 from stresstest.http_limits import MAX_REPLY_BYTES
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
@@ -26,7 +31,8 @@ _FAILED = "the guard failed to judge it"
 @dataclass(frozen=True, slots=True)
 class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
-    size: bytes of their texts. counted: by the server. texts: its tokens, None unless kept."""
+    size: bytes of their texts. counted: by the server. texts: its tokens, None unless kept. broken: what
+    followed on them could not be judged."""
 
     index: int
     verdict: GenerationVerdict
@@ -36,13 +42,17 @@ class JudgedChoice:
     seen: int = 0
     size: int = 0
     counted: bool = False
+    broken: bool = False
 
     @property
     def hidden(self) -> bool:
-        """Whether part of the answer never arrived: all of it, or, by the server's count, more tokens than
-        special ones (each has at least one byte of text). An answer that visibly fails is not hidden."""
+        """Whether part of the answer was not seen: it could not be judged to its end, or all of it never
+        arrived, or, by the server's count, more tokens than special ones (each has at least one byte of
+        text). An answer that visibly fails is not hidden."""
         if self.verdict.degenerate:
             return False
+        if self.broken:
+            return True
         unseen = self.tokens - max(self.seen, self.size)
         return unseen >= MIN_UNSEEN_TOKENS if self.counted else self.seen == 0
 
@@ -127,7 +137,8 @@ class AnswerWatch:
         choices = self.reader.choices
         counted = self.reader.usage[1] if len(choices) == 1 else None
         try:
-            return [_judged(choices[index], counted, ended) for index in sorted(choices)]
+            broken = self.broken is not None
+            return [_judged(choices[index], counted, ended, broken=broken) for index in sorted(choices)]
         except Exception as error:  # noqa: BLE001  the request counts all the same
             self._break(_FAILED)
             asyncio.get_running_loop().call_exception_handler({"message": _FAILED, "exception": error})
@@ -195,7 +206,7 @@ class AnswerWatch:
                 self.tripped = going_on[0], self._failing[going_on[0].index]
 
 
-def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> JudgedChoice:
+def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, broken: bool) -> JudgedChoice:
     """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
     verdict = choice.finish(choice.finish_reason)
     seen = tokens = choice.tokens
@@ -223,6 +234,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None) -> Judg
         seen=seen,
         size=choice.size,
         counted=counted is not None,
+        broken=broken or choice.tokens > MAX_JUDGED_TOKENS,
     )
 
 

@@ -67,7 +67,7 @@ def test_a_tokenizer_that_fails_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_without_an_unknown_token_is_a_sentence(tmp_path: Path) -> None:
-    """The library raises a bare Exception on a word that it does not know, which seemed to be a bug of ours."""
+    """The library raises a bare Exception on a word that it does not know: a bug of ours, it seemed."""
     path = tmp_path / "tokenizer.json"
     model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}
     path.write_text(json.dumps({"version": "1.0", "model": model}))

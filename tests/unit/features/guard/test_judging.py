@@ -183,6 +183,41 @@ async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: st
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
 
 
+HALVES = [
+    b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}\n\n',
+    b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "\\ude00"}}]}\n\n',
+]
+"""An emoji that a gateway in JavaScript has cut in two."""
+NO_NUMBER = (
+    b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": " a"}, "logprobs": {"content": '
+    b'[{"token": " a", "logprob": NaN, "top_logprobs": [{"token": "NaN", "logprob": -Infinity}]}]}}]}\n\n'
+)
+
+
+@pytest.mark.parametrize("event", [HALVES, [NO_NUMBER]], ids=["halves of an emoji", "NaN"])
+async def test_an_event_that_is_no_strict_json_ends_no_judging(event: list[bytes]) -> None:
+    """A loop behind it passed, and was logged as a healthy answer."""
+    events = chat_events(FAILING)
+    events[BEFORE:BEFORE] = event
+    async with guarded(Events([*events, DONE], pause=0.001), {"policy": "abort"}) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,degenerate,{CHAT}}}"] == 1
+    assert here.log[0]["action"] == "abort"
+
+
+async def test_an_answer_read_in_part_is_not_logged_as_a_whole_one(tmp_path: Path) -> None:
+    """Nobody knows what followed, and a rate of what was read is no rate."""
+    events = [*chat_events(HEALTHY), b"data: nonsense\n\n", *chat_events(LOOP), DONE]
+    async with guarded(Events(events), every=True, text=True) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,unread,{CHAT}}}"] == 1
+    (record,) = parse_line(here.out.getvalue(), "f", 1, FieldMapping())
+    assert record.text
+    assert not record.has_text
+
+
 @pytest.mark.parametrize("where", ["judge_long", "finish"])
 async def test_an_answer_that_the_guard_fails_on_is_counted(
     where: str, monkeypatch: pytest.MonkeyPatch

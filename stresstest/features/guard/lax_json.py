@@ -1,0 +1,43 @@
+"""JSON that only lax readers take: `NaN`, and halves of surrogate pairs.
+
+Servers in Python and gateways in JavaScript write both: an infinite logprob, an emoji that was cut in two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|-?(?:NaN|Infinity)', re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+_REPLACEMENT = rb"\ufffd"
+_NO_NUMBER = b"-9999.0"
+"""What vLLM writes for a logprob of minus infinity."""
+
+
+def decode_lax(decode: Callable[[bytes], _T], payload: bytes) -> _T:
+    """The decoded payload, with -9999 for what is no number and U+FFFD for half a pair, where it has them.
+
+    Raises what `decode` raises, which must be a ValueError for what is no JSON.
+    """
+    try:
+        return decode(payload)
+    except ValueError:
+        strict = _STRING_OR_NUMBER.sub(_strictly, payload)
+        if strict == payload:
+            raise
+        return decode(strict)
+
+
+def _strictly(found: re.Match[bytes]) -> bytes:
+    text = found[0]
+    if not text.startswith(b'"'):
+        return _NO_NUMBER
+    return _ESCAPE.sub(_without_half, text) if b"\\u" in text else text
+
+
+def _without_half(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else _REPLACEMENT
