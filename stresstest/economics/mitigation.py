@@ -59,7 +59,7 @@ class TokenStream:
     or an abort by the client ended it."""
 
     id: str
-    ids: tuple[int, ...]
+    ids: Sequence[int]
     onset: int | None = None
     alarm: int | None = None
     loops: bool = False
@@ -156,14 +156,13 @@ class StopPositions:
     """The positions at which the candidate settings would stop one stream."""
 
     def __init__(self, ids: Sequence[int]) -> None:
-        self._first = _first_stops(tuple(ids))
+        self._first = _first_stops(ids)
 
     def stop_at(self, setting: RepetitionSetting) -> int | None:
         """Number of tokens generated when the setting stops the stream; None if it does not."""
-        low, high = setting.min_pattern_size, setting.max_pattern_size
-        found = self._first.get(setting.min_count, {})
-        stops = [at for size, at in found.items() if low <= size <= high]
-        return min(stops, default=None)
+        sizes, stops = self._first[setting.min_count]
+        low, high = sizes.searchsorted((setting.min_pattern_size, setting.max_pattern_size + 1))
+        return int(stops[low:high].min()) if low < high else None
 
 
 def audit_stops(streams: Sequence[TokenStream], stops: Sequence[int | None]) -> MitigationAudit:
@@ -244,8 +243,9 @@ def _share(hits: Sequence[bool]) -> BinomialShare:
     return BinomialShare(k, n, *clopper_pearson(k, n))
 
 
-def _first_stops(ids: tuple[int, ...]) -> dict[int, dict[int, int]]:
-    """min_count → pattern size → tokens generated when the tail first consists of that many adjacent copies.
+def _first_stops(ids: Sequence[int]) -> dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """min_count → pattern sizes, in order, and the tokens generated when the tail first consists of that many
+    adjacent copies of such a pattern.
 
     The last c windows of p tokens are equal exactly if each of the last p · (c - 1) tokens equals the token p
     positions before it (see `simulation.engine.stopping`).
@@ -253,7 +253,7 @@ def _first_stops(ids: tuple[int, ...]) -> dict[int, dict[int, int]]:
     import numpy as np
 
     stream = np.asarray(ids)
-    found: dict[int, dict[int, int]] = {count: {} for count in MIN_COUNTS}
+    found: dict[int, list[tuple[int, int]]] = {count: [] for count in MIN_COUNTS}
     for size in range(1, min(MAX_PATTERN_SIZE, len(ids) // 2) + 1):
         same = stream[size:] == stream[:-size]
         if int(np.count_nonzero(same)) < size:
@@ -262,8 +262,9 @@ def _first_stops(ids: tuple[int, ...]) -> dict[int, dict[int, int]]:
         for count in MIN_COUNTS:
             hits = runs >= size * (count - 1)
             if hits.any():
-                found[count][size] = size + int(np.argmax(hits)) + 1
-    return found
+                found[count].append((size, size + int(np.argmax(hits)) + 1))
+    pairs = {count: np.array(each, np.int32).reshape(-1, 2) for count, each in found.items()}
+    return {count: (each[:, 0], each[:, 1]) for count, each in pairs.items()}
 
 
 def _runs(same: NDArray[np.bool_]) -> NDArray[np.int_]:

@@ -44,7 +44,8 @@ class AuditResult:
     the same text) or "words" (an estimate, not usable as a server setting). streams: outputs audited;
     degenerate: how many of them, of which `loops` are loops. masked: outputs already stopped by the server's
     own repetition detection. aborted: degenerate outputs stopped by the client, whose savings are a lower
-    bound. unseen: further outputs of which the log has not all of the text, so that nobody knows.
+    bound. unseen: further outputs of which the log has not all of the text, so that nobody knows. left_aside:
+    further outputs, by chance.
     """
 
     chosen: ChosenSetting
@@ -56,6 +57,7 @@ class AuditResult:
     masked: int
     aborted: int
     unseen: int = 0
+    left_aside: int = 0
 
     @property
     def usable(self) -> RepetitionSetting | None:

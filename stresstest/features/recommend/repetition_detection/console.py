@@ -43,6 +43,7 @@ def audit_document(found: AuditResult) -> dict[str, Any]:
         "loops": found.loops,
         "degenerate": found.degenerate,
         "unseen": found.unseen,
+        "left_aside": found.left_aside,
         "scale": found.scale,
         "chosen_on": chosen.chosen_on,
         "told_on": chosen.told_on,
@@ -172,6 +173,11 @@ def remarks(found: AuditResult) -> list[str]:
         notes.append(
             f"Not every output has token ids, so patterns are counted in {found.scale}. Give "
             f"--tokenizer, or replay a run."
+        )
+    if found.left_aside:
+        notes.append(
+            f"The {format_count(found.streams)} outputs are a random sample: "
+            f"{format_count(found.left_aside)} more are in no number."
         )
     if found.unseen:
         notes.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +23,11 @@ from stresstest.scanning.position_scale import token_ids
 class RecordedStream:
     """The stream of one answer.
 
-    stream: None where the log has not all of the text, and what it has is healthy. texts: the distinct texts
-    that its ids index; None if they are a tokenizer's. scale: the unit of an id. masked: the server's own
-    repetition detection stopped the answer.
+    stream: None where the log has not all of the text, and what it has is healthy. scale: the unit of an id.
+    masked: the server's own repetition detection stopped the answer.
     """
 
     stream: TokenStream | None
-    texts: tuple[str, ...] | None
     scale: str
     masked: bool
 
@@ -39,21 +38,25 @@ def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None)
     if end in LOST_REASONS:
         return None
     if verdict.unseen:
-        return RecordedStream(None, None, IDS, False)
+        return RecordedStream(None, IDS, False)
     if not record.text:
         return None
-    texts, scale = None, IDS
+    scale = IDS
     if tokenizer is not None:
         ids, starts = token_ids(tokenizer, record.text)
     else:
         own = [token.text for token in record.tokens or () if not token.reasoning]
         scale = PIECES if own else WORDS
         pieces = own or [token.text for token in text_tokens(record.text)]
-        numbers: dict[str, int] = {}
-        ids = [numbers.setdefault(piece, len(numbers)) for piece in pieces]
+        ids = number_texts(pieces)
         starts = list(accumulate(map(len, pieces), initial=0))[:-1]
-        texts = tuple(numbers)
-    return RecordedStream(_stream(record, verdict, ids, starts), texts, scale, end == REPETITION_REASON)
+    return RecordedStream(_stream(record, verdict, ids, starts), scale, end == REPETITION_REASON)
+
+
+def number_texts(texts: Sequence[str]) -> list[int]:
+    """An id for each text, the same for the same text. Only ids of one stream are ever compared."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(text, len(numbers)) for text in texts]
 
 
 def _stream(record: Record, verdict: ScanVerdict, ids: Sequence[int], starts: Sequence[int]) -> TokenStream:
@@ -64,7 +67,7 @@ def _stream(record: Record, verdict: ScanVerdict, ids: Sequence[int], starts: Se
         alarm = min(bisect_left(starts, verdict.alarm_char or 0) + 1, len(ids))
     return TokenStream(
         id=f"{record.source}:{record.line} {record.id}",
-        ids=tuple(ids),
+        ids=array("I", ids),
         onset=None if not verdict.degenerate else bisect_right(starts, verdict.onset_char or 0),
         alarm=alarm,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end or verdict.recovered,

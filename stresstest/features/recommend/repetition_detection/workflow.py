@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
+from heapq import nsmallest
 from pathlib import Path
 
 from stresstest.campaign.conclude import find_run
@@ -12,7 +15,7 @@ from stresstest.detectors.registry import is_repetition
 from stresstest.economics.mitigation import StopPositions, TokenStream, choose_setting
 from stresstest.economics.retry import IDS, PIECES, WORDS, AuditResult, delivery_costs
 from stresstest.errors import InconclusiveError
-from stresstest.features.recommend.repetition_detection.recorded_stream import RecordedStream, recorded_stream
+from stresstest.features.recommend.repetition_detection.recorded_stream import number_texts, recorded_stream
 from stresstest.model import Generation
 from stresstest.model.words import REPETITION_REASON
 from stresstest.scanning.job import ScanJob
@@ -20,8 +23,8 @@ from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
 from stresstest.store.repository import Store
 
-MIN_STREAMS = 8
-"""Minimum number of streams to choose a setting from."""
+MIN_STREAMS, MAX_STREAMS = 8, 4_000
+"""Streams to choose a setting from. Of more, a random sample is kept: memory and time are bounded."""
 
 
 def audit_stored(
@@ -43,35 +46,55 @@ def audit_stored(
     return collector.run_audit(fallback)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class _Output:
+    """One output, ordered by chance. aborted: by the client, after it had begun to fail."""
+
+    rank: bytes
+    stream: TokenStream = field(compare=False)
+    scale: str = field(compare=False)
+    masked: bool = field(compare=False)
+    aborted: bool = field(default=False, compare=False)
+
+
 class _StreamCollector:
-    """Collects streams of several sources, with one numbering of their tokens."""
+    """Collects streams of several sources: of many, a sample by chance, the same in each call."""
 
     def __init__(self) -> None:
-        self._streams: list[TokenStream] = []
-        self._known: dict[str, int] = {}
-        self._scales: set[str] = set()
-        self._masked = self._aborted = self._unseen = 0
+        self._kept: list[_Output] = []
+        self._seen = self._unseen = 0
 
     def add_run(self, store: Store, reference: str) -> None:
         """Add the generations of a run, of any phase; lost ones are left out."""
         run = find_run(store, reference)
         for generation in store.generations(run.id):
             if generation.failure is None and generation.token_summary.count:
-                self._streams.append(self._generation_stream(generation, f"{run.id} {generation.key}"))
-                self._masked += generation.finish_reason == REPETITION_REASON
-                self._aborted += generation.aborted and generation.verdict.onset is not None
+                stream, scale = _generation_stream(generation, f"{run.id} {generation.key}")
+                self._add(
+                    stream,
+                    scale,
+                    masked=generation.finish_reason == REPETITION_REASON,
+                    aborted=generation.aborted and generation.verdict.onset is not None,
+                )
 
     def add_files(self, files: Sequence[str], job: ScanJob, listener: RecordProgress) -> None:
         """Add the answers of files, with the verdicts of `scan`; those that the service lost are left out."""
         extract = partial(recorded_stream, tokenizer=job.tokenizer)
         for found in extract_with_verdicts(files, job, extract, listener):
             if found is not None and found.stream is not None:
-                self._streams.append(self._renumbered(found.stream, found))
-                self._masked += found.masked
+                self._add(found.stream, found.scale, masked=found.masked)
             self._unseen += found is not None and found.stream is None
 
+    def _add(self, stream: TokenStream, scale: str, *, masked: bool, aborted: bool = False) -> None:
+        self._seen += 1
+        rank = sha256(stream.id.encode("utf-8", "surrogatepass")).digest()
+        self._kept.append(_Output(rank, stream, scale, masked, aborted))
+        if len(self._kept) >= 2 * MAX_STREAMS:
+            self._kept = nsmallest(MAX_STREAMS, self._kept)
+
     def run_audit(self, fallback: float) -> AuditResult:
-        streams = self._streams
+        kept = nsmallest(MAX_STREAMS, self._kept)
+        streams = [each.stream for each in kept]
         if len(streams) < MIN_STREAMS:
             raise InconclusiveError(
                 f"{len(streams)} outputs are too few to choose a setting: {MIN_STREAMS} are needed.",
@@ -85,40 +108,33 @@ class _StreamCollector:
             setting = found.setting
             stops = [StopPositions(stream.ids).stop_at(setting) for stream in streams]
         whole = any(stream.onset is None and not stream.endless for stream in streams)
-        scale = next((each for each in (WORDS, PIECES, IDS) if each in self._scales), IDS)
+        scales = {each.scale for each in kept}
         return AuditResult(
             chosen=found,
             taxes=delivery_costs(streams, stops, fallback=fallback) if whole else (),
             streams=len(streams),
             loops=sum(stream.loops for stream in streams),
             degenerate=sum(stream.onset is not None for stream in streams),
-            scale=scale,
-            masked=self._masked,
-            aborted=self._aborted,
+            scale=next((each for each in (WORDS, PIECES, IDS) if each in scales), IDS),
+            masked=sum(each.masked for each in kept),
+            aborted=sum(each.aborted for each in kept),
             unseen=self._unseen,
+            left_aside=self._seen - len(streams),
         )
 
-    def _encode_texts(self, texts: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self._known.setdefault(text, len(self._known)) for text in texts)
 
-    def _generation_stream(self, generation: Generation, name: str) -> TokenStream:
-        verdict = generation.verdict
-        ids = [token.id for token in generation.tokens]
-        known = [each for each in ids if each is not None]
-        exact = len(known) == len(ids)
-        self._scales.add(IDS if exact else PIECES)
-        return TokenStream(
-            id=name,
-            ids=tuple(known) if exact else self._encode_texts([token.text for token in generation.tokens]),
-            onset=verdict.onset,
-            alarm=verdict.alarm,
-            loops=any(s.confirmed and is_repetition(s.kind) for s in verdict.symptoms),
-            endless=generation.aborted or generation.finish_reason == "length",
-        )
-
-    def _renumbered(self, stream: TokenStream, found: RecordedStream) -> TokenStream:
-        self._scales.add(found.scale)
-        if found.texts is None:
-            return stream
-        numbers = self._encode_texts(found.texts)
-        return replace(stream, ids=tuple(numbers[each] for each in stream.ids))
+def _generation_stream(generation: Generation, name: str) -> tuple[TokenStream, str]:
+    """A stored generation's stream, and the unit of its ids."""
+    verdict = generation.verdict
+    ids = [token.id for token in generation.tokens]
+    known = [each for each in ids if each is not None]
+    exact = len(known) == len(ids)
+    stream = TokenStream(
+        id=name,
+        ids=array("I", known if exact else number_texts([token.text for token in generation.tokens])),
+        onset=verdict.onset,
+        alarm=verdict.alarm,
+        loops=any(s.confirmed and is_repetition(s.kind) for s in verdict.symptoms),
+        endless=generation.aborted or generation.finish_reason == "length",
+    )
+    return stream, IDS if exact else PIECES

@@ -114,6 +114,16 @@ def test_outputs_that_the_log_has_cut_are_no_healthy_ones(tmp_path: Path) -> Non
     assert found["verdict"].startswith("Whether outputs loop is not known: of ")
 
 
+def test_of_many_outputs_a_sample_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A week's log would fill the memory. The same outputs are drawn each time, and it says so."""
+    monkeypatch.setattr("stresstest.features.recommend.repetition_detection.workflow.MAX_STREAMS", 10)
+    words = ["--store", stored(tmp_path), "recommend", "--repetition-detection", "r1"]
+    code, found = audited(*words)
+    assert (code, found["streams"], found["left_aside"]) == (0, 10, 14)
+    assert any("10 outputs are a random sample: 14 more are in no number" in note for note in found["notes"])
+    assert audited(*words)[1] == found
+
+
 def test_the_table_prints_the_request_body(tmp_path: Path) -> None:
     """A person can copy the body: one line of valid JSON with vLLM's own keys."""
     code, out, _ = command("--store", stored(tmp_path), "recommend", "--repetition-detection", "r1")
