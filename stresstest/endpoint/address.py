@@ -17,6 +17,19 @@ PLACEHOLDER_KEY = "EMPTY"
 _MAX_TEXT = 300
 
 
+def _is_host_name(host: str) -> bool:
+    """Whether the client can encode a host (IDNA 2008). Of ASCII, it takes anything."""
+    if host.isascii() and "xn--" not in host:
+        return True
+    from httpx2 import URL, InvalidURL
+
+    try:
+        URL(f"http://{host}")
+    except InvalidURL:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
     """A server's address, separated from its credentials.
@@ -43,6 +56,11 @@ class EndpointAddress:
             raise UsageError(
                 "The base URL is not an http:// or https:// address.",
                 hint="Example: http://localhost:8000/v1",
+            )
+        if not _is_host_name(host):
+            raise UsageError(
+                f"The base URL's host {host!r} is not a host name.",
+                hint="A text editor may have replaced a hyphen in it by a dash, or put quotes around it.",
             )
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise UsageError("The API key holds characters that cannot be sent in a header.")

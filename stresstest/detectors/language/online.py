@@ -24,7 +24,7 @@ from stresstest.detectors.languages.function_words import (
     extract_words,
     quick_language_check,
 )
-from stresstest.detectors.text.code_lines import is_mostly_code
+from stresstest.detectors.text.code_lines import is_mostly_code, opens_a_page, without_tags
 from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.scripts import (
     count_letters,
@@ -78,6 +78,8 @@ class LanguageDetector:
         self._block: int | None = 0
         self._title: tuple[int, str | None] | None = None
         self._outline = False
+        self._in_page = False
+        self._fenced: set[int] = set()
         self._finished = False
 
     @property
@@ -123,6 +125,7 @@ class LanguageDetector:
 
     def _process_sentence(self, sentence: TextSpan, wanted: str) -> None:
         text = sentence.text
+        self._in_page = self._in_page or opens_a_page(text)
         long = self._has_quick_check and not self._held and MIN_PASSAGE_CHARS <= len(text) <= LONG_SENTENCE
         passes = long and is_mostly_latin(text) and self._prose.is_all_prose(text, sentence.line)
         if passes and quick_language_check(text[:QUICK_CHECK_CHARS], wanted):
@@ -130,6 +133,8 @@ class LanguageDetector:
             self._on_native(len(text))
             return
         said = self._prose(text, sentence.line)
+        if self._prose.in_code:
+            self._fenced.add(sentence.line)
         if self._tables is not None and not self._prose.in_code:
             cells = self._tables(text, sentence.line)
             said = said if cells is None else cells
@@ -170,7 +175,8 @@ class LanguageDetector:
         if weighted_length(text) < MIN_TAIL_CHARS or are_labels(list(filter(None, parts))):
             return
         written = self._feed.text
-        if not written.lstrip().startswith(("{", "[", "`")) and is_mostly_code(written.split("\n")):
+        lines = self._said(written.split("\n"))
+        if not written.lstrip().startswith(("{", "[", "`")) and is_mostly_code(lines):
             return
         own, _ = own_letters(text, wanted)
         if not own and sum(word.islower() for word in extract_words(text)) >= SENTENCE_WORDS:
@@ -260,11 +266,18 @@ class LanguageDetector:
         """Whether the passage from this line on is code outside fences, alone or with the lines before it."""
         lines: dict[int, str] = {}
         for span in self._sentences_to(self._at):
+            if span.line in self._fenced:
+                continue  # what an explanation stands between
             lines[span.line] = f"{lines.get(span.line, '')} {span.text}".lstrip()
         own = [text for line, text in lines.items() if line >= begun]
         if any(text.startswith(_DATA) for text in own):
             return False  # what the strings of a record say is judged
-        return is_mostly_code(own) or is_mostly_code(list(lines.values())[-CODE_LINES:])
+        said = self._said
+        return is_mostly_code(said(own)) or is_mostly_code(said(list(lines.values()))[-CODE_LINES:])
+
+    def _said(self, lines: list[str]) -> list[str]:
+        """Lines of text that is marked up as what they say; a page's are code."""
+        return lines if self._in_page else without_tags(lines)
 
     def _alternating_lines(self, sentence: int) -> int:
         return alternating_lines(self._sentences_to(sentence), self._wanted) if self._wanted else 0

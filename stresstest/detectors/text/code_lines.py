@@ -19,6 +19,14 @@ _MIN_LINES = 4
 _MIN_CODE_SHARE = 0.5
 """Outside fences: of the last twelve lines, four at least, so many look like code."""
 
+_TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z!?][^<>]{0,200}>", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_SIGNS = re.compile(r"[=<>{}\[\]$`\"\\]|\w\(")
+_AROUND = ",;:()'’\"«»“”*_"
+_LISTED_WORDS, _LISTED_SHARE = 5, 0.7
+_PAGE = re.compile(
+    r"<(?:!doctype|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
+)
 _PROSE = re.compile(r"(?:\S+\s+){5}.*\w[.!?…]+[\"'»”)]?\s*$")
 
 
@@ -47,11 +55,31 @@ def _code(known: Catalog) -> re.Pattern[str]:
     )
 
 
+def _is_listed(line: str) -> bool:
+    """Whether a line is prose that a semicolon ends, as in a list; statements have signs in them."""
+    if not line.rstrip().endswith(";") or _SIGNS.search(line) is not None:
+        return False
+    words = [word.strip(_AROUND) for word in line.split()]
+    plain = sum(word.islower() and _WORD.fullmatch(word) is not None for word in words)
+    return plain >= max(_LISTED_WORDS, _LISTED_SHARE * len(words))
+
+
 def is_mostly_code(lines: Sequence[str]) -> bool:
     """Whether half of some lines outside fences, or more, look like code, and fewer like prose."""
-    code = sum(_code().match(line) is not None for line in lines)
-    prose = sum(_PROSE.match(line) is not None for line in lines)
-    return code > prose and code >= _MIN_CODE_SHARE * len(lines)
+    prose = [_PROSE.match(line) is not None or _is_listed(line) for line in lines]
+    code = sum(not said and _code().match(line) is not None for line, said in zip(lines, prose, strict=True))
+    return code > sum(prose) and code >= _MIN_CODE_SHARE * len(lines)
+
+
+def opens_a_page(text: str) -> bool:
+    """Whether a text begins a page for a browser, with its head, styles, forms or scripts: that is code."""
+    return "<" in text and _PAGE.search(text) is not None
+
+
+def without_tags(lines: Sequence[str]) -> list[str]:
+    """What lines of HTML or XML say; those that are tags alone are left out."""
+    bare = (_TAG.sub(" ", line).strip() if "<" in line else line for line in lines)
+    return [line for line in bare if line]
 
 
 class CodeRegionTracker:

@@ -341,3 +341,75 @@ def test_code_without_a_fence_is_in_no_language(code: str, language: str) -> Non
         assert detect(code, spec, "stop").onset is None
         after = code + "\n" + "\n\n".join(PROSE["en"])
         assert detect(after, spec, "stop").symptom is SymptomKind.LANGUAGE_DRIFT
+
+
+MARKED_UP = {
+    "paragraphs of HTML": "<p>{}</p>",
+    "tags on lines of their own": "<p>\n  {}\n</p>",
+    "items": "<li>{}</li>",
+    "line breaks": "{}<br>",
+    "XML": '<paragraph n="1">{}</paragraph>',
+    "a list with semicolons": "- {};",
+}
+
+
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+@pytest.mark.parametrize("layout", MARKED_UP.values(), ids=MARKED_UP)
+def test_drift_in_marked_up_text_is_dated(wanted: str, other: str, layout: str) -> None:
+    """Tags and semicolons make lines look like code, and 80 of 80 drifts were none."""
+    sentences = (
+        [*PROSE[wanted], *PROSE[other]]
+        if layout != "- {};"
+        else [sentence.rstrip(".") for sentence in [*PROSE[wanted], *PROSE[other]]]
+    )
+    text = "\n".join(map(layout.format, sentences))
+    (symptom,) = confirmed(text, wanted)
+    assert symptom.kind is SymptomKind.LANGUAGE_DRIFT
+    assert symptom.onset == pytest.approx(token_of(text, sentences[len(PROSE[wanted])]), abs=12)
+
+
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+@pytest.mark.parametrize("lines", [6, 15, 40])
+def test_drift_of_explanations_between_blocks_of_code_is_dated(wanted: str, other: str, lines: int) -> None:
+    """A tutorial: the blocks before a sentence were counted, and made code of it."""
+    block = "\n".join(["```python", *(f"value_{n} = compute(value, {n})" for n in range(lines)), "```"])
+    sentences = [*PROSE[wanted], *PROSE[other]]
+    (symptom,) = confirmed(f"\n\n{block}\n\n".join(sentences), wanted)
+    assert symptom.kind is SymptomKind.LANGUAGE_DRIFT
+    assert str(symptom.detail["language"]) == other
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<style>
+.box { max-width: 600px; margin: 0 auto; }
+</style>
+<!-- The main container that holds all of the elements of the page -->
+<div class="box">
+<h1>Welcome to our website</h1>
+<p>We are a small team of designers and developers who love to build beautiful things for the web.</p>
+<p>Please fill out the form below and we will get back to you as soon as possible.</p>
+</div>
+<script>
+// When the user clicks on the button we show a message
+button.addEventListener("click", () => {
+  alert("Thank you for your message, we will be in touch with you soon!");
+});
+</script>
+</html>"""
+QUERIES = """for (const each of all) {
+  const said = "Thank you for your message and we will be in touch with you soon";
+  print("the quick brown fox jumps over the lazy dog and runs away from it");
+  return this.is.not.the(end);
+}
+"""
+
+
+@pytest.mark.parametrize("code", [PAGE, QUERIES * 3], ids=["a page", "statements"])
+@pytest.mark.parametrize("fence", ["{}", "```html\n{}\n```"])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_page_of_code_is_in_no_language(code: str, fence: str, *, after: bool) -> None:
+    """What a page shows is the programmer's example, with a fence around it or none."""
+    before = " ".join(PROSE["it"])
+    text = f"{before}\n\n{fence.format(code)}\n\n{before if after else ''}"
+    assert watch(text, "it")[0].symptoms() == []
