@@ -1,4 +1,5 @@
-"""Logs that cut each text at a length (``text[:1000]``): what failed behind it is not in them."""
+"""Logs that cut each text at a length (``text[:1000]``), or cut its middle out: what failed there is not in
+them."""
 
 from __future__ import annotations
 
@@ -25,6 +26,14 @@ _MARK = re.compile(
 )
 """A mark of truncation: what follows on dots, or says so in brackets at the end ("[response truncated]",
 "... (+1,234 chars)"). Answers may end so too, but not at one length."""
+_SAID_WITHIN = re.compile(r"truncat|omitted|left out|snip|skipped|removed|elided", re.IGNORECASE)
+_WITHIN = re.compile(
+    rf"(?:\.\.\.|…|[\[({{<\n])[\s\[({{<_.…*-]*(?=[^\n]{{0,{_LONGEST_MARK}}}?(?:{_SAID_WITHIN.pattern}))"
+    rf"[^\n\[\](){{}}<>]{{1,{_LONGEST_MARK}}}(?:\s*[\])}}>_.…*-]+)*\s*",
+    re.IGNORECASE,
+)
+"""A mark between a head and a tail ("…[1,234 characters omitted]…"). Answers may hold such words, but not
+five of them at one place."""
 _MIDWAY = re.compile(r"[\w,;:(\-–—]\s*\Z")
 """How a text ends that was cut in the midst of a sentence."""
 _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
@@ -68,10 +77,17 @@ _MEASURES = (
 def with_cuts(records: Sequence[Record]) -> Sequence[Record]:
     """The records, with a hole at the end of those that the log has cut: five or more different texts of
     one length, in characters, bytes or words, that end in the midst of a sentence. They must be as many as
-    all texts that are up to a tenth shorter or longer: where a server caps answers, lengths scatter."""
+    all texts that are up to a tenth shorter or longer: where a server caps answers, lengths scatter. Those
+    of which the middle was cut out have the hole there: five or more with a mark at one place."""
     texts = [text_end(record) for record in records]
     cut = {n for measure in _MEASURES for n in _cut_at(measure, texts)}
-    return [_with_hole(each) if n in cut else each for n, each in enumerate(records)] if cut else records
+    within = _cut_within(records)
+    if not (cut or within):
+        return records
+    return [
+        _with_hole(each) if n in cut else _without_mark(each, within[n]) if n in within else each
+        for n, each in enumerate(records)
+    ]
 
 
 def text_end(record: Record) -> TextEnd:
@@ -79,9 +95,8 @@ def text_end(record: Record) -> TextEnd:
     text = record.text.rstrip()
     mark = _MARK.search(text[-_LONGEST_MARK:])
     body = record.text if mark is None else text[: len(text) - len(mark[0])]
-    kept = record.has_text and record.hole is None and record.tokens is None
-    ends_midway = mark is not None or _MIDWAY.search(body) is not None
-    return TextEnd(body, _DOTS.search(text[-_LONGEST_MARK:]) is not None, kept and ends_midway)
+    midway = mark is not None or _MIDWAY.search(body) is not None
+    return TextEnd(body, _DOTS.search(text[-_LONGEST_MARK:]) is not None, _is_kept(record) and midway)
 
 
 def _cut_at(measure: _Measure, texts: Sequence[TextEnd]) -> Iterator[int]:
@@ -96,6 +111,31 @@ def _cut_at(measure: _Measure, texts: Sequence[TextEnd]) -> Iterator[int]:
         wide = _between(ordered, limit * (1 - measure.nearby), limit * (1 + measure.nearby))
         if different >= max(LEAST_TEXTS, wide - _between(ordered, shortest, limit)):
             yield from (n for _, n in found)
+
+
+def _cut_within(records: Sequence[Record]) -> dict[int, re.Match[str]]:
+    """Place of each record whose middle was cut out → the mark there."""
+    found: dict[int, dict[int, re.Match[str]]] = {}
+    for n, record in enumerate(records):
+        says = _is_kept(record) and _SAID_WITHIN.search(record.text)
+        mark = _WITHIN.search(record.text) if says else None
+        if mark is not None and mark.end() < len(record.text.rstrip()):
+            found.setdefault(mark.start(), {})[n] = mark
+    return {
+        n: mark
+        for start, marks in found.items()
+        if start and len({records[n].text[max(start - TAIL, 0) : start] for n in marks}) >= LEAST_TEXTS
+        for n, mark in marks.items()
+    }
+
+
+def _is_kept(record: Record) -> bool:
+    return record.has_text and record.hole is None and record.tokens is None
+
+
+def _without_mark(record: Record, mark: re.Match[str]) -> Record:
+    text = record.text[: mark.start()] + record.text[mark.end() :]
+    return replace(record, text=text, has_text=False, hole=len(record.reasoning) + mark.start())
 
 
 def _between(ordered: Sequence[int], low: float, high: float) -> int:

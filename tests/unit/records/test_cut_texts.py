@@ -52,6 +52,38 @@ def test_texts_of_one_greatest_length_were_cut(mark: str) -> None:
     assert holes(*cut[:4], "A short one.") == 0
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "...[{} characters omitted]...",
+        "\n\n[... {} chars truncated ...]\n\n",
+        "\n..._This content has been truncated to stay below {} characters_...\n",
+        "<{} tokens snipped>",
+        "\n... (truncated) ...\n",
+    ],
+)
+def test_texts_whose_middle_was_cut_out_have_their_hole_there(mark: str) -> None:
+    """Head and tail are healthy, and a loop between them was not there: the gate passed."""
+    cut = [text[:400] + mark.format(len(text) - 500) + text[-100:] for text in STORIES]
+    found = with_cuts(records(*cut, "A short one.", "Another."))
+    assert [record.hole for record in found] == [400] * len(STORIES) + [None, None]
+    for text, record in zip(STORIES, found, strict=False):
+        assert record.text.startswith(text[:400])
+        assert record.text.endswith(text[-90:])
+        assert len(record.text) <= 500
+    assert holes(*cut[:4], "A short one.") == 0
+
+
+def test_answers_that_speak_of_cuts_are_whole() -> None:
+    """Code that leaves something out, at places of their own; and one boilerplate in all."""
+    lazy = [
+        text[: 300 + 9 * n] + "\n[... rest omitted for brevity ...]\n" + text[-200:]
+        for n, text in enumerate(STORIES)
+    ]
+    alike = ["Here is the code.\n[imports omitted]\n" + text for text in STORIES]
+    assert holes(*lazy) == holes(*alike) == 0
+
+
 def test_texts_that_were_cut_in_bytes_are_seen() -> None:
     """``head -c``: the characters differ, and one may be lost in its middle."""
     cut = [("à" * n + text)[:700].encode()[:500].decode("utf-8", "ignore") for n, text in enumerate(STORIES)]
