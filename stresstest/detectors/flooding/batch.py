@@ -145,12 +145,13 @@ class BatchFloodingDetector(FloodingDetector):
         """Step only where a wide window holds few words, or a flood of few is followed. different: of each
         place, the words in the window that it ends."""
         n = WIDE_WINDOW - 1
+        few = np.flatnonzero(different <= MAX_DIFFERENT)
         while n < len(different):
             if self._few.current is None:
-                ahead = np.flatnonzero(different[n:] <= MAX_DIFFERENT)[:1]
-                if not len(ahead):
+                ahead = int(np.searchsorted(few, n))
+                if ahead == len(few):
                     return
-                n += int(ahead[0])
+                n = int(few[ahead])
             window = partial(self._entries, n - WIDE_WINDOW + 1, n + 1)
             self._few.step(n + 1, self._words.position(n), int(different[n]), window)
             n += 1

@@ -47,6 +47,8 @@ MAX_PASSAGE_CHARS = 2 * LONG_SENTENCE
 """A longer sentence is a text without full stops."""
 CODE_LINES = 12
 """Lines up to a passage that tell whether it is code."""
+EXERCISE_PASSAGES = 8
+"""Passages with lettered items in a row that an exercise explains; contracts letter their points, too."""
 MIN_TAIL_CHARS = 30
 """At the end of an answer, less than this is not judged."""
 
@@ -79,6 +81,7 @@ class LanguageDetector:
         self._title: tuple[int, str | None] | None = None
         self._outline = False
         self._in_page = False
+        self._excused = 0
         self._fenced: set[int] = set()
         self._finished = False
 
@@ -221,7 +224,7 @@ class LanguageDetector:
             return  # letters that make no words are gibberish, not another language
         if not drift.is_drifting:
             # The answers of a language exercise are in that language, and so is an example of data.
-            exercise = options > 0 and drift.native_chars > 0
+            exercise = options > 0 and drift.native_chars > 0 and self._excused < EXERCISE_PASSAGES
             example = self._prose.block not in (0, self._block) and self._block is not None
             nothing = not self._outline and is_uninformative(parts, opinion.language, items=items)
             if (
@@ -232,6 +235,7 @@ class LanguageDetector:
                 or self._is_quoted_from_prompt(parts, wanted)
             ):
                 self._title = self._title or (first, opinion.language)
+                self._excused += exercise
                 return
             # An answer may open with its first pair: one is then enough.
             if is_bilingual(self._sentences_to(self._at), wanted, pairs=2 if drift.has_evidence else 1):
@@ -249,6 +253,7 @@ class LanguageDetector:
 
     def _on_native(self, chars: int) -> None:
         self._title = None
+        self._excused = 0
         self._block = self._prose.block
         self._drift.add_native(chars, self._at)
 

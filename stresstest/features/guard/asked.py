@@ -141,8 +141,9 @@ class Asked:
         """The fields that bring the cap down to `limit` tokens; empty where it is not above.
 
         Every field that is set, since servers read one or the other, and holds no cap of 1 to `limit`: -1
-        is no cap to some. What is no number is left to the server, beside a cap. A plain completion without
-        a cap ends after 16 tokens, so that it needs none.
+        is no cap to some, and 0 is one of plain completions, which then score their prompt. What is no
+        number is left to the server, beside a cap. A plain completion without a cap ends after 16 tokens, so
+        that it needs none.
         """
         given = {name: self.body[name] for name in self.route.cap_fields if self.body.get(name) is not None}
         last = self.route.cap_fields[-1]
@@ -150,7 +151,8 @@ class Asked:
             ends = self.route is Route.COMPLETIONS and last not in self.body  # null is no cap
             return {} if ends else {last: limit}
         caps = {name: _number(value) for name, value in given.items()}
-        found = {name: limit for name, cap in caps.items() if cap is not None and not 1 <= cap <= limit}
+        least = 0 if self.route is Route.COMPLETIONS else 1
+        found = {name: limit for name, cap in caps.items() if cap is not None and not least <= cap <= limit}
         return found | {last: limit} if None in caps.values() else found
 
 

@@ -117,6 +117,8 @@ class Relay:
         if exchange.why is not None:
             headers[HEADER] = header_value(exchange.why)
         response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+        if exchange.request.version < aiohttp.HttpVersion11 and "Content-Length" not in headers:
+            response.force_close()  # the answer's end is the connection's
         await response.prepare(exchange.request)
         exchange.response = response
         return response

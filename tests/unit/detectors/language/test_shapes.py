@@ -379,6 +379,15 @@ def test_drift_of_explanations_between_blocks_of_code_is_dated(wanted: str, othe
     assert str(symptom.detail["language"]) == other
 
 
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+def test_drift_in_lettered_points_is_dated(wanted: str, other: str) -> None:
+    """A contract: each lettered line seemed to be an answer of a language exercise."""
+    sentences = [*PROSE[wanted], *PROSE[other] * 2]
+    text = "\n".join(f"{'abcd'[n % 4]}) {sentence}" for n, sentence in enumerate(sentences))
+    (symptom,) = confirmed(text, wanted)
+    assert symptom.onset == pytest.approx(token_of(text, sentences[len(PROSE[wanted])]), abs=4)
+
+
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <style>

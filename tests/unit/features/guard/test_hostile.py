@@ -113,6 +113,8 @@ async def test_a_body_of_many_fields_is_refused() -> None:
         (Route.CHAT, {"max_tokens": "50"}, {}),
         (Route.CHAT, {"max_tokens": None}, {"max_tokens": 100}),
         (Route.COMPLETIONS, {"max_tokens": -1}, {"max_tokens": 100}),
+        (Route.COMPLETIONS, {"max_tokens": 0}, {}),
+        (Route.CHAT, {"max_tokens": 0}, {"max_tokens": 100}),
         (Route.COMPLETIONS, {"max_tokens": "8000.0"}, {"max_tokens": 100}),
         (Route.RESPONSES, {"max_output_tokens": "8000"}, {"max_output_tokens": 100}),
     ],
@@ -346,3 +348,15 @@ def test_the_first_event_is_decoded_into_what_is_used_of_it() -> None:
     finally:
         tracemalloc.stop()
     assert (reader.head, peak < 2_000_000) == ({"id": "a", "model": "m"}, True)
+
+
+async def test_a_stream_to_an_old_client_ends_with_its_connection() -> None:
+    """HTTP/1.0 with keep-alive (`ab -k`, nginx by default): nothing else tells where the answer ends, and the
+    client waited 75 s for it."""
+    body = json.dumps(ASK).encode()
+    head = f"POST {CHAT} HTTP/1.0\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n"
+    async with guarded(Events([*chat_events(HEALTHY), DONE])) as here:
+        async with raw(here) as (reader, writer):
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await asyncio.wait_for(reader.read(), 30)
+    assert answer.endswith(DONE)
