@@ -77,8 +77,8 @@ def opens_a_page(text: str) -> bool:
 
 
 def without_tags(lines: Sequence[str]) -> list[str]:
-    """What lines of HTML or XML say; those that are tags alone are left out."""
-    bare = (_TAG.sub(" ", line).strip() if "<" in line else line for line in lines)
+    """What lines of HTML, XML or a block quote say; those that are marks alone are left out."""
+    bare = ((_TAG.sub(" ", line) if "<" in line else line).strip().lstrip("> ") for line in lines)
     return [line for line in bare if line]
 
 

@@ -350,6 +350,7 @@ MARKED_UP = {
     "line breaks": "{}<br>",
     "XML": '<paragraph n="1">{}</paragraph>',
     "a list with semicolons": "- {};",
+    "a quotation": "> {}\n>",
 }
 
 
@@ -366,6 +367,8 @@ def test_drift_in_marked_up_text_is_dated(wanted: str, other: str, layout: str) 
     (symptom,) = confirmed(text, wanted)
     assert symptom.kind is SymptomKind.LANGUAGE_DRIFT
     assert symptom.onset == pytest.approx(token_of(text, sentences[len(PROSE[wanted])]), abs=12)
+    spec = DetectorSpec(language=wanted)
+    assert detect_recorded(text, spec, "stop") == detect_text(text, spec, "stop")
 
 
 @pytest.mark.parametrize(("wanted", "other"), PAIRS)

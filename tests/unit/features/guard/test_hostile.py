@@ -355,8 +355,7 @@ async def test_a_stream_to_an_old_client_ends_with_its_connection() -> None:
     client waited 75 s for it."""
     body = json.dumps(ASK).encode()
     head = f"POST {CHAT} HTTP/1.0\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n"
-    async with guarded(Events([*chat_events(HEALTHY), DONE])) as here:
-        async with raw(here) as (reader, writer):
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            answer = await asyncio.wait_for(reader.read(), 30)
+    async with guarded(Events([*chat_events(HEALTHY), DONE])) as here, raw(here) as (reader, writer):
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await asyncio.wait_for(reader.read(), 30)
     assert answer.endswith(DONE)
