@@ -59,10 +59,10 @@ _SERVER_ADDRESSES = ("server_url", "connector_url")
 _ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]*).*")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
-_SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
+_SCHEMA_VALUES = ("default", "const", "enum")
 """Keywords of a JSON Schema that hold values: `def search(api_key="…")` becomes a default."""
 _SCHEMA_VALUE = re.compile(r"\S{8,}")
-"""A credential as a schema's value; a shorter one is a choice, such as of a coin under `token`."""
+"""A credential as a schema's value."""
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -174,7 +174,7 @@ def _credentials(
         items = enumerate(node)
     for key, value in items:
         at = (*path, key)
-        given = valued or (described and key in _SCHEMA_VALUES)
+        given = valued or (described and key in _SCHEMA_VALUES and not _is_choice(node))
         if isinstance(value, str):
             plain = str(key) in ("name", "key", "type", "scheme")
             secret = _is_secret_name(str(key), value) or (named and not plain)
@@ -203,6 +203,12 @@ def _credentials(
 
 def _names_credential(key: str) -> bool:
     return bool(_CREDENTIAL_NAME.search(key)) and not _PLAIN_NAMES.search(key)
+
+
+def _is_choice(schema: Any) -> bool:
+    """Whether a schema names several values: a kind of token, of authorization."""
+    values = schema.get("enum") if isinstance(schema, Mapping) else None
+    return isinstance(values, list) and len(values) > 1
 
 
 def _is_schema(value: Any) -> bool:

@@ -82,7 +82,8 @@ def test_a_schema_may_name_a_password() -> None:
     """Keys of a schema are no credentials."""
     password = {"type": "string", "description": "What the user types.", "examples": ["abc"]}
     properties = {"password": password, "token": {"$ref": "#/token"}, "cookies": {"type": ["array", "null"]}}
-    properties["coin_token"] = {"type": "string", "enum": ["BTC", "ETH"], "default": "BTC"}
+    kinds = {"type": "string", "enum": ["access_token", "refresh_token"], "default": "access_token"}
+    properties |= {"token_type": kinds, "coin_token": {"type": "string", "default": "BTC"}}
     parse_extra_body({"tools": [{"name": "get_token", "properties": properties, "required": ["token"]}]})
 
 
@@ -94,7 +95,6 @@ def test_a_schema_may_name_a_password() -> None:
         {"allOf": [{"type": "string", "default": "geheim12geheim12"}]},
         {"const": "geheim12geheim12"},
         {"type": "string", "enum": ["geheim12geheim12"]},
-        {"type": "string", "examples": ["abc", "geheim12geheim12"]},
     ],
 )
 def test_a_key_that_a_schema_has_as_a_value_is_a_credential(schema: dict[str, object]) -> None:
