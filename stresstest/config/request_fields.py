@@ -56,13 +56,15 @@ _CREDENTIAL_VALUE = re.compile(
 )
 """By its beginning, and in an address: its user information, and what signs it."""
 _SERVER_ADDRESSES = ("server_url", "connector_url")
-_ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]*).*")
+_ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@\\]*).*")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 _SCHEMA_VALUES = ("default", "const", "enum")
 """Keywords of a JSON Schema that hold values: `def search(api_key="…")` becomes a default."""
-_SCHEMA_VALUE = re.compile(r"\S{8,}")
-"""A credential as a schema's value."""
+_SCHEMA_VALUE = re.compile(r"(?=.*\d)\S{8,}")
+"""A credential as a schema's value; a word without a figure is a choice, or stands for one."""
+_COMBINED = ("anyOf", "oneOf", "allOf", "items")
+"""Keywords of a JSON Schema whose schemas describe the same value."""
 
 
 def canonical(fields: Mapping[str, Any]) -> str:
@@ -154,8 +156,11 @@ def _with_plain_addresses(node: Any) -> Any:
 
 
 def _only_host(address: str) -> str:
-    scheme_and_host = _ADDRESS.sub(r"\1\2", address)
-    return address if address in (scheme_and_host, f"{scheme_and_host}/") else f"{scheme_and_host}/{HIDDEN}"
+    found = _ADDRESS.match(address.strip())
+    if found is None:
+        return HIDDEN
+    host = found[1] + found[2]
+    return address if address in (host, f"{host}/") else f"{host}/{HIDDEN}"
 
 
 _Path = tuple[str | int, ...]
@@ -168,13 +173,15 @@ def _credentials(
     a JSON Schema there; valued: a value within one."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
-        label = node.get("name") or node.get("key")  # {"name": "Authorization", "value": …}
-        named = named or (isinstance(label, str) and bool(_CREDENTIAL_NAME.search(label)) and "value" in node)
+        labels = [node.get("name"), node.get("key")]  # {"name": "Authorization", "value": …}
+        labelled = any(isinstance(each, str) and _CREDENTIAL_NAME.search(each) for each in labels)
+        named = named or (labelled and "value" in node)
     else:
         items = enumerate(node)
     for key, value in items:
         at = (*path, key)
-        given = valued or (described and key in _SCHEMA_VALUES and not _is_choice(node))
+        given = valued or (described and key in _SCHEMA_VALUES and not isinstance(value, Mapping))
+        given = given and not _is_choice(node)
         if isinstance(value, str):
             plain = str(key) in ("name", "key", "type", "scheme")
             secret = _is_secret_name(str(key), value) or (named and not plain)
@@ -196,7 +203,7 @@ def _credentials(
                 value,
                 at,
                 named=named or (credential and not schema),
-                described=described or (credential and schema),
+                described=(credential and schema) or (described and (key in _COMBINED or type(key) is int)),
                 valued=given,
             )
 

@@ -45,7 +45,7 @@ class AuditResult:
     degenerate: how many of them, of which `loops` are loops. masked: outputs already stopped by the server's
     own repetition detection. aborted: degenerate outputs stopped by the client, whose savings are a lower
     bound. unseen: further outputs of which the log has not all of the text, so that nobody knows. left_aside:
-    further outputs, by chance.
+    further outputs, by chance; loops_aside: how many of them loop.
     """
 
     chosen: ChosenSetting
@@ -58,6 +58,7 @@ class AuditResult:
     aborted: int
     unseen: int = 0
     left_aside: int = 0
+    loops_aside: int = 0
 
     @property
     def usable(self) -> RepetitionSetting | None:

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from stresstest.records.record import Record, utf8_size
 
@@ -26,14 +27,17 @@ _MARK = re.compile(
 )
 """A mark of truncation: what follows on dots, or says so in brackets at the end ("[response truncated]",
 "... (+1,234 chars)"). Answers may end so too, but not at one length."""
-_SAID_WITHIN = re.compile(r"truncat|omitted|left out|snip|skipped|removed|elided", re.IGNORECASE)
+_SAID_WITHIN = re.compile(r"truncat|omitted|elided|left out|\bsnip(?:ped)?\b|skipped|removed", re.IGNORECASE)
+_SIDE = 64
 _WITHIN = re.compile(
-    rf"(?:\.\.\.|…|[\[({{<\n])[\s\[({{<_.…*-]*(?=[^\n]{{0,{_LONGEST_MARK}}}?(?:{_SAID_WITHIN.pattern}))"
-    rf"[^\n\[\](){{}}<>]{{1,{_LONGEST_MARK}}}(?:\s*[\])}}>_.…*-]+)*\s*",
+    rf"(?:(?:\.\.\.|…)\s?[\[({{<_]{{0,3}}|[\[({{<]{{1,3}})[^\n\[\](){{}}<>]{{0,{_SIDE}}}(?:{_SAID_WITHIN.pattern})"
+    rf"[^\n\[\](){{}}<>]{{0,{_SIDE}}}?(?:[\])}}>_]{{1,3}}|\.\.\.|…)(?:\.\.\.|…)?",
     re.IGNORECASE,
 )
 """A mark between a head and a tail ("…[1,234 characters omitted]…"). Answers may hold such words, but not
 five of them at one place."""
+_MOST_SAID = 16
+"""Such words of a text that are looked at."""
 _MIDWAY = re.compile(r"[\w,;:(\-–—]\s*\Z")
 """How a text ends that was cut in the midst of a sentence."""
 _SENTENCE = re.compile(r"\w[.!?][\"')\]]?\s")
@@ -117,16 +121,24 @@ def _cut_within(records: Sequence[Record]) -> dict[int, re.Match[str]]:
     """Place of each record whose middle was cut out → the mark there."""
     found: dict[int, dict[int, re.Match[str]]] = {}
     for n, record in enumerate(records):
-        says = _is_kept(record) and _SAID_WITHIN.search(record.text)
-        mark = _WITHIN.search(record.text) if says else None
+        mark = _mark_within(record.text) if _is_kept(record) else None
         if mark is not None and mark.end() < len(record.text.rstrip()):
             found.setdefault(mark.start(), {})[n] = mark
     return {
         n: mark
         for start, marks in found.items()
-        if start and len({records[n].text[max(start - TAIL, 0) : start] for n in marks}) >= LEAST_TEXTS
+        if start >= LEAST_SIZE and len({records[n].text[start - TAIL : start] for n in marks}) >= LEAST_TEXTS
         for n, mark in marks.items()
     }
+
+
+def _mark_within(text: str) -> re.Match[str] | None:
+    """The first mark, looked for around the words that say so: the time is linear."""
+    for said in islice(_SAID_WITHIN.finditer(text), _MOST_SAID):
+        mark = _WITHIN.search(text, max(said.start() - _SIDE, 0), said.end() + _SIDE)
+        if mark is not None:
+            return mark
+    return None
 
 
 def _is_kept(record: Record) -> bool:

@@ -53,6 +53,8 @@ MIN_TAIL_CHARS = 30
 """At the end of an answer, less than this is not judged."""
 
 _DATA = ('"', '{"', '["', "[{")
+_ASKS = re.compile(r"[?？]|__|\.\.\.|…")
+"""A question, or a gap to fill in."""
 _OPTION = re.compile(r"\W*[a-zA-Z][.)]\s")
 _LEVELS = tuple(re.compile(level) for level in (r"[IVX]+\.\s", r"[A-Z]\.\s", r"\d+\.\s", r"[-*•]\s"))
 _ITEM = re.compile(r"\s*(?:[-*+•–·]|\(?\d{1,3}[.):]|[a-zA-Z][.)])\s")
@@ -235,7 +237,8 @@ class LanguageDetector:
                 or self._is_quoted_from_prompt(parts, wanted)
             ):
                 self._title = self._title or (first, opinion.language)
-                self._excused += exercise
+                if exercise:
+                    self._excused = 0 if _ASKS.search(text) else self._excused + 1
                 return
             # An answer may open with its first pair: one is then enough.
             if is_bilingual(self._sentences_to(self._at), wanted, pairs=2 if drift.has_evidence else 1):
@@ -281,8 +284,11 @@ class LanguageDetector:
         return is_mostly_code(said(own)) or is_mostly_code(said(list(lines.values()))[-CODE_LINES:])
 
     def _said(self, lines: list[str]) -> list[str]:
-        """Lines of text that is marked up as what they say; a page's are code."""
-        return lines if self._in_page else without_tags(lines)
+        """Lines of an answer that is marked up as what they say. A page is code, and so is an example."""
+        bare = [line.lstrip("> ") for line in lines]
+        first = self._feed.sentences[0].text
+        marked_up = first.startswith("<") or "<br" in first
+        return without_tags(bare) if marked_up and not self._in_page else list(filter(None, bare))
 
     def _alternating_lines(self, sentence: int) -> int:
         return alternating_lines(self._sentences_to(sentence), self._wanted) if self._wanted else 0

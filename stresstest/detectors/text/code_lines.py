@@ -21,11 +21,12 @@ _MIN_CODE_SHARE = 0.5
 
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z!?][^<>]{0,200}>", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_ITEM = re.compile(r"\s*(?:[-*+•–·]|\(?\w{1,4}[.)])\s")
 _SIGNS = re.compile(r"[=<>{}\[\]$`\"\\]|\w\(")
 _AROUND = ",;:()'’\"«»“”*_"
 _LISTED_WORDS, _LISTED_SHARE = 5, 0.7
 _PAGE = re.compile(
-    r"<(?:!doctype|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
+    r"<(?:\?xml|!doctype|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
 )
 _PROSE = re.compile(r"(?:\S+\s+){5}.*\w[.!?…]+[\"'»”)]?\s*$")
 
@@ -56,8 +57,8 @@ def _code(known: Catalog) -> re.Pattern[str]:
 
 
 def _is_listed(line: str) -> bool:
-    """Whether a line is prose that a semicolon ends, as in a list; statements have signs in them."""
-    if not line.rstrip().endswith(";") or _SIGNS.search(line) is not None:
+    """Whether a line is an item of a list that a semicolon ends, and no statement, which has signs in it."""
+    if not line.rstrip().endswith(";") or _ITEM.match(line) is None or _SIGNS.search(line) is not None:
         return False
     words = [word.strip(_AROUND) for word in line.split()]
     plain = sum(word.islower() and _WORD.fullmatch(word) is not None for word in words)
@@ -66,9 +67,10 @@ def _is_listed(line: str) -> bool:
 
 def is_mostly_code(lines: Sequence[str]) -> bool:
     """Whether half of some lines outside fences, or more, look like code, and fewer like prose."""
-    prose = [_PROSE.match(line) is not None or _is_listed(line) for line in lines]
-    code = sum(not said and _code().match(line) is not None for line, said in zip(lines, prose, strict=True))
-    return code > sum(prose) and code >= _MIN_CODE_SHARE * len(lines)
+    listed = list(map(_is_listed, lines))
+    code = sum(not each and _code().match(line) is not None for line, each in zip(lines, listed, strict=True))
+    prose = sum(each or _PROSE.match(line) is not None for line, each in zip(lines, listed, strict=True))
+    return code > prose and code >= _MIN_CODE_SHARE * len(lines)
 
 
 def opens_a_page(text: str) -> bool:
@@ -77,8 +79,8 @@ def opens_a_page(text: str) -> bool:
 
 
 def without_tags(lines: Sequence[str]) -> list[str]:
-    """What lines of HTML, XML or a block quote say; those that are marks alone are left out."""
-    bare = ((_TAG.sub(" ", line) if "<" in line else line).strip().lstrip("> ") for line in lines)
+    """What lines of HTML or XML say; those that are tags alone are left out."""
+    bare = ((_TAG.sub(" ", line) if "<" in line else line).strip() for line in lines)
     return [line for line in bare if line]
 
 

@@ -27,7 +27,7 @@ _INLINE = re.compile(
     r"|\$\$.*?\$\$|\$[^$\s][^$]*\$"  # formulas
     r"|(?:https?|ftp)://\S+|www\.\S+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|<!--.*?(?:-->|$)|</?[a-zA-Z][^<>]{0,200}>"
+    r"|<!--.*?-->|</?[a-zA-Z][^<>]{0,200}>"
     r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
 )
 _KEY = re.compile(r'"[\w .$-]{1,60}"\s*:')
@@ -35,7 +35,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')
 _DATA = re.compile(r'\{\s*(?:["{]|$)|\[\s*(?:["{\[]|$)')
 """How an answer in JSON begins."""
-_DATA_LINE = re.compile(r"^\s*[{\[|>]", re.MULTILINE)
+_DATA_LINE = re.compile(r"^\s*[{\[|<>]", re.MULTILINE)
 _DATA_GOES_ON = ("{", "}", "[", "]", '"', ",")
 _MAX_AUTHOR_CHARS = 48
 """Characters in which the first author's name has ended."""
@@ -83,7 +83,7 @@ def strip_heading(text: str) -> str:
 
 
 def holds_blocks(text: str) -> bool:
-    """Whether there are fences in the text, or lines that begin as JSON, tables and block quotes do: what is
+    """Whether there are fences in the text, or lines that begin as JSON, markup, tables or quotes: what is
     prose there depends on all that stands before."""
     return "```" in text or "~~~" in text or _DATA_LINE.search(text) is not None
 

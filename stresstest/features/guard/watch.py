@@ -234,7 +234,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
         seen=seen,
         size=choice.size,
         counted=counted is not None,
-        broken=broken or choice.tokens > MAX_JUDGED_TOKENS,
+        broken=(broken and choice.finish_reason is None) or choice.tokens > MAX_JUDGED_TOKENS,
     )
 
 

@@ -81,7 +81,8 @@ def _unread(value: Any, path: str, read: _Read, left: Iterator[int]) -> Iterator
 def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         text = value.strip()
-        if len(text) >= _LEAST_CHARS:
+        encoded = text[:_LEAST_CHARS].isascii() and " " not in text[:_LEAST_CHARS]
+        if len(text) >= _LEAST_CHARS and not encoded:
             yield path, text
     elif depth and isinstance(value, dict):
         named = value.get("key")  # OTLP's attributes

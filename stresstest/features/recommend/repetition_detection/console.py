@@ -44,6 +44,7 @@ def audit_document(found: AuditResult) -> dict[str, Any]:
         "degenerate": found.degenerate,
         "unseen": found.unseen,
         "left_aside": found.left_aside,
+        "loops_aside": found.loops_aside,
         "scale": found.scale,
         "chosen_on": chosen.chosen_on,
         "told_on": chosen.told_on,
@@ -93,6 +94,12 @@ def verdict(found: AuditResult) -> str:
         return (
             f"Whether outputs loop is not known: of {format_count(found.unseen)} the log lacks part of "
             "the text, and none of the others loops."
+        )
+    if found.loops == 0 and found.loops_aside:
+        return (
+            f"No setting is recommended: {found.loops_aside} of the {format_count(found.left_aside)} outputs "
+            f"left aside loop, but none of the {format_count(found.streams)} that were replayed. "
+            "Replay a part of them."
         )
     if found.loops == 0:
         return "No output loops, so there is nothing for repetition_detection to stop."
@@ -177,7 +184,8 @@ def remarks(found: AuditResult) -> list[str]:
     if found.left_aside:
         notes.append(
             f"The {format_count(found.streams)} outputs are a random sample: "
-            f"{format_count(found.left_aside)} more are in no number."
+            f"{format_count(found.left_aside)} more, of which "
+            f"{found.loops_aside} loop, are in no number."
         )
     if found.unseen:
         notes.append(

@@ -62,7 +62,7 @@ class _StreamCollector:
 
     def __init__(self) -> None:
         self._kept: list[_Output] = []
-        self._seen = self._unseen = 0
+        self._seen = self._loops = self._unseen = 0
 
     def add_run(self, store: Store, reference: str) -> None:
         """Add the generations of a run, of any phase; lost ones are left out."""
@@ -87,6 +87,7 @@ class _StreamCollector:
 
     def _add(self, stream: TokenStream, scale: str, *, masked: bool, aborted: bool = False) -> None:
         self._seen += 1
+        self._loops += stream.loops
         rank = sha256(stream.id.encode("utf-8", "surrogatepass")).digest()
         self._kept.append(_Output(rank, stream, scale, masked, aborted))
         if len(self._kept) >= 2 * MAX_STREAMS:
@@ -108,18 +109,20 @@ class _StreamCollector:
             setting = found.setting
             stops = [StopPositions(stream.ids).stop_at(setting) for stream in streams]
         whole = any(stream.onset is None and not stream.endless for stream in streams)
+        loops = sum(stream.loops for stream in streams)
         scales = {each.scale for each in kept}
         return AuditResult(
             chosen=found,
             taxes=delivery_costs(streams, stops, fallback=fallback) if whole else (),
             streams=len(streams),
-            loops=sum(stream.loops for stream in streams),
+            loops=loops,
             degenerate=sum(stream.onset is not None for stream in streams),
             scale=next((each for each in (WORDS, PIECES, IDS) if each in scales), IDS),
             masked=sum(each.masked for each in kept),
             aborted=sum(each.aborted for each in kept),
             unseen=self._unseen,
             left_aside=self._seen - len(streams),
+            loops_aside=self._loops - loops,
         )
 
 

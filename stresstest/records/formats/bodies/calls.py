@@ -22,10 +22,9 @@ _WRITTEN = (
     "operation",
     "queries",
     "partial_json",
-    "parameters",
 )
 """Where the kinds of calls keep what the model wrote. LangChain keeps a streamed answer's as `partial_json`,
-beside an empty `input`; Llama 3.1 was trained to write `parameters`."""
+beside an empty `input`."""
 _NOTHING = frozenset({"", "{}"})
 
 
@@ -54,11 +53,9 @@ def has_calls(message: Mapping[str, Any]) -> bool:
 def message_arguments(message: Mapping[str, Any]) -> str:
     """The arguments of a message's calls, in order and without anything between, as a stream brings them."""
     content, calls = message.get("content"), message.get("tool_calls")
-    return (
-        parts_arguments(content if isinstance(content, list) else ())
-        + "".join(map(arguments, calls if isinstance(calls, list) else ()))
-        + arguments(message.get("function_call"))
-    )
+    parts = parts_arguments(content if isinstance(content, list) else ())
+    listed = "".join(map(arguments, calls if isinstance(calls, list) else ()))
+    return max(parts, listed, key=len) + arguments(message.get("function_call"))  # the same, kept twice
 
 
 def parts_arguments(parts: Sequence[Any]) -> str:
@@ -72,7 +69,8 @@ def arguments(call: Any) -> str:
         return ""
     inner = next((call[key] for key in _INNER if isinstance(call.get(key), dict)), call)
     written = [inner[key] for key in _WRITTEN if inner.get(key) is not None]
-    given = next(filter(None, written), written[0] if written else "")
+    written = written or [inner.get("parameters")]  # as Llama 3.1 was trained to write
+    given = next(filter(None, written), written[0])
     if isinstance(given, str):
         return given
     try:

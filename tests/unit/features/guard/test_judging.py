@@ -208,7 +208,7 @@ async def test_an_event_that_is_no_strict_json_ends_no_judging(event: list[bytes
 
 async def test_an_answer_read_in_part_is_not_logged_as_a_whole_one(tmp_path: Path) -> None:
     """Nobody knows what followed, and a rate of what was read is no rate."""
-    events = [*chat_events(HEALTHY), b"data: nonsense\n\n", *chat_events(LOOP), DONE]
+    events = [*chat_events(HEALTHY, finish=None), b"data: nonsense\n\n", *chat_events(LOOP), DONE]
     async with guarded(Events(events), every=True, text=True) as here:
         await here.ask()
         found = await here.judged(1)

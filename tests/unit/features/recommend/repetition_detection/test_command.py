@@ -120,7 +120,7 @@ def test_of_many_outputs_a_sample_is_replayed(tmp_path: Path, monkeypatch: pytes
     words = ["--store", stored(tmp_path), "recommend", "--repetition-detection", "r1"]
     code, found = audited(*words)
     assert (code, found["streams"], found["left_aside"]) == (0, 10, 14)
-    assert any("10 outputs are a random sample: 14 more are in no number" in note for note in found["notes"])
+    assert any("10 outputs are a random sample: 14 more, of which " in note for note in found["notes"])
     assert audited(*words)[1] == found
 
 
