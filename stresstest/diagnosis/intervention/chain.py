@@ -11,8 +11,11 @@ from statistics import median
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED
 from stresstest.diagnosis.intervention.exact import (
+    LOOK_SIZES,
+    SIGNIFICANCE_LEVEL,
     can_still_clear,
     compare_with_unchanged,
+    homogeneity_p,
     prompts_needed,
 )
 from stresstest.diagnosis.intervention.forks import MAX_FORKS, Fork, select_failing, symptom_family
@@ -127,11 +130,13 @@ class PlaneDecision:
     note: str | None = None
 
 
-def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -> PlaneDecision:
+def decide_plane(
+    outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int, order: Sequence[str] = ()
+) -> PlaneDecision:
     """The first plane that clears, of system, decoding and context; otherwise both changes combined, or none.
 
     outcomes: by name, of the arms that were run. arms: number declared, without the unchanged one. forks:
-    number of failing prompts.
+    number of failing prompts. order: the keys of the forks as they were continued.
     """
     needed = prompts_needed(arms)
     if forks < needed:
@@ -140,6 +145,8 @@ def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -
     alone = outcomes.get(ALONE)
     if alone is not None and arm_result(alone, unchanged, arms).clears:
         return PlaneDecision(Plane.SYSTEM, Basis.CONFIRMED, alone.arm)
+    if (changed := _changed_meanwhile(unchanged, order)) is not None:
+        return PlaneDecision(None, None, lacking=changed)
     failed = sum(unchanged.failures.values())
     rate = failed / len(unchanged.failures) if unchanged.failures else 0.0
     if rate < MIN_REPRODUCED_SHARE or failed < needed:
@@ -198,6 +205,23 @@ def clears_only_combined(outcomes: Mapping[str, ArmOutcome], arms: int) -> Plane
     if heals_decoding and (decoding_first or not heals_context):
         return PlaneDecision(Plane.DECODING, Basis.CONFIRMED, decoded.arm, note=note)
     return PlaneDecision(Plane.CONTEXT, Basis.CONFIRMED, both.arm, note=note)
+
+
+def _changed_meanwhile(unchanged: ArmOutcome, order: Sequence[str]) -> str | None:
+    """What shows that something else has changed: unchanged forks of the second look that fail far more or
+    far less often than those of the first."""
+    failures = unchanged.failures
+    first, later = (
+        [failures[key] for key in keys if key in failures]
+        for keys in (order[: LOOK_SIZES[0]], order[LOOK_SIZES[0] :])
+    )
+    if homogeneity_p(sum(first), len(first), sum(later), len(later)) > SIGNIFICANCE_LEVEL:
+        return None
+    return (
+        f"{sum(first)} of the first {len(first)} failing answers failed again when continued unchanged, and "
+        f"{sum(later)} of the next {len(later)}: something that was not tested has changed meanwhile, such "
+        "as the load of others"
+    )
 
 
 def _unreproduced(unchanged: ArmOutcome, rate: float, needed: int) -> str:

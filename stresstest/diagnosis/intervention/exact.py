@@ -34,6 +34,16 @@ def mcnemar_p(better: int, worse: int) -> float:
     return float(sum(comb(pairs, k) for k in range(better, pairs + 1)) / 2**pairs)
 
 
+def homogeneity_p(first: int, n: int, later: int, m: int) -> float:
+    """Two-sided exact p that `first` of n and `later` of m differ by chance; 1.0 where one is empty.
+
+    Source: Fisher 1922 (twice the smaller tail of the hypergeometric distribution).
+    """
+    failed, both = first + later, comb(n + m, m)
+    chances = [comb(failed, k) * comb(n + m - failed, m - k) / both for k in range(min(failed, m) + 1)]
+    return min(1.0, 2.0 * min(sum(chances[: later + 1]), sum(chances[later:])))
+
+
 @dataclass(frozen=True, slots=True)
 class ArmComparison:
     """An arm compared with the unchanged one, on the n prompts that both have finished.

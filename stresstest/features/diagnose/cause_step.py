@@ -70,7 +70,7 @@ async def examine_cause(
     if len(forks) >= needed:
         runner.progress.note(_announcement(len(forks), scratch=runner.scratch))
         outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
-    decision = decide_plane(outcomes, arms=declared, forks=len(forks))
+    decision = decide_plane(outcomes, arms=declared, forks=len(forks), order=[fork.key for fork in forks])
     if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
         decision = replace(decision, lacking=f"{decision.lacking}; {more.ended}")
     return CauseStep(_build_link(runner, generations, forks, outcomes, decision, declared), forks)

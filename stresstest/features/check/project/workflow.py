@@ -155,7 +155,8 @@ class _ProjectCheckSession:
         if run_id is not None:
             run = self.store.run(run_id)
             return run if run.status is RunStatus.DONE else None
-        for seed in self._used_seeds(wanted) if self.reuse else ():
+        # Without a name, the server may serve another model by now; nobody asks it here.
+        for seed in self._used_seeds(wanted) if self.reuse and wanted.subject.model else ():
             found = find_matching_run(self.store, replace(wanted, seed=seed), done=True)
             if found is not None and clock.now() - (found.ended or found.created) <= self.reuse:
                 return found

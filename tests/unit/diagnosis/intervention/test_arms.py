@@ -28,6 +28,7 @@ from stresstest.diagnosis.intervention.chain import (
     decide_plane,
     likeliest_decoding,
 )
+from stresstest.diagnosis.intervention.exact import homogeneity_p
 from stresstest.diagnosis.intervention.forks import Fork
 from stresstest.diagnosis.intervention.wording import link_sentence
 from stresstest.model import Arm, Basis, CauseLink, Decoding, Plane, SymptomKind
@@ -60,6 +61,37 @@ def outcomes(**failing: int | tuple[int, SymptomKind]) -> dict[str, ArmOutcome]:
 
 def decided(**failing: int | tuple[int, SymptomKind]) -> PlaneDecision:
     return decide_plane(outcomes(**failing), arms=len(declared()) - 1, forks=24)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "changed"), [(16, 0, True), (16, 5, False), (8, 8, False), (13, 7, False)]
+)
+def test_what_fails_at_first_only_has_no_cause_in_the_settings(first: int, later: int, changed: bool) -> None:
+    """The load of others ended while a diagnosis ran: a penalty was confirmed that changed nothing."""
+    bad, good = ForkOutcome(True, 500, LOOP), ForkOutcome(False, None, None)
+    keys = [f"1/{n}" for n in range(24)]
+    fails = [*([True] * first + [False] * (16 - first)), *([True] * later + [False] * (8 - later))]
+    arms = {arm.name: arm for arm in declared()}
+    found = {
+        "unchanged": ArmOutcome(
+            arms["unchanged"], dict(zip(keys, [bad if f else good for f in fails], strict=True))
+        ),
+        "penalty-1.1": ArmOutcome(arms["penalty-1.1"], dict.fromkeys(keys, good)),
+    }
+    decision = decide_plane(found, arms=len(arms) - 1, forks=24, order=keys)
+    assert ("has changed meanwhile" in (decision.lacking or "")) is changed
+    assert (decision.plane is Plane.DECODING) is not changed
+
+
+@given(st.integers(0, 16), st.integers(0, 8))
+def test_homogeneity_is_fishers_exact_test(first: int, later: int) -> None:
+    """Twice the smaller tail, by scipy's own distribution."""
+    from scipy.stats import hypergeom
+
+    known = hypergeom(24, first + later, 8)
+    expected = min(1.0, 2 * min(known.cdf(later), known.sf(later - 1)))
+    assert homogeneity_p(first, 16, later, 8) == pytest.approx(expected)
+    assert homogeneity_p(first, 16, 0, 0) == 1.0
 
 
 def test_penalties_come_nearest_first_and_never_the_runs_own() -> None:

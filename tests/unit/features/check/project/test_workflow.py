@@ -238,6 +238,13 @@ def test_a_project_measures_a_cell_at_its_own_address(path: str) -> None:
     assert found.outcome is GateOutcome.TROUBLE, "another horizon is another measurement"
 
 
+def test_a_model_that_is_not_named_is_measured_anew(path: str) -> None:
+    """The server may serve another one since: a gate passed for a model that nobody had asked."""
+    plan = CellPlan("", "narrative", "it", "d", WANTED.decoding)
+    [cell] = gate(path, cells=(plan,)).cells
+    assert (cell.outcome, cell.run_id) == (GateOutcome.TROUBLE, None)
+
+
 def test_cells_that_differ_by_address_alone_have_their_own_previous(store: Store) -> None:
     """Else the first cell's run, of another server, would be the second's baseline in the same check."""
     saved = Threshold(0.05, 0.95, 2000, 124, 0, 0.02, certified=True)
