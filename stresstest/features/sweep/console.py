@@ -21,7 +21,8 @@ _TEXT_COLUMNS = ("foreign", "whole", "end", "diversity", "terms")
 _LEGEND = (
     "T, safe, onset, foreign: tokens. unit: where failures begin. whole: healthy to the end, with all "
     "requested units; end: to the end, healthy or not. diversity: distinct words in 50. terms: "
-    "recurring ones per 100 words."
+    "recurring ones per 100 words. Settings are measured one after the other: what other clients ask of the "
+    "server must not have changed meanwhile."
 )
 
 

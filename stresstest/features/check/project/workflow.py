@@ -151,12 +151,13 @@ class _ProjectCheckSession:
 
     def _find_measured_run(self, wanted: RunSettings) -> Run | None:
         """A finished run of this cell: of this check, begun before, or one that `reuse` lets count."""
+        if not wanted.subject.model:
+            return None  # the server may serve another one by now, and nobody asks it here
         run_id = self.earlier.get(cell_key(wanted))
         if run_id is not None:
             run = self.store.run(run_id)
             return run if run.status is RunStatus.DONE else None
-        # Without a name, the server may serve another model by now; nobody asks it here.
-        for seed in self._used_seeds(wanted) if self.reuse and wanted.subject.model else ():
+        for seed in self._used_seeds(wanted) if self.reuse else ():
             found = find_matching_run(self.store, replace(wanted, seed=seed), done=True)
             if found is not None and clock.now() - (found.ended or found.created) <= self.reuse:
                 return found
