@@ -203,7 +203,8 @@ def _credentials(
                 value,
                 at,
                 named=named or (credential and not schema),
-                described=(credential and schema) or (described and (key in _COMBINED or type(key) is int)),
+                described=(credential and schema)
+                or (described and (key in _COMBINED or isinstance(node, list))),
                 valued=given,
             )
 

@@ -22,7 +22,7 @@ from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import ChunkWork, default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan_state import BytesDone, RecordProgress, ScanState
-from stresstest.scanning.text_lengths import TextLengths
+from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 from stresstest.statistics import without_certificate
 from stresstest.table_file import TableEncoder, table_encoder
@@ -89,7 +89,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         text_bytes=state.text_bytes,
         seconds=seconds,
         interrupted=interrupted,
-        notes=(*state.texts.lengths.notes(), *_without_lengths(by_length, groups)),
+        notes=(*cut_notes(limits), *_without_lengths(by_length, groups)),
         textless=state.textless,
         unread=state.unread,
         read_from=dict(state.texts.places.most_common()),
@@ -127,7 +127,7 @@ def extract_with_verdicts(
         lengths.merge(batch.texts.lengths)
         yield from batch.extracted
         listener.advanced(done.after(batch), requests, degenerate)
-    for note in lengths.notes():
+    for note in cut_notes(lengths.limits()):
         listener.noticed(note)
 
 

@@ -68,14 +68,6 @@ class TextLengths:
                 found[size] = self.unknown[size]
         return found
 
-    def notes(self) -> list[str]:
-        """A sentence for each limit, the first three."""
-        return [
-            f"{count:,} answers end in the midst of a sentence at {length:,} characters, and few of the "
-            "others have about that length: the log has cut them there."
-            for length, count in sorted(self.limits().items())[:3]
-        ]
-
     def dump(self) -> dict[str, Any]:
         """Everything, for `load`."""
         counted = {name: list(getattr(self, name).items()) for name in ("texts", "cut", "unknown")}
@@ -89,3 +81,12 @@ class TextLengths:
 
     def _add_ends(self, size: int, ends: Iterable[int]) -> None:
         self.ends[size] = sorted({*self.ends.get(size, ()), *ends})[:LEAST_TEXTS]
+
+
+def cut_notes(limits: Mapping[int, int]) -> list[str]:
+    """A sentence for each of `TextLengths.limits`, the first three."""
+    return [
+        f"{count:,} answers end in the midst of a sentence at {length:,} characters, and few of the "
+        "others have about that length: the log has cut them there."
+        for length, count in sorted(limits.items())[:3]
+    ]

@@ -13,6 +13,7 @@ from functools import cache
 from math import comb
 
 from stresstest.statistics import upper_bound
+from stresstest.statistics.comparison import more_failures_p
 
 SIGNIFICANCE_LEVEL = 0.001
 """Shared by all declared arms and their looks (Bonferroni)."""
@@ -37,11 +38,10 @@ def mcnemar_p(better: int, worse: int) -> float:
 def homogeneity_p(first: int, n: int, later: int, m: int) -> float:
     """Two-sided exact p that `first` of n and `later` of m differ by chance; 1.0 where one is empty.
 
-    Source: Fisher 1922 (twice the smaller tail of the hypergeometric distribution).
+    Source: Fisher's exact test, twice the smaller tail.
     """
-    failed, both = first + later, comb(n + m, m)
-    chances = [comb(failed, k) * comb(n + m - failed, m - k) / both for k in range(min(failed, m) + 1)]
-    return min(1.0, 2.0 * min(sum(chances[: later + 1]), sum(chances[later:])))
+    one, other = (first, n), (later, m)
+    return min(1.0, 2.0 * min(more_failures_p(one, other), more_failures_p(other, one)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from stresstest.scanning.pool import default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan import read_chunks
 from stresstest.scanning.tally import GroupTally
-from stresstest.scanning.text_lengths import TextLengths
+from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
 from stresstest.statistics.certify import known_observations, unusable_reason
 from stresstest.statistics.recorded import certify_recorded
@@ -286,7 +286,7 @@ def _missing_reason(found: RecordedOutputs) -> str | None:
     is the rule of a run that lost so many of its generations."""
     if found.cut:
         return f"{_file_names(found.files)} could not be read to the end: what is missing may have failed."
-    for note in found.lengths.notes():
+    for note in cut_notes(found.lengths.limits()):
         return f"{_file_names(found.files)}: {note[0].lower()}{note[1:].rstrip('.')}"
     lines, missing = found.tally.requests + found.damaged, found.tally.missing + found.damaged
     if 2 * missing <= lines:
