@@ -50,7 +50,9 @@ class ArmResult:
     failed, unchanged_failed: forks with any symptom inside the window. p: exact one-sided McNemar test.
     upper: one-sided 95 % bound of the failure rate. decided_early: stopped because it could no longer clear.
     tokens: output tokens, discarded answers included. lost: forks without an answer (service failures).
-    short: answers that ended normally before the position of the failure; not counted in n.
+    short: answers that ended normally before the position of the failure; not counted in n. control_n: forks
+    continued unchanged at the same time as the arm's last ones, to show that the failure had not gone away by
+    itself; control_failed: those that failed again.
     """
 
     name: str
@@ -68,6 +70,8 @@ class ArmResult:
     tokens: int = 0
     lost: int = 0
     short: int = 0
+    control_n: int = 0
+    control_failed: int = 0
     effects: tuple[PairedEffect, ...] = ()
 
 

@@ -38,6 +38,11 @@ def link_details(link: CauseLink) -> list[str]:
     lines = [link.why.sentence] if link.why is not None else []
     lines += [ablation.sentence for ablation in link.ablations]
     for arm in link.arms:
+        if arm.control_n:
+            lines.append(
+                f"Control: of {arm.control_n} forks continued unchanged at the same time as those with "
+                f"{arm.changed}, {arm.control_failed} failed again."
+            )
         if arm.clears and arm.effects:
             lines.append(f"Side effects of {arm.changed}: " + "; ".join(effect_words(e) for e in arm.effects))
     if link.position is not None:

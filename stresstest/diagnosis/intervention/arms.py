@@ -34,7 +34,7 @@ def declare_arms(
     """
     arms = [Arm(UNCHANGED, None, "nothing", decoding)]
     if Plane.SYSTEM in planes and concurrency > 1:
-        arms.append(Arm(ALONE, Plane.SYSTEM, "alone on the server", decoding, alone=True))
+        arms.append(Arm(ALONE, Plane.SYSTEM, "one request at a time", decoding, alone=True))
     if Plane.DECODING in planes:
         arms += decoding_arms(decoding, constraint, penalty)
     if Plane.CONTEXT in planes:

@@ -4,119 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
-from statistics import median
 
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED
-from stresstest.diagnosis.intervention.exact import (
-    LOOK_SIZES,
-    SIGNIFICANCE_LEVEL,
-    can_still_clear,
-    compare_with_unchanged,
-    homogeneity_p,
-    prompts_needed,
-)
-from stresstest.diagnosis.intervention.forks import MAX_FORKS, Fork, select_failing, symptom_family
+from stresstest.diagnosis.intervention.exact import compare_with_unchanged, prompts_needed
+from stresstest.diagnosis.intervention.forks import MAX_FORKS, select_failing
+from stresstest.diagnosis.intervention.outcome import ArmOutcome, seems_to_clear
 from stresstest.diagnosis.intervention.wording import link_sentence
-from stresstest.model import Arm, ArmResult, Basis, CauseLink, GenerationRecord, Plane, SymptomKind
+from stresstest.model import Arm, Basis, CauseLink, GenerationRecord, Plane
 
 MIN_REPRODUCED_SHARE = 0.5
 """Minimum share of the forks that must fail again unchanged; with fewer, no arm can be assessed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForkOutcome:
-    """One fork under one arm. onset: 1-based token of the whole answer, None without one.
-
-    short: it ended normally before the position where the original failed, with fewer units than requested,
-    so it is not informative.
-    """
-
-    failed: bool
-    onset: int | None
-    symptom: SymptomKind | None
-    short: bool = False
-
-
-@dataclass(slots=True)
-class ArmOutcome:
-    """An arm's answers so far, by fork. early: stopped because it can no longer clear. tokens: output
-    tokens. lost: forks without an answer (service failures)."""
-
-    arm: Arm
-    answers: dict[str, ForkOutcome] = field(default_factory=dict)
-    early: bool = False
-    tokens: int = 0
-    lost: int = 0
-
-    @property
-    def failures(self) -> dict[str, bool]:
-        """Whether the answer failed, by fork, without short answers."""
-        return {key: answer.failed for key, answer in self.answers.items() if not answer.short}
-
-    @property
-    def short(self) -> set[str]:
-        """Forks with a short answer."""
-        return {key for key, answer in self.answers.items() if answer.short}
-
-    @property
-    def symptoms(self) -> Counter[str]:
-        return Counter(str(a.symptom) for a in self.answers.values() if a.failed)
-
-    @property
-    def median_onset(self) -> float | None:
-        onsets = [a.onset for a in self.answers.values() if a.failed and a.onset is not None]
-        return median(onsets) if onsets else None
-
-    @property
-    def families(self) -> Counter[str]:
-        return Counter(symptom_family(a.symptom) for a in self.answers.values() if a.failed)
-
-
-def assess_continuation(fork: Fork, generation: GenerationRecord, *, truncated: bool = False) -> ForkOutcome:
-    """The outcome of a continuation. Its tokens are counted from the fork's cut, whatever context was kept.
-
-    truncated: its prompt contained the last units only.
-    """
-    onset = generation.verdict.onset
-    whole = None if onset is None else fork.cut + onset
-    failed = whole is not None and whole <= fork.window
-    return ForkOutcome(
-        failed, whole, generation.verdict.symptom, not failed and _short(fork, generation, truncated)
-    )
-
-
-def _short(fork: Fork, generation: GenerationRecord, truncated: bool) -> bool:
-    if generation.finish_reason != "stop" or fork.cut + generation.verdict.tokens >= fork.onset:
-        return False
-    asked, got = generation.job.units, generation.verdict.units
-    unseen = fork.units_before if truncated else 0
-    return asked is None or got is None or got + unseen < asked
-
-
-def arm_result(outcome: ArmOutcome, unchanged: ArmOutcome, arms: int) -> ArmResult:
-    """The arm's result against the unchanged arm. arms: number declared, without the unchanged one."""
-    found = compare_with_unchanged(unchanged.failures, outcome.failures, arms=arms)
-    baseline = outcome.arm.plane is None
-    return ArmResult(
-        name=outcome.arm.name,
-        plane=outcome.arm.plane,
-        changed=outcome.arm.changed,
-        n=found.n,
-        failed=found.failed,
-        unchanged_failed=found.unchanged_failed,
-        p=found.p,
-        upper=found.upper,
-        clears=found.clears and not baseline,
-        decided_early=outcome.early,
-        symptoms=dict(outcome.symptoms.most_common()),
-        median_onset=outcome.median_onset,
-        tokens=outcome.tokens,
-        lost=outcome.lost,
-        short=len(outcome.short),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,35 +30,47 @@ class PlaneDecision:
     note: str | None = None
 
 
-def decide_plane(
-    outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int, order: Sequence[str] = ()
-) -> PlaneDecision:
+def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -> PlaneDecision:
     """The first plane that clears, of system, decoding and context; otherwise both changes combined, or none.
 
     outcomes: by name, of the arms that were run. arms: number declared, without the unchanged one. forks:
-    number of failing prompts. order: the keys of the forks as they were continued.
+    number of failing prompts.
     """
     needed = prompts_needed(arms)
     if forks < needed:
         return PlaneDecision(None, None, lacking=f"{needed} failing prompts are needed, {forks} are there")
     unchanged = outcomes[UNCHANGED]
     alone = outcomes.get(ALONE)
-    if alone is not None and arm_result(alone, unchanged, arms).clears:
+    if alone is not None and seems_to_clear(alone, unchanged, arms):
         return PlaneDecision(Plane.SYSTEM, Basis.CONFIRMED, alone.arm)
-    if (changed := _changed_meanwhile(unchanged, order)) is not None:
-        return PlaneDecision(None, None, lacking=changed)
     failed = sum(unchanged.failures.values())
     rate = failed / len(unchanged.failures) if unchanged.failures else 0.0
     if rate < MIN_REPRODUCED_SHARE or failed < needed:
         return PlaneDecision(None, None, lacking=_unreproduced(unchanged, rate, needed))
     for outcome in outcomes.values():
-        if outcome.arm.plane is Plane.DECODING and arm_result(outcome, unchanged, arms).clears:
-            return PlaneDecision(Plane.DECODING, Basis.CONFIRMED, outcome.arm)
-    context = outcomes.get(CONTEXT)
-    if context is not None and arm_result(context, unchanged, arms).clears:
-        return PlaneDecision(Plane.CONTEXT, Basis.CONFIRMED, context.arm)
+        plane = outcome.arm.plane
+        single = plane is Plane.DECODING or outcome.arm.name == CONTEXT
+        if single and seems_to_clear(outcome, unchanged, arms):
+            return _controlled(outcome, PlaneDecision(plane, Basis.CONFIRMED, outcome.arm))
     return clears_only_combined(outcomes, arms) or PlaneDecision(
         None, None, lacking=_nothing_clears(outcomes, arms, needed, rate)
+    )
+
+
+def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
+    """The decision, unless the control of its arm shows that the failure has gone away without the arm."""
+    if outcome.is_controlled:
+        return decision
+    failed, n = outcome.control_counts
+    seen = f"only {failed} of {n} failed again" if failed else f"none of {n} failed again"
+    if not n:
+        seen = "no answer came back"
+    return PlaneDecision(
+        None,
+        None,
+        lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued unchanged at the "
+        f"same time, {seen}: something else has changed since the unchanged forks were tested, such as the "
+        f"load that other clients put on the server; repeat the run and its diagnosis while that is steady",
     )
 
 
@@ -203,25 +115,8 @@ def clears_only_combined(outcomes: Mapping[str, ArmOutcome], arms: int) -> Plane
     decoding_first = context.families[usual] >= decoded.families[usual]
     note = "two failures close together: a changed decoding and a short context help only in combination"
     if heals_decoding and (decoding_first or not heals_context):
-        return PlaneDecision(Plane.DECODING, Basis.CONFIRMED, decoded.arm, note=note)
-    return PlaneDecision(Plane.CONTEXT, Basis.CONFIRMED, both.arm, note=note)
-
-
-def _changed_meanwhile(unchanged: ArmOutcome, order: Sequence[str]) -> str | None:
-    """What shows that something else has changed: unchanged forks of the second look that fail far more or
-    far less often than those of the first."""
-    failures = unchanged.failures
-    first, later = (
-        [failures[key] for key in keys if key in failures]
-        for keys in (order[: LOOK_SIZES[0]], order[LOOK_SIZES[0] :])
-    )
-    if homogeneity_p(sum(first), len(first), sum(later), len(later)) > SIGNIFICANCE_LEVEL:
-        return None
-    return (
-        f"{sum(first)} of the first {len(first)} failing answers failed again when continued unchanged, and "
-        f"{sum(later)} of the next {len(later)}: something that was not tested has changed meanwhile, such "
-        "as the load of others"
-    )
+        return _controlled(both, PlaneDecision(Plane.DECODING, Basis.CONFIRMED, decoded.arm, note=note))
+    return _controlled(both, PlaneDecision(Plane.CONTEXT, Basis.CONFIRMED, both.arm, note=note))
 
 
 def _unreproduced(unchanged: ArmOutcome, rate: float, needed: int) -> str:
@@ -254,12 +149,6 @@ def _prompts_that_decide(number: int) -> str:
     """How many failing prompts would settle it, and whether a diagnosis ever tests so many."""
     decide = f"about {number} failing prompts would be needed to decide"
     return decide if number <= MAX_FORKS else f"{decide}, but a diagnosis tests at most {MAX_FORKS}"
-
-
-def can_clear(outcome: ArmOutcome, unchanged: ArmOutcome, forks: Sequence[Fork], arms: int) -> bool:
-    """Whether the arm can still clear at any look."""
-    keys, void = [fork.key for fork in forks], outcome.short | unchanged.short
-    return can_still_clear(unchanged.failures, outcome.failures, keys, arms=arms, void=void)
 
 
 _MIN_FAILING_SHARE = 0.1

@@ -13,7 +13,6 @@ from functools import cache
 from math import comb
 
 from stresstest.statistics import upper_bound
-from stresstest.statistics.comparison import more_failures_p
 
 SIGNIFICANCE_LEVEL = 0.001
 """Shared by all declared arms and their looks (Bonferroni)."""
@@ -33,15 +32,6 @@ def mcnemar_p(better: int, worse: int) -> float:
         raise ValueError(f"{better} and {worse} are no counts")
     pairs = better + worse
     return float(sum(comb(pairs, k) for k in range(better, pairs + 1)) / 2**pairs)
-
-
-def homogeneity_p(first: int, n: int, later: int, m: int) -> float:
-    """Two-sided exact p that `first` of n and `later` of m differ by chance; 1.0 where one is empty.
-
-    Source: Fisher's exact test, twice the smaller tail.
-    """
-    one, other = (first, n), (later, m)
-    return min(1.0, 2.0 * min(more_failures_p(one, other), more_failures_p(other, one)))
 
 
 @dataclass(frozen=True, slots=True)

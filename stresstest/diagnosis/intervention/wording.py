@@ -24,7 +24,7 @@ def link_sentence(link: CauseLink) -> str:
     if link.basis is Basis.OBSERVED:
         words += " (observed)"
     elif link.plane is Plane.SYSTEM:
-        words += "; confirmed: it goes away alone on the server"
+        words += "; confirmed: it goes away with one request at a time"
     elif link.cleared_by:
         words += f"; confirmed: it goes away with {link.cleared_by}"
     else:
@@ -42,7 +42,7 @@ def condition_words(arm: Arm | ArmResult) -> str:
     """Under which condition an arm continues its forks, e.g. "with repetition_penalty 1.15"."""
     if arm.plane is None:
         return "nothing changed"
-    return arm.changed if arm.name == ALONE else f"with {arm.changed}"
+    return f"with {arm.changed}"
 
 
 def _constraint_changes(link: CauseLink) -> str | None:
@@ -100,5 +100,5 @@ def split_sentence(remedy: SplitRemedy) -> str:
 
 
 def cleared_alone(link: CauseLink) -> bool:
-    """Whether the link was cleared by running alone on the server."""
+    """Whether the link was cleared by sending one request at a time."""
     return any(arm.name == ALONE and arm.clears for arm in link.arms)

@@ -12,10 +12,7 @@ from stresstest.diagnosis.evidence.weighing import effective_penalties
 from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare_arms
 from stresstest.diagnosis.intervention.chain import (
     MIN_REPRODUCED_SHARE,
-    ArmOutcome,
     PlaneDecision,
-    arm_result,
-    can_clear,
     clears_only_combined,
     decide_plane,
     likeliest_decoding,
@@ -23,6 +20,14 @@ from stresstest.diagnosis.intervention.chain import (
 from stresstest.diagnosis.intervention.effects import side_effects
 from stresstest.diagnosis.intervention.exact import planned_looks, prompts_needed
 from stresstest.diagnosis.intervention.forks import Fork, choose_sources, cut_fork, select_failing
+from stresstest.diagnosis.intervention.outcome import (
+    CONTROL_FORKS,
+    ArmOutcome,
+    arm_result,
+    can_clear,
+    choose_control,
+    seems_to_clear,
+)
 from stresstest.diagnosis.intervention.wording import link_sentence
 from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
 from stresstest.features.diagnose.more_prompts import MoreAnswers
@@ -70,7 +75,7 @@ async def examine_cause(
     if len(forks) >= needed:
         runner.progress.note(_announcement(len(forks), scratch=runner.scratch))
         outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
-    decision = decide_plane(outcomes, arms=declared, forks=len(forks), order=[fork.key for fork in forks])
+    decision = decide_plane(outcomes, arms=declared, forks=len(forks))
     if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
         decision = replace(decision, lacking=f"{decision.lacking}; {more.ended}")
     return CauseStep(_build_link(runner, generations, forks, outcomes, decision, declared), forks)
@@ -110,7 +115,7 @@ class _ArmSequence:
         self.outcomes = {UNCHANGED: self.unchanged}
 
     async def run_until_cleared(self) -> dict[str, ArmOutcome]:
-        """Stop at the first arm that clears. The outcomes of the arms that ran, by name."""
+        """Stop at the first arm that seems to clear. The outcomes of the arms that ran, by name."""
         if await self._system_clears():
             return self.outcomes
         if not self._is_reproduced():
@@ -140,9 +145,9 @@ class _ArmSequence:
         await self.runner.run_arm(alone, self.forks[:_FIRST_ALONE], decided=decided)
         for forks in self.looks:
             await self._run_interleaved(alone, forks, decided)
-            if alone.early or self._has_cleared(alone):
+            if alone.early or self._seems_to_clear(alone):
                 break
-        return self._has_cleared(alone)
+        return self._seems_to_clear(alone)
 
     async def _run_interleaved(
         self, alone: ArmOutcome, forks: Sequence[Fork], decided: StopCondition
@@ -155,17 +160,32 @@ class _ArmSequence:
                 await self.runner.run_arm(alone, forks[:end], decided=decided)
 
     async def _clears(self, arm: Arm) -> bool:
+        """Run an arm until it is decided. Whether it seems to clear."""
         outcome = self.outcomes[arm.name] = ArmOutcome(arm)
         decided = self._is_hopeless(outcome)
         for forks in self.looks:
             await self.runner.run_arm(self.unchanged, forks)
-            await self.runner.run_arm(outcome, forks, decided=decided)
-            if outcome.early or self._has_cleared(outcome):
+            await self._run_controlled(outcome, forks, decided)
+            if outcome.early or self._seems_to_clear(outcome):
                 break
-        return self._has_cleared(outcome)
+        return self._seems_to_clear(outcome)
 
-    def _has_cleared(self, outcome: ArmOutcome) -> bool:
-        return arm_result(outcome, self.unchanged, self.declared).clears
+    async def _run_controlled(
+        self, outcome: ArmOutcome, forks: Sequence[Fork], decided: StopCondition
+    ) -> None:
+        """Run an arm up to a look: its last forks together with as many that are continued unchanged. Most
+        arms are decided before."""
+        await self.runner.run_arm(outcome, forks[:-CONTROL_FORKS], decided=decided)
+        if outcome.early:
+            return
+        name = f"{outcome.arm.name}-control-{len(outcome.controls) + 1}"
+        control = ArmOutcome(replace(self.arms[UNCHANGED], name=name))
+        outcome.controls.append(control)
+        beside = choose_control(self.forks, self.unchanged)
+        await self.runner.run_arm(outcome, forks, decided=decided, control=(control, beside))
+
+    def _seems_to_clear(self, outcome: ArmOutcome) -> bool:
+        return seems_to_clear(outcome, self.unchanged, self.declared)
 
     async def _run_combined_arm(self) -> None:
         """Where no single change clears: run the most promising decoding together with a short context.
@@ -180,10 +200,13 @@ class _ArmSequence:
         outcome = self.outcomes[BOTH] = ArmOutcome(arm)
         decided = self._is_hopeless(outcome)
         for forks in self.looks:
-            for other in (self.unchanged, outcome, self.outcomes[CONTEXT], chosen):
-                await self.runner.run_arm(other, forks, decided=decided)
-                if outcome.early:
-                    return
+            await self.runner.run_arm(self.unchanged, forks, decided=decided)
+            await self._run_controlled(outcome, forks, decided)
+            for other in (self.outcomes[CONTEXT], chosen):
+                if not outcome.early:
+                    await self.runner.run_arm(other, forks, decided=decided)
+            if outcome.early:
+                return
             if clears_only_combined(self.outcomes, self.declared) is not None:
                 return
 

@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Find the cause of a failure (system, decoding or context) by changing one thing at a time.
 
-    Cuts the failing answers before their failure and continues them: unchanged, alone on the server, with
+    Cuts the failing answers before their failure and continues them: unchanged, one request at a time, with
     other decodings, and with a short context. The change that keeps them healthy, by an exact test, names the
     cause. The run then climbs on with that change to the next failure. An interrupted diagnosis is continued.
     """

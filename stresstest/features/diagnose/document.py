@@ -95,6 +95,7 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "median_onset": arm.median_onset,
         "lost": arm.lost,
         "ended_short": arm.short,
+        "control": {"n": arm.control_n, "failed": arm.control_failed} if arm.control_n else None,
         "tokens": arm.tokens,
         "effects": [asdict(effect) for effect in arm.effects],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.execution.driver import GenerationTask, drive
@@ -15,8 +16,8 @@ from stresstest.campaign.prompt_source import PromptSource, prompt_text, request
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
-from stresstest.diagnosis.intervention.chain import ArmOutcome, assess_continuation
 from stresstest.diagnosis.intervention.forks import Fork
+from stresstest.diagnosis.intervention.outcome import ArmOutcome, assess_continuation
 from stresstest.diagnosis.intervention.wording import condition_words
 from stresstest.endpoint.counting import prompt_ids
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
@@ -93,22 +94,26 @@ class InterventionRunner:
         *,
         decided: StopCondition | None = None,
         load: int = 0,
+        control: tuple[ArmOutcome, Sequence[Fork]] | None = None,
     ) -> None:
         """Answer the forks under the outcome's arm; stored answers are used. Call again with more forks to
         extend it.
 
         decided: checked after each answer; True drops the remaining forks and marks the outcome as decided
-        early. load: requests kept in flight until the last answer, by replays that are not counted. Raises
-        InterruptedEarlyError after a stop, EndpointError when the server is unreachable.
+        early. load: requests kept in flight until the last answer, by replays that are not counted. control:
+        forks that are answered in between under an arm of their own. Raises InterruptedEarlyError after a
+        stop, EndpointError when the server is unreachable.
         """
-        arm = outcome.arm
-        for fork in forks:
-            known = self.stored_answer(fork, arm)
-            if known is not None and fork.key not in outcome.answers:
-                outcome.answers[fork.key] = assess_continuation(fork, known, truncated=arm.truncated)
+        every = [(outcome, fork) for fork in forks]
+        if control is not None:
+            every = _alternate(every, [(control[0], fork) for fork in control[1]])
+        for each, fork in every:
+            known = self.stored_answer(fork, each.arm)
+            if known is not None and fork.key not in each.answers:
+                each.answers[fork.key] = assess_continuation(fork, known, truncated=each.arm.truncated)
                 outcome.tokens += known.output_tokens
         for _ in range(_MAX_TRIES):
-            pending = [fork for fork in forks if fork.key not in outcome.answers]
+            pending = [(each, fork) for each, fork in every if fork.key not in each.answers]
             if not pending or (decided is not None and decided()):
                 break
             await self._run_session(outcome, pending, decided, load)
@@ -117,28 +122,34 @@ class InterventionRunner:
         outcome.lost = 0 if outcome.early else len(missing)
 
     async def _run_session(
-        self, outcome: ArmOutcome, pending: Sequence[Fork], decided: StopCondition | None, load: int
+        self,
+        outcome: ArmOutcome,
+        pending: Sequence[tuple[ArmOutcome, Fork]],
+        decided: StopCondition | None,
+        load: int,
     ) -> None:
         arm = outcome.arm
-        tasks = [await self.continuation_task(fork, arm) for fork in pending]
-        by_key = {task.job.key: fork for task, fork in zip(tasks, pending, strict=True)}
+        tasks = [await self.continuation_task(fork, each.arm) for each, fork in pending]
+        by_key = {task.job.key: place for task, place in zip(tasks, pending, strict=True)}
+        replayed = [fork for _, fork in pending]
         for i in range(max(0, load - len(tasks))):
             filler = replace(arm, name=f"load-{i // len(pending)}")
-            tasks.append(await self.continuation_task(pending[i % len(pending)], filler))
-        most = "up to " if decided is not None and len(pending) > 1 else ""
-        more = " more" if outcome.answers else ""
-        forks = f"{most}{len(pending)}{more} fork{'' if len(pending) == 1 else 's'}"
-        stage = f"{arm.name}: {forks}, {condition_words(arm)}"
+            tasks.append(await self.continuation_task(replayed[i % len(pending)], filler))
+        own = sum(each is outcome for each, _ in pending)
+        stage = f"{arm.name}: {_forks_words(own, outcome, decided)}, {condition_words(arm)}"
         if len(tasks) > len(pending):
             stage += f" ({len(tasks) - len(pending)} replays keep up the load)"
-        cuts = {task.job.key: pending[i % len(pending)].cut for i, task in enumerate(tasks) if task.history}
+        if own < len(pending):
+            stage += f" ({len(pending) - own} unchanged in between, as a control)"
+        cuts = {t.job.key: replayed[i % len(pending)].cut for i, t in enumerate(tasks) if t.history}
         self.progress.measuring(stage, len(tasks), cuts)
 
         def take(generation: GenerationRecord) -> bool:
-            fork = by_key.get(generation.key)
-            if fork is not None and not is_lost(generation):
-                outcome.answers[fork.key] = assess_continuation(fork, generation, truncated=arm.truncated)
-            done = all(f.key in outcome.answers for f in pending)
+            place = by_key.get(generation.key)
+            if place is not None and not is_lost(generation):
+                each, fork = place
+                each.answers[fork.key] = assess_continuation(fork, generation, truncated=each.arm.truncated)
+            done = all(fork.key in each.answers for each, fork in pending)
             return done or (decided is not None and decided())
 
         outcome.tokens += await self.drive(tasks, take, alone=arm.alone)
@@ -322,6 +333,23 @@ class InterventionRunner:
     def job_seed(self, place: str) -> int:
         """The seed of the job at this place of the diagnosis."""
         return derive_seed(f"{self.run.settings.seed}/{place}")
+
+
+_Place = tuple[ArmOutcome, Fork]
+
+
+def _alternate(one: Sequence[_Place], other: Sequence[_Place]) -> list[_Place]:
+    """The places of both, in turn from the end: the last of `one` lie between those of `other`."""
+    first = one[: len(one) - len(other)] if len(one) > len(other) else ()
+    pairs = zip_longest(one[len(first) :], other)
+    return [*first, *(place for pair in pairs for place in pair if place is not None)]
+
+
+def _forks_words(number: int, outcome: ArmOutcome, decided: StopCondition | None) -> str:
+    """How many forks a stage continues, such as "up to 8 more forks"."""
+    most = "up to " if decided is not None and number > 1 else ""
+    more = " more" if outcome.answers else ""
+    return f"{most}{number}{more} fork{'' if number == 1 else 's'}"
 
 
 async def _forward_stop(stop: asyncio.Event, halt: asyncio.Event) -> None:

@@ -56,7 +56,7 @@ LOOP = CauseLink(
     cleared_decoding=PENALISED,
     arms=(
         UNCHANGED,
-        ArmResult("alone", Plane.SYSTEM, "alone on the server", 4, 4, 4, 1.0, 1.0, clears=False),
+        ArmResult("alone", Plane.SYSTEM, "one request at a time", 4, 4, 4, 1.0, 1.0, clears=False),
         ArmResult("p", Plane.DECODING, "repetition_penalty 1.15", 16, 0, 16, 1.5e-5, 0.17, clears=True),
     ),
 )
@@ -251,7 +251,7 @@ def test_concluding_twice_adds_nothing(diagnosed: Store) -> None:
 
 def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     """How many requests were shown to be safe, or that fewer are, where no campaign followed."""
-    link = replace(LOOP, plane=Plane.SYSTEM, cleared_by="alone on the server")
+    link = replace(LOOP, plane=Plane.SYSTEM, cleared_by="one request at a time")
     run: Run = make_run("r1")
     observed = PlaneVerdict(Plane.DECODING, Basis.OBSERVED, "x", (), ("To test the cause: …",))
     [alone] = apply_diagnosis(observed, Diagnosis("r1", (link,)), run).advice

@@ -38,6 +38,7 @@ from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.simulation.server.start import RunningServer
 from stresstest.store import open_store
 from stresstest.store.repository import Store
+from tests.support.other_clients import other_clients
 from tests.support.simulated_servers import LOOPS_BELOW_1_1, served
 from tests.support.stored_data import make_run
 
@@ -55,6 +56,14 @@ symptom = "flooding"
 plane = "system"
 onset = { distribution = "lognormal", median = 200, sigma = 0.1 }
 requires = { concurrency = ">2" }
+"""
+CROWDED = """
+name = "crowded-by-others"
+[[hazard]]
+symptom = "loop"
+plane = "system"
+onset = { distribution = "lognormal", median = 150, sigma = 0.1 }
+requires = { concurrency = ">8" }
 """
 PROMPTS = 15
 
@@ -265,6 +274,40 @@ def test_a_failure_of_crowds_alone_is_system(tmp_path: Path) -> None:
         [link] = found(store, run_id).diagnosis.chain
         assert (link.plane, link.basis) == (Plane.SYSTEM, Basis.CONFIRMED)
         assert [arm.name for arm in link.arms] == ["unchanged", "alone"]
+
+
+@pytest.mark.simulated
+def test_what_other_clients_cause_is_not_taken_for_decoding(tmp_path: Path) -> None:
+    """Others' load causes a loop and ends at the first penalty: under it all forks stay healthy, and so do
+    those that are continued unchanged beside them. Once a penalty was confirmed that changes nothing."""
+
+    class Leaving(Progress):
+        leave: Callable[[], None]
+        stages: list[str]
+
+        def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+            self.stages.append(what)
+            if what.startswith("penalty"):
+                self.leave()
+
+    with (
+        simulated(tmp_path, CROWDED, speed=15) as server,
+        open_store(str(tmp_path / "s.sqlite3")) as store,
+        other_clients(server.base_url, 8) as leave,
+    ):
+        run_id = measured(store, server.base_url, 300, prompts=20, concurrency=4)
+        progress = Leaving()
+        progress.leave, progress.stages = leave, []
+        [link] = found(store, run_id, progress=progress).diagnosis.chain
+    assert link.plane is None
+    assert "none of 8 failed again" in (link.lacking or "")
+    [unchanged, alone, penalty] = link.arms
+    assert (penalty.n, penalty.failed, penalty.clears) == (16, 0, False)
+    assert (penalty.control_n, penalty.control_failed) == (8, 0)
+    assert penalty.p < 1e-4
+    assert unchanged.failed == 16
+    assert alone.failed == alone.n
+    assert "8 unchanged in between, as a control" in progress.stages[-1]
 
 
 @pytest.mark.simulated
