@@ -9,6 +9,9 @@ from stresstest.model.request import Decoding
 from stresstest.model.result import Threshold
 from stresstest.model.words import Subject
 
+SWEEP_CONTROL = "sweep-control"
+"""Beginning of the arm's name under which a control is stored beside the first cell's run."""
+
 
 @dataclass(frozen=True, slots=True)
 class SweepCell:
@@ -67,11 +70,27 @@ class ThresholdRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepControl:
+    """Prompts of the first cell that were asked again after the last cell.
+
+    They show whether its failures have gone away by themselves. n: answers; kinds: symptom → answers; tokens:
+    output tokens. confirms: whether they still fail more often than the cells that are said to work.
+    """
+
+    n: int
+    kinds: Mapping[str, int]
+    tokens: int
+    confirms: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
-    """All cells, conclusions as sentences, and ratios between subjects. complete: no cell is missing."""
+    """All cells, conclusions as sentences, and ratios between subjects. complete: no cell is missing, nor the
+    control. control: None where no conclusion needs one."""
 
     cells: tuple[SweepCell, ...]
     answers: tuple[str, ...] = ()
     ratios: tuple[ThresholdRatio, ...] = ()
     complete: bool = True
     simulated: bool = False
+    control: SweepControl | None = None

@@ -33,6 +33,7 @@ from stresstest.model import (
     Token,
 )
 from stresstest.model.request import request_fields
+from stresstest.model.sweep import SWEEP_CONTROL
 from stresstest.store.repository import Store
 from stresstest.tasks import Prompt
 
@@ -72,7 +73,8 @@ class InterventionRunner:
     _streamed: dict[str, Generation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stored = {g.key: g for g in self.store.arm_records(self.run.id)}
+        arms = self.store.arm_records(self.run.id)
+        self.stored = {g.key: g for g in arms if not g.job.arm.startswith(SWEEP_CONTROL)}
         self.spent = sum(g.output_tokens for g in self.stored.values())
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import Run
 from stresstest.model.percent import percent
-from stresstest.model.sweep import Sweep, SweepCell, ThresholdRatio
+from stresstest.model.sweep import Sweep, SweepCell, SweepControl, ThresholdRatio
 from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, sanitize
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ _TEXT_COLUMNS = ("foreign", "whole", "end", "diversity", "terms")
 _LEGEND = (
     "T, safe, onset, foreign: tokens. unit: where failures begin. whole: healthy to the end, with all "
     "requested units; end: to the end, healthy or not. diversity: distinct words in 50. terms: "
-    "recurring ones per 100 words. Settings are measured one after the other: what other clients ask of the "
-    "server must not have changed meanwhile."
+    "recurring ones per 100 words."
 )
 
 
@@ -48,8 +47,11 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(f" → {sanitize(answer)}", style="cyan"))
     for ratio in found.ratios:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
+    if found.control is not None:
+        console.print(Text(sanitize(f"   {_control_words(found.control)}"), style="dim"))
     if not found.complete:
-        console.print(Text("The sweep is not complete: cells are missing.", style="yellow"))
+        missing = "cells, or the control of the first one, are missing"
+        console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
 
 
 def stored_words(runs: Sequence[Run], cells: int) -> str:
@@ -73,6 +75,15 @@ def ratio_words(ratio: ThresholdRatio) -> str:
     if ratio.onsets is not None:
         words += f"; median onsets {ratio.onsets:.1f} ({ratio.onsets_lo:.1f} to {ratio.onsets_hi:.1f})"
     return words
+
+
+def _control_words(control: SweepControl) -> str:
+    """What the control shows, such as "Control: 8 prompts of the first cell, asked again …"."""
+    failed = symptom_counts(control.kinds)
+    return (
+        f"Control: {control.n} prompts of the first cell, asked again after the last cell: "
+        f"{failed or 'none fails'}."
+    )
 
 
 def _label(cell: SweepCell) -> str:

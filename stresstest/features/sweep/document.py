@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from stresstest.model.sweep import Sweep, SweepCell
+from stresstest.model.sweep import Sweep, SweepCell, SweepControl
 
 
 def sweep_document(found: Sweep) -> dict[str, Any]:
@@ -16,6 +16,16 @@ def sweep_document(found: Sweep) -> dict[str, Any]:
         "cells": [_cell(each) for each in found.cells],
         "answers": list(found.answers),
         "ratios": [asdict(ratio) for ratio in found.ratios],
+        "control": None if found.control is None else _control(found.control),
+    }
+
+
+def _control(control: SweepControl) -> dict[str, Any]:
+    return {
+        "n": control.n,
+        "symptoms": dict(control.kinds),
+        "confirms": control.confirms,
+        "tokens": control.tokens,
     }
 
 

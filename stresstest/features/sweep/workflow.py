@@ -14,12 +14,14 @@ from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
-from stresstest.diagnosis.cells import sweep_answers, sweep_cell, threshold_ratios
-from stresstest.errors import EndpointError, UsageError
+from stresstest.diagnosis.answers import sweep_answers, working_cells
+from stresstest.diagnosis.cells import sweep_cell, threshold_ratios
+from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
+from stresstest.features.sweep.control import run_control
 from stresstest.features.sweep.document import sweep_document
 from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings, RunStatus
 from stresstest.model.address import clean_url
-from stresstest.model.sweep import Sweep, SweepCell
+from stresstest.model.sweep import Sweep, SweepCell, SweepControl
 from stresstest.store.documents import clean_settings
 from stresstest.store.repository import Store
 
@@ -110,7 +112,8 @@ async def run_sweep(
     """Measure every cell, one campaign after the other. Each is a stored run, the sweep a stored document.
 
     A cell whose run is stored with the same settings, prompts and server is not measured again; an
-    interrupted run is resumed. fresh: measure all cells. An endpoint error or an interruption ends the sweep;
+    interrupted run is resumed. fresh: measure all cells. Where a value is found to work, some prompts of the
+    first cell are asked again at the end, as a control. An endpoint error or an interruption ends the sweep;
     the cells measured so far are returned.
     """
     every = parameter_combinations(params, grid=grid)
@@ -139,6 +142,18 @@ async def run_sweep(
         pattern = load_prompt_source(cell_settings).unit_pattern
         found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
+    if working := document.working():
+        progress.note("the prompts of the first cell are asked again: are its failures still there?")
+        first = apply_values(settings, every[0])
+        try:
+            control = await run_control(
+                document.cells, working, first, store, progress, api_key=api_key, stop=stop or asyncio.Event()
+            )
+        except EndpointError as error:
+            return SweepResult(document.current(), tuple(stored), error=error)
+        except InterruptedEarlyError:
+            return SweepResult(document.current(), tuple(stored), interrupted=True)
+        document.add_control(control)
     return SweepResult(document.current(), tuple(stored))
 
 
@@ -149,28 +164,45 @@ class _SweepDocument:
         self._store = store
         self._names = list(params)
         self._planned = cells
-        self._cells: list[SweepCell] = []
+        self.cells: list[SweepCell] = []
+        self._control: SweepControl | None = None
         self._simulated = False
         self._id: str | None = None
 
     def add(self, found: SweepCell, *, simulated: bool) -> None:
-        self._cells.append(found)
+        self.cells.append(found)
         self._simulated = self._simulated or simulated
+        self._save()
+
+    def add_control(self, found: SweepControl) -> None:
+        self._control = found
+        self._save()
+
+    def working(self) -> list[SweepCell]:
+        """The cells that are said to work, whose answer needs a control."""
+        return working_cells(self.cells, self._names)
+
+    def _save(self) -> None:
         sweep = self.current()
         self._id = self._store.save_document(
             DocumentKind.SWEEP,
             sweep_document(sweep),
             complete=sweep.complete,
             simulated=sweep.simulated,
-            runs=[each.run_id for each in self._cells],
+            runs=[each.run_id for each in self.cells],
             id=self._id,
         )
 
     def current(self) -> Sweep:
-        cells = tuple(self._cells)
-        complete = len(cells) == self._planned
+        cells = tuple(self.cells)
+        controlled = self._control is not None or not self.working()
         return Sweep(
-            cells, sweep_answers(cells, self._names), threshold_ratios(cells), complete, self._simulated
+            cells,
+            sweep_answers(cells, self._names, self._control),
+            threshold_ratios(cells),
+            complete=controlled and len(cells) == self._planned,
+            simulated=self._simulated,
+            control=self._control,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import exp, log
 from pathlib import Path
@@ -15,7 +16,8 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
-from stresstest.diagnosis.cells import onset_interval, sweep_answers, threshold_ratios
+from stresstest.diagnosis.answers import still_fails, sweep_answers, working_cells
+from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
 from stresstest.features.sweep.document import sweep_document
@@ -31,10 +33,12 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.model.sweep import Sweep, SweepCell
+from stresstest.model.sweep import Sweep, SweepCell, SweepControl
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
+from stresstest.store.repository import Store
 from tests.support.commands import command
+from tests.support.other_clients import other_clients
 from tests.support.simulated_servers import served
 
 LOOPS = """
@@ -44,6 +48,16 @@ symptom = "loop"
 plane = "decoding"
 onset = { distribution = "lognormal", median = 60, sigma = 0.1 }
 requires = { repetition_penalty = "<1.1" }
+"""
+
+
+CROWDED = """
+name = "crowded-by-others"
+[[hazard]]
+symptom = "loop"
+plane = "system"
+onset = { distribution = "lognormal", median = 60, sigma = 0.1 }
+requires = { concurrency = ">8" }
 """
 
 
@@ -123,6 +137,39 @@ def test_settings_that_differ_by_chance_change_nothing() -> None:
         [answer] = sweep_answers(cells, ["repetition_penalty"])
         claims += "that keeps" in answer
     assert claims <= 10
+
+
+def test_a_failure_that_went_away_by_itself_makes_no_value_work() -> None:
+    """Asked again after the last cell, the first one no longer fails: no value is recommended."""
+    cells, names = [cell("1.0", 33, "loop"), cell("1.05", 0, "")], ["repetition_penalty"]
+    working = working_cells(cells, names)
+    assert working == cells[1:]
+    for kinds, confirms in (({"loop": 2}, True), ({"loop": 1}, False), ({"language_drift": 8}, False)):
+        assert still_fails(kinds, 8, cells, working) is confirms
+        control = SweepControl(8, kinds, 100, confirms)
+        [answer] = sweep_answers(cells, names, control)
+        assert ("lies between 1 and 1.05" in answer) is confirms
+        assert ("is not known: at 1, 33 of 38 fail with it, but" in answer) is not confirms
+    assert working_cells([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
+
+
+@pytest.mark.parametrize("left", [0.0, 0.05, 0.1])
+def test_simulated_error_where_the_failure_goes_away_by_itself(left: float) -> None:
+    """After the first cell failures are as rare as `left`, whatever the value: both looks at the control let
+    at most a tenth of the sweeps name a value that changes nothing."""
+    rng = random.Random(11)
+
+    def failing(n: int) -> int:
+        return sum(rng.random() < left for _ in range(n))
+
+    named = 0
+    for _ in range(400):
+        cells = [cell("1.0", 33, "loop"), cell("1.05", failing(38), "loop")]
+        if working := working_cells(cells, ["repetition_penalty"]):
+            eight = failing(8)
+            looks = ((eight, 8), (eight + failing(30), 38))
+            named += any(still_fails({"loop": failed}, n, cells, working) for failed, n in looks)
+    assert named <= 40
 
 
 def certified(name: str, onsets: range, quantile: tuple[int | None, int | None]) -> SweepCell:
@@ -229,10 +276,77 @@ def test_cells_move_one_parameter_at_a_time_unless_a_grid_is_asked_for() -> None
     assert RIGORS[changed.rigor].name == settings.rigor
 
 
+@pytest.mark.simulated
+def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
+    """Others' load causes the loops of the first cell and ends with it: no value is recommended."""
+
+    class Leaving(Progress):
+        campaigns = 0
+        stages: list[str]
+        leave: Callable[[], None]
+
+        def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
+            self.campaigns += 1
+            if self.campaigns == 2:
+                self.leave()
+
+        def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+            self.stages.append(what)
+
+    file = tmp_path / "crowded.toml"
+    file.write_text(CROWDED, encoding="utf-8")
+    with (
+        served(load_scenario(str(file)), speed=15) as running,
+        open_store(str(tmp_path / "s.sqlite3")) as store,
+        other_clients(running.base_url, 8) as leave,
+    ):
+        settings = RunSettings(
+            Subject("", "narrative", "it"), running.base_url, "narrative", "quick", horizon=130, gpus="none",
+            concurrency=4,
+        )  # fmt: skip
+        params = {"repetition_penalty": ["1.0", "1.1"]}
+        progress = Leaving()
+        progress.leave, progress.stages = leave, []
+        found = asyncio.run(run_sweep(settings, params, store, progress)).sweep
+        control = found.control
+        assert control is not None
+        assert not control.confirms
+        assert found.cells[0].failed > 10 * sum(control.kinds.values())
+        assert control.n == found.cells[0].generations
+        assert "is not known" in found.answers[0]
+        assert progress.stages[0] == "control: 8 prompts of the first cell again"
+        progress.stages.clear()
+        assert asyncio.run(run_sweep(settings, params, store, progress)).sweep == found
+        assert progress.stages == []
+
+
 def test_a_sweep_without_parameters_is_refused() -> None:
     """Nothing to sweep is no sweep."""
     assert command("sweep", "--lang", "it")[0] == ExitCode.USAGE
     assert command("sweep", "--lang", "it", "--param", "temperature")[0] == ExitCode.USAGE
+
+
+async def stopped_in_the_control(
+    settings: RunSettings, params: Mapping[str, Sequence[str]], store: Store
+) -> None:
+    """Stops at the first answer of the control."""
+    stop = asyncio.Event()
+
+    class InTheControl(Progress):
+        control = False
+
+        def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
+            self.control = True
+
+        def event(self, event: GenerationEvent) -> None:
+            if self.control and isinstance(event, GenerationFinished):
+                stop.set()
+
+    found = await run_sweep(settings, params, store, InTheControl(), stop=stop)
+    assert found.interrupted
+    assert len(found.sweep.cells) == 2
+    assert not found.sweep.complete
+    assert found.sweep.control is None
 
 
 @pytest.mark.simulated
@@ -244,8 +358,9 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
     params = {"repetition_penalty": ["1.0", "1.1"]}
     with served(load_scenario(str(file))) as running, open_store(str(tmp_path / "s.sqlite3")) as store:
         settings = RunSettings(
-            Subject("", "narrative", "it"), running.base_url, "narrative", "quick", horizon=130, gpus="none"
-        )
+            Subject("", "narrative", "it"), running.base_url, "narrative", "quick", horizon=130, gpus="none",
+            concurrency=4,
+        )  # fmt: skip
 
         async def stopped() -> None:
             stop = asyncio.Event()
@@ -270,11 +385,18 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         [kept] = store.documents(DocumentKind.SWEEP)
         assert not kept.complete
         first = kept.runs
+        asyncio.run(stopped_in_the_control(settings, params, store))
+        assert not store.documents(DocumentKind.SWEEP)[0].complete
+        asked = {g.key for g in store.arm_records(first[0])}
+        assert 1 <= len(asked) < 8
         done = asyncio.run(run_sweep(settings, params, store, Progress())).sweep
         assert done.complete
         assert done.cells[0].run_id == first[0]
         assert done.cells[0].failed >= 30
         assert done.cells[1].failed == 0
+        assert done.control is not None
+        assert (done.control.n, done.control.confirms) == (8, True)
+        assert "lies between 1 and 1.1" in done.answers[0]
         runs = store.runs()
         assert {r.id for r in runs} == {c.run_id for c in done.cells}
         assert all(r.status is RunStatus.DONE for r in runs)
