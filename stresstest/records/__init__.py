@@ -2,6 +2,7 @@
 
 from stresstest.records.formats.registry import parse_line as parse_line
 from stresstest.records.input_file import expand_names as expand_names
+from stresstest.records.input_file import names_records as names_records
 from stresstest.records.record import FIELD_TARGETS as FIELD_TARGETS
 from stresstest.records.record import DamagedLine as DamagedLine
 from stresstest.records.record import FieldMapping as FieldMapping

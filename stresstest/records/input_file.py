@@ -26,6 +26,7 @@ _SILENT = 60
 _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
+_BUCKETS = ("s3", "s3a", "gs", "gcs")
 _PATTERN = frozenset("*?[")
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
@@ -83,6 +84,19 @@ def file_state(name: str) -> FileState:
         info = system.info(path)
     marks = (str(info[key]) for key in _MARKS if info.get(key))
     return FileState(info.get("size"), next(marks, ""))
+
+
+def is_folder_address(name: str) -> bool:
+    """Whether an address ends with a slash or names a bucket alone."""
+    if not is_address(name) or name.startswith(_QUERIED):
+        return False
+    scheme, _, rest = name.partition("://")
+    return rest.endswith("/") or (scheme in _BUCKETS and "/" not in rest)
+
+
+def names_records(reference: str) -> bool:
+    """Whether a reference is standard input, a file or an address, and not the name of a run."""
+    return reference == "-" or is_address(reference) or Path(reference).is_file()
 
 
 def open_file(name: str) -> BinaryIO:
@@ -143,7 +157,8 @@ def _file_system(name: str) -> tuple[Any, str]:
             f"{label(name)} cannot be read: the library for this file system is missing ({error})."
         ) from None
     except ValueError as error:
-        raise UsageError(f"{label(name)} cannot be read: {error}.") from None
+        line = _without_userinfo(" ".join(str(error).split()), name)
+        raise UsageError(f"{label(name)} cannot be read: {line}.") from None
     return system, path
 
 
@@ -156,6 +171,12 @@ def _timeouts(name: str) -> dict[str, Any]:
     return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=_SILENT, sock_read=_SILENT)}}
 
 
+def _without_userinfo(text: str, name: str) -> str:
+    """A library's sentence without the user and password of an address, which it may take for a bucket."""
+    userinfo, at, _ = name.partition("://")[2].partition("/")[0].rpartition("@")
+    return text.replace(userinfo + at, "") if ":" in userinfo else text
+
+
 @contextmanager
 def _os_errors(name: str) -> Iterator[None]:
     """Whatever the library of a file system raises becomes an OSError of one line, without credentials."""
@@ -165,7 +186,7 @@ def _os_errors(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  each file system has exceptions of its own
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        line = said.strip().splitlines()[0].replace(name, label(name))
+        line = _without_userinfo(said.strip().splitlines()[0].replace(name, label(name)), name)
         if isinstance(error, FileNotFoundError):
             line = "No such file"
         raise OSError(line[:200]) from None

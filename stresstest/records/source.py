@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS
-from stresstest.records.input_file import file_state, is_address, label, open_file
+from stresstest.records.input_file import file_state, is_address, is_folder_address, label, open_file
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
@@ -52,8 +52,10 @@ def check_files(files: list[str]) -> None:
         if name == "-":
             continue
         path, shown = Path(name), label(name)
-        if path.is_dir():
-            raise UsageError(f"{name} is a folder.", hint=f"Name the files in it: {name.rstrip('/')}/*.jsonl")
+        if path.is_dir() or is_folder_address(name):
+            raise UsageError(
+                f"{shown} is a folder.", hint=f"Name the files in it: {shown.rstrip('/')}/*.jsonl"
+            )
         try:
             if _is_pipe(name):  # reading here would take away its beginning
                 continue

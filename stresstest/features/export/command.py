@@ -126,9 +126,9 @@ def dpo(
 ) -> None:
     """Preference pairs: healthy answers against degenerate ones to the same prompts. Exit 4 without any."""
     from stresstest.features.export.workflow import ExportOptions, export_dpo
-    from stresstest.records import parse_fields
+    from stresstest.records import names_records, parse_fields
 
-    if at_onset and (chosen_from or any(Path(each).is_file() for each in sources)):
+    if at_onset and (chosen_from or any(map(names_records, sources))):
         raise UsageError(
             "--at-onset needs runs that were diagnosed; it cannot be combined with files or --chosen-from."
         )

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 from stresstest.campaign.conclude import find_diagnosis, find_run
 from stresstest.errors import UsageError
@@ -22,7 +21,7 @@ from stresstest.features.export.pairing import (
 from stresstest.features.export.recorded_answers import REQUEST_KEYS, recorded_answer
 from stresstest.features.export.stored_answers import fork_link, forked_pairs, run_answers
 from stresstest.model import CauseLink, Decoding, Run
-from stresstest.records import FieldMapping
+from stresstest.records import FieldMapping, expand_names, names_records
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
@@ -165,13 +164,13 @@ class _AnswerReader:
 
     def _read(self, reference: str) -> Iterable[ExportedAnswer | LeftOutAnswer]:
         options = self.options
-        if reference != "-" and not Path(reference).is_file():
+        if not names_records(reference):
             run = find_run(self._store, reference)
             self.runs.append(run)
             return run_answers(self._store, run, options.copies)
         job = ScanJob(mapped=FieldMapping(options.mapped.fields, REQUEST_KEYS), language=options.language)
         extract = partial(recorded_answer, copies=options.copies, strings=options.strings)
-        return extract_with_verdicts([reference], job, extract, self._listener)
+        return extract_with_verdicts(expand_names([reference]), job, extract, self._listener)
 
     def finish(
         self,

@@ -156,6 +156,8 @@ def test_what_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
         ("nosuch://x/y.jsonl", "Protocol not known"),
         ("hdfs3://x/y.jsonl", "cannot be read"),
         ("http://127.0.0.1:9/y.jsonl", "cannot be read"),
+        ("memory://logs/", "memory://logs/ is a folder. Name the files in it: memory://logs/*.jsonl"),
+        ("s3://logs", "s3://logs is a folder. Name the files in it: s3://logs/*.jsonl"),
     ):
         code, out, err = command("scan", name)
         assert (code, out) == (2, ""), name
@@ -166,6 +168,37 @@ def test_what_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
     assert code == 2
     assert "reading from an address needs fsspec" in " ".join(err.split())
     assert "pip install fsspec" in err
+
+
+def test_a_library_that_takes_a_password_for_a_bucket_does_not_show_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """botocore quotes what is before the first slash: s3://user:password@logs/x."""
+
+    def refused(url: str, **_: object) -> object:
+        raise ValueError(f'Parameter validation failed:\nInvalid bucket name "{url[5:].partition("/")[0]}"')
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refused)
+    code, _, err = command("scan", f"s3://user:{SECRET}@logs/x.jsonl")
+    assert code == 2
+    assert "s3://logs/x.jsonl cannot be read" in " ".join(err.split())
+    assert SECRET not in err
+    assert "user" not in err
+
+
+def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> None:
+    """An address is a log and never the name of a run."""
+    rows = [
+        {"id": n, "prompt": "p", "response": "a b c d e " * 400, "finish_reason": "length"} for n in (1, 2)
+    ]
+    rows[1] |= {"response": "In the beginning there was a word, and it was short.", "finish_reason": "stop"}
+    served.pages["/x.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    out = tmp_path / "kto.jsonl"
+    code, _, err = command(
+        "export", "kto", f"{served.url}/x.jsonl", "--lang", "en", "--held-out", "0", "-o", str(out)
+    )
+    assert code == 0, err
+    assert [json.loads(line)["label"] for line in out.read_text().splitlines()] == [False, True]
 
 
 @pytest.mark.parametrize(

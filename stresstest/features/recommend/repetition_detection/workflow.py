@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from heapq import nsmallest
-from pathlib import Path
 
 from stresstest.campaign.conclude import find_run
 from stresstest.detectors.registry import is_repetition
@@ -18,6 +17,7 @@ from stresstest.errors import InconclusiveError
 from stresstest.features.recommend.repetition_detection.recorded_stream import number_texts, recorded_stream
 from stresstest.model import Generation
 from stresstest.model.words import REPETITION_REASON
+from stresstest.records import expand_names, names_records
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
@@ -37,12 +37,12 @@ def audit_stored(
 ) -> AuditResult:
     """Replay stored runs (ids, "latest") and files. Raises InconclusiveError for too few outputs."""
     collector = _StreamCollector()
-    files = [each for each in references if each == "-" or Path(each).is_file()]
+    files = [each for each in references if names_records(each)]
     for reference in references:
         if reference not in files:
             collector.add_run(store, reference)
     if files:
-        collector.add_files(files, job or ScanJob(), listener)
+        collector.add_files(expand_names(files), job or ScanJob(), listener)
     return collector.run_audit(fallback)
 
 
