@@ -122,6 +122,20 @@ async def _refuse_replaced(endpoint: Endpoint, profile: EndpointProfile, *, endi
         raise ReplacedServerError(changed, profile)
 
 
+async def find_replacement(run: Run, base_url: str, *, api_key: str | None) -> str | None:
+    """What the server at `base_url` says of itself that it did not say when a run was measured.
+
+    None where there is no difference, and where it cannot be reached. Two GETs.
+    """
+    profile = run.profile
+    async with Endpoint(base_url, api_key=api_key, model=profile.model) as endpoint:
+        try:
+            now = await asyncio.wait_for(fetch_identity(endpoint, profile, listed=True), _WAIT)
+        except TimeoutError:
+            return None
+    return _first_difference(profile, now)
+
+
 def describe_server_changes(run: Run, profile: EndpointProfile) -> str | None:
     """The first difference between a run and what is served now, in words; None without one."""
     before, now = run.profile, profile

@@ -99,15 +99,24 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     )
 
 
-async def fetch_identity(endpoint: Endpoint, profile: EndpointProfile) -> EndpointProfile:
+async def fetch_identity(
+    endpoint: Endpoint, profile: EndpointProfile, *, listed: bool = False
+) -> EndpointProfile:
     """The profile with the version, the root and the context length that the server tells now; None for what
-    it does not tell, as when it is too busy. Two GETs."""
+    it does not tell, as when it is too busy. Two GETs.
+
+    listed: where it lists other models only, the profile names the first of them.
+    """
+    unknown = replace(profile, version=None, root=None, max_model_len=None)
     try:
         version = await _version(endpoint)
         cards = await _fetch_cards(endpoint, optional=True)
+    except EndpointError:
+        return unknown
+    try:
         card = _choose_card(endpoint, profile.model, cards, any_name=profile.simulated)
     except EndpointError:
-        return replace(profile, version=None, root=None, max_model_len=None)
+        return replace(unknown, model=endpoint.address.redact(cards[0].id)) if listed else unknown
     card = _on_its_base(endpoint, card, cards)
     return replace(profile, version=version, root=card.root, max_model_len=card.max_model_len)
 

@@ -24,6 +24,7 @@ def _cell_suite(cell: CellOutcome) -> CaseSuite:
         "run": cell.run_id or "",
         "baseline": cell.baseline or "",
         "simulated": str(cell.simulated).lower(),
+        "measured_before": str(cell.reused).lower(),
         "safe_max_tokens": "" if cell.safe_max_tokens is None else str(cell.safe_max_tokens),
     }
     subject = cell.subject

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from stresstest.campaign import served_model
-from stresstest.campaign.served_model import ReplacedServerError, describe_server_changes, same_server
+from stresstest.campaign.served_model import (
+    ReplacedServerError,
+    describe_server_changes,
+    find_replacement,
+    same_server,
+)
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import EndpointError, ExitCode
 from stresstest.model import EndpointProfile, RunStatus
@@ -18,6 +23,7 @@ from stresstest.store import open_store
 from tests.support.campaign_commands import document, here, run
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import FakeVllm, Page, page
+from tests.support.stored_data import make_run
 
 
 def name_root(fake: FakeVllm, root: str) -> None:
@@ -68,6 +74,28 @@ def test_a_server_that_does_not_say_what_it_is_counts_as_the_same(tmp_path: Path
 
         script.behaviour = Behaviour(onset=60, fault=stop_telling)
         assert document(run(tmp_path / "s.sqlite3", fake.url, "--horizon", "120"))["threshold"]
+
+
+@pytest.mark.parametrize(
+    ("cards", "changed"),
+    [
+        ([{"id": "lab", "root": "models/lab"}], None),
+        ([{"id": "lab", "root": "models/new"}], "root was models/lab, is models/new"),
+        ([{"id": "other", "root": "models/lab"}], "model was lab, is other"),
+        ([], None),
+    ],
+)
+def test_whether_a_stored_run_is_of_the_server_that_answers_now(
+    tmp_path: Path, cards: list[dict[str, str]], changed: str | None
+) -> None:
+    """A project check takes the finished cells of an unfinished one: it passed for weights that nobody had
+    asked. A server that is gone tells nothing."""
+    with campaign_server(Behaviour(onset=60)) as (fake, _):
+        fake.pages["/v1/models"] = page({"data": cards})
+        run = make_run()
+        run = replace(run, profile=replace(run.profile, base_url=fake.url, root="models/lab", version=None))
+        assert asyncio.run(find_replacement(run, fake.url, api_key=None)) == changed
+    assert asyncio.run(find_replacement(run, "http://127.0.0.1:9/v1", api_key=None)) is None
 
 
 def name_length(fake: FakeVllm, length: int) -> None:

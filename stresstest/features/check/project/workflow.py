@@ -10,6 +10,7 @@ from stresstest import clock
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import resume_or_start
+from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.check.campaign_match import find_matching_run
@@ -119,10 +120,10 @@ class _ProjectCheckSession:
         return ProjectCheckResult(ProjectGate(tuple(cells), self._save(cells)), interrupted)
 
     async def _check_cell(self, plan: CellPlan, wanted: RunSettings) -> CellOutcome:
-        reused = self._find_measured_run(wanted)
+        reused = await self._find_measured_run(wanted)
         blank = _unmeasured_cell(plan, wanted)
         if reused is not None:
-            self.progress.note(f"run {reused.id} is already measured; nothing is sent")
+            self.progress.note(f"run {reused.id} is already measured; no prompt is sent")
             return await self._apply_budgets(blank, wanted, sample_of_run(self.store, reused.id), reused=True)
         try:
             ending = await self._run_campaign(wanted)
@@ -149,7 +150,18 @@ class _ProjectCheckSession:
             wanted, earlier, self.store, self.progress, api_key=self.api_key, stop=self.stop
         )
 
-    def _find_measured_run(self, wanted: RunSettings) -> Run | None:
+    async def _find_measured_run(self, wanted: RunSettings) -> Run | None:
+        """A finished run of this cell that counts, unless its server says that it is another by now."""
+        found = self._find_finished_run(wanted)
+        if found is None:
+            return None
+        changed = await find_replacement(found, wanted.base_url, api_key=self.api_key)
+        if changed is None:
+            return found
+        self.progress.note(f"run {found.id} does not count, because the server was replaced: {changed}")
+        return None
+
+    def _find_finished_run(self, wanted: RunSettings) -> Run | None:
         """A finished run of this cell: of this check, begun before, or one that `reuse` lets count."""
         if not wanted.subject.model:
             return None  # the server may serve another one by now, and nobody asks it here

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from stresstest import clock
+from stresstest.campaign.conclude import conclude
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.errors import ExitCode, UsageError
@@ -42,6 +43,8 @@ from stresstest.statistics.budgets import CellMeasurement, judge_budget
 from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.checked_runs import N, T, check, sample, stored
+from tests.support.fake_campaign import Behaviour, campaign_server
+from tests.support.fake_vllm import page
 from tests.support.stored_data import SUBJECT, make_generation, make_run
 
 HERE = "http://localhost:8000/v1"
@@ -243,6 +246,30 @@ def test_a_model_that_is_not_named_is_measured_anew(path: str) -> None:
     plan = CellPlan("", "narrative", "it", "d", WANTED.decoding)
     [cell] = gate(path, cells=(plan,)).cells
     assert (cell.outcome, cell.run_id) == (GateOutcome.TROUBLE, None)
+
+
+def test_a_cell_whose_server_was_replaced_is_measured_anew(tmp_path: Path) -> None:
+    """A check ends with another server down, new weights are deployed, the job is started again: it passed
+    with the run of the old weights."""
+    path = str(tmp_path / "s.sqlite3")
+    with campaign_server(Behaviour(fault=lambda _: page({}, 500))) as (fake, _):
+        here = replace(WANTED, base_url=fake.url)
+        run = make_run("good", created=clock.now())
+        settings = replace(here, subject=run.settings.subject)
+        profile = replace(run.profile, base_url=fake.url, root="models/old", version=None)
+        run = replace(run, settings=settings, profile=profile, status=RunStatus.DONE)
+        with open_store(path) as opened:
+            opened.create_run(run)
+            for generation in sample(0):
+                opened.add_generation("good", generation)
+            result = conclude(opened, "good")
+            opened.save_threshold("good", result.threshold, result.safe_max_tokens, result.verdict)
+        found = {}
+        for root in ("models/old", "models/new"):
+            fake.pages["/v1/models"] = page({"data": [{"id": "lab", "root": root}]})
+            [found[root]] = gate(path, settings=here).cells
+    assert (found["models/old"].run_id, found["models/old"].reused) == ("good", True)
+    assert (found["models/new"].outcome, found["models/new"].reused) == (GateOutcome.TROUBLE, False)
 
 
 def test_cells_that_differ_by_address_alone_have_their_own_previous(store: Store) -> None:
