@@ -92,8 +92,8 @@ class TokenAssembler:
 
     index: of the choice whose tokens they are. most: tokens that the server may count, in all. longest_split:
     characters of the longest text without a count that is cut into words, as its tokens.
-    finish_reason, stop_reason, prompt_tokens, completion_tokens, fingerprint, model: last values from the
-    server.
+    finish_reason, stop_reason, prompt_tokens, completion_tokens, reasoning_tokens, fingerprint, model: last
+    values from the server.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, which are words. event_ends: characters of all such text after each event.
     has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
@@ -108,6 +108,7 @@ class TokenAssembler:
         self.stop_reason: int | str | None = None
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
         self.fingerprint: str | None = None
         self.model: str | None = None
         self.produced = 0
@@ -247,6 +248,8 @@ class TokenAssembler:
         prompt = sane_count(usage.prompt_tokens)
         if prompt is not None:
             self.prompt_tokens = prompt
+        if (reasoning := usage.reasoning_tokens) is not None:
+            self.reasoning_tokens = reasoning
         total = sane_count(usage.completion_tokens)
         if total is None:
             return None

@@ -253,6 +253,7 @@ class Endpoint:
             ended=ended,
             stop_reason=made.stop_reason,
             answered_by=made.model and made.model[:LONGEST_MODEL_NAME],
+            reasoning_tokens=made.reasoning_tokens,
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:

@@ -84,6 +84,14 @@ class ChunkChoice(msgspec.Struct, gc=False):
 class ChunkUsage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    completion_tokens_details: Any = None
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """How many of the tokens are reasoning, where the server says it."""
+        details = self.completion_tokens_details
+        number = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        return sane_count(number) if type(number) is int else None
 
 
 class StreamChunk(msgspec.Struct, gc=False):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
 from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationEvent
 from stresstest.campaign.execution.token_scale import TokenScale
-from stresstest.campaign.execution.unseen import count_unseen, observe_shown
+from stresstest.campaign.execution.unseen import count_hidden_reasoning, count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
@@ -70,7 +70,10 @@ class GenerationAttempt:
             self._suite.finish(None if failure is not None else reason), len(self.task.history)
         )
         tokens = tuple(self._tokens)
-        unseen = 0 if failure is not None else count_unseen(tokens, outcome.output_tokens)
+        unseen = 0
+        if failure is None:
+            hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
+            unseen = max(count_unseen(tokens, outcome.output_tokens), hidden)
         counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stresstest.detectors.text.thinking import last_closing_mark
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
@@ -26,6 +27,22 @@ def count_unseen(tokens: Sequence[Token], counted: int) -> int:
         return 0
     unseen = counted - max(len(tokens), most_tokens(text))
     return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
+
+
+def count_hidden_reasoning(tokens: Sequence[Token], counted: int) -> int:
+    """How many tokens of reasoning are surely not in what arrived as such; fewer than `MIN_UNSEEN_TOKENS`
+    count as none. counted: tokens of reasoning, by the server.
+
+    Reasoning that is left in the text ends with a mark, also where it began in the prompt.
+    """
+    if counted < MIN_UNSEEN_TOKENS:
+        return 0
+    shown = "".join(token.text for token in tokens if token.reasoning)
+    if not shown:
+        text = "".join(token.text for token in tokens)
+        shown = text[: last_closing_mark(text)]
+    hidden = counted - most_tokens(shown)
+    return hidden if hidden >= MIN_UNSEEN_TOKENS else 0
 
 
 def most_tokens(text: str) -> int:

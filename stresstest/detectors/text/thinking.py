@@ -64,6 +64,11 @@ def thinking_end(text: str) -> int:
     return 0 if found is None else found.end()
 
 
+def last_closing_mark(text: str) -> int:
+    """Characters before the last mark that ends reasoning, wherever it stands; 0 without one."""
+    return max(0, *(text.rfind(mark) for mark in _CLOSING))
+
+
 def recorded_tokens(text: str) -> list[Token]:
     """`text_tokens`, those of the reasoning marked as such."""
     end = thinking_end(text)

@@ -78,6 +78,7 @@ STORY = [
     "sera",
     ".",
 ]
+THOUGHT = [f" {first}{rest}" for first in "bcdfglmnprst" for rest in ("allo", "ene", "irono", "otto", "uma")]
 LOOP = STORY + ["e", " poi", " ancora", " il", " mare", " grande", " canta", " piano"] * 60
 
 
@@ -155,6 +156,48 @@ async def test_tokens_that_nobody_saw_are_not_observed(words: list[str], finish:
     assert seen.observed == 0
     assert made.unseen_tokens >= 400
     assert (seen.digest is None) is (not words)
+
+
+@pytest.mark.parametrize(
+    ("before", "counted", "hidden"),
+    [
+        ([], 490, 490),
+        ([], 63, 0),
+        (["<think>", "\n", *THOUGHT, "</think>", "\n"], 70, 0),
+        ([*THOUGHT, "</think>", "\n"], 70, 0),
+        (["<think>", "\n", *THOUGHT, "</think>", "\n"], 490, 300),
+    ],
+    ids=["none shown", "few", "in the text", "opened in the prompt", "in part"],
+)
+async def test_reasoning_that_is_counted_and_not_shown_is_not_observed(
+    before: list[str], counted: int, hidden: int
+) -> None:
+    """The text alone could hold all the tokens; the server says that many of them are reasoning, which a
+    gateway keeps to itself."""
+    words = [*before, *(f"{word}, unbelievably" for word in STORY)]
+    usage = usage_only(7, len(words))
+    usage["usage"]["completion_tokens_details"] = {"reasoning_tokens": counted}
+    events = [*answer(words, finish=None, done=False)[:-1], *sse(chunk("", finish="stop"), usage), DONE]
+    async with fake_vllm(Events(events)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0, max_tokens=4096)])
+    assert hidden <= made.unseen_tokens <= (counted if hidden else 0)
+    assert not hidden or made.verdict.observed == 0
+
+
+async def test_reasoning_that_is_shown_is_observed() -> None:
+    """As `reasoning`, beside the server's count of it."""
+    usage = usage_only(7, 2 * len(STORY))
+    usage["usage"]["completion_tokens_details"] = {"reasoning_tokens": 70}
+    thought = [chunk("", reasoning=word) for word in THOUGHT]
+    events = [
+        *sse(*thought),
+        *answer(STORY, finish=None, done=False)[:-1],
+        *sse(chunk("", finish="stop"), usage),
+    ]
+    async with fake_vllm(Events([*events, DONE])) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0, max_tokens=4096)])
+    assert made.unseen_tokens == 0
+    assert made.verdict.observed > 0
 
 
 async def test_an_answer_without_any_text_is_no_evidence() -> None:
