@@ -11,6 +11,7 @@ from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
+from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.model.server import UNLISTED_MODEL
 from stresstest.statistics.sample import count_copies, is_unseen
@@ -156,6 +157,12 @@ def _measurement_notes(
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
+    others = measure_others(generations, samples)
+    if others is not None and others.median >= 1.0:
+        notes.append(
+            f"Other clients had about {others.median:.0f} requests at the server in the median (at most "
+            f"{others.most:.0f}; {others.n} readings): what was measured holds beside such a load."
+        )
     cut = find_server_cap(generations, run.profile)
     if cut is not None:
         notes.append(capped_sentence(cut))

@@ -17,6 +17,8 @@ _WORKS = 0.1
 _KEPT = 0.8
 """Share of the first cell's recurring terms below which a cell has lost terms."""
 _LEVEL = 0.05
+_LOAD_DIFFERS = 2.0
+"""Requests of other clients at the server by which cells are measured under different loads."""
 
 _Row = tuple[float, SweepCell]
 """A value of one parameter and its cell."""
@@ -32,6 +34,15 @@ def sweep_answers(
     in other parameters are not compared. control: one that does not confirm withholds what is said to work.
     """
     return tuple(_answer(name, rows, control) for name, rows in _every_series(cells, names))
+
+
+def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] | None:
+    """The cells beside which other clients had the fewest and the most requests at the server, where these
+    differ by `_LOAD_DIFFERS` or more."""
+    known = sorted((c for c in cells if c.others is not None), key=lambda c: c.others or 0.0)
+    if not known or (known[-1].others or 0.0) - (known[0].others or 0.0) < _LOAD_DIFFERS:
+        return None
+    return known[0], known[-1]
 
 
 def working_cells(cells: Sequence[SweepCell], names: Sequence[str]) -> list[SweepCell]:

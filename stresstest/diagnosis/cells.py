@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import median
 
+from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.effects import lexical_diversity, recurring_terms
 from stresstest.diagnosis.intervention.forks import unit_start_tokens
@@ -43,6 +44,7 @@ def sweep_cell(
     seen = observations(sample)
     measures = [_measure_text(load(g), pattern) for g in sample]
     settings = result.run.settings
+    others = measure_others(result.generations, result.samples)
     return SweepCell(
         values=dict(values),
         run_id=result.run.id,
@@ -64,6 +66,7 @@ def sweep_cell(
         onsets=onsets,
         quantile=onset_interval(seen, result.threshold.alpha),
         reached=tuple(sorted(o.observed for o in seen)),
+        others=None if others is None else others.median,
     )
 
 

@@ -24,7 +24,7 @@ class SweepCell:
     aborted). diversity: median share of distinct words in windows of 50; terms: median of recurring terms per
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
-    token of each answer, sorted.
+    token of each answer, sorted. others: median of the requests that other clients had at the server.
     """
 
     values: Mapping[str, str]
@@ -47,6 +47,7 @@ class SweepCell:
     onsets: tuple[int, ...] = ()
     quantile: tuple[int | None, int | None] = (None, None)
     reached: tuple[int, ...] = ()
+    others: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

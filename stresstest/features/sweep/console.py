@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_counts
+from stresstest.diagnosis.answers import differing_loads
 from stresstest.model import Run
 from stresstest.model.percent import percent
 from stresstest.model.sweep import Sweep, SweepCell, SweepControl, ThresholdRatio
@@ -47,6 +48,8 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(f" → {sanitize(answer)}", style="cyan"))
     for ratio in found.ratios:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
+    if loads := differing_loads(found.cells):
+        console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
     if found.control is not None:
         console.print(Text(sanitize(f"   {_control_words(found.control)}"), style="dim"))
     if not found.complete:
@@ -75,6 +78,18 @@ def ratio_words(ratio: ThresholdRatio) -> str:
     if ratio.onsets is not None:
         words += f"; median onsets {ratio.onsets:.1f} ({ratio.onsets_lo:.1f} to {ratio.onsets_hi:.1f})"
     return words
+
+
+def _load_words(fewest: SweepCell, most: SweepCell) -> str:
+    """That a difference between cells may come from other clients' load."""
+    least, highest = (
+        f"{each.others or 0:.0f} with {', '.join(f'{name} {value}' for name, value in each.values.items())}"
+        for each in (fewest, most)
+    )
+    return (
+        f"other clients had requests at the server, in the median about {highest} and {least}: a difference "
+        f"between cells may come from that."
+    )
 
 
 def _control_words(control: SweepControl) -> str:

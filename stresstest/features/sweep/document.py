@@ -52,5 +52,6 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         "finished": cell.finished,
         "lexical_diversity": cell.diversity,
         "recurring_terms": cell.terms,
+        "requests_of_others": cell.others,
         "tokens_spent": cell.tokens,
     }

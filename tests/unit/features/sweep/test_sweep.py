@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import exp, log
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
-from stresstest.diagnosis.answers import still_fails, sweep_answers, working_cells
+from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
 from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
@@ -313,6 +314,13 @@ def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
         assert not control.confirms
         assert found.cells[0].failed > 10 * sum(control.kinds.values())
         assert control.n == found.cells[0].generations
+        loads = differing_loads(found.cells)
+        assert loads == (found.cells[1], found.cells[0])
+        out = io.StringIO()
+        print_sweep(Console(file=out, width=300), found)
+        assert re.search(
+            r"about \d+ with repetition_penalty 1\.0 and 0 with repetition_penalty 1\.1", out.getvalue()
+        )
         assert "is not known" in found.answers[0]
         assert progress.stages[0] == "control: 8 prompts of the first cell again"
         progress.stages.clear()
