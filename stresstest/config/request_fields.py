@@ -59,10 +59,11 @@ _SERVER_ADDRESSES = ("server_url", "connector_url")
 _ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@\\]*).*")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
-_SCHEMA_VALUES = ("default", "const", "enum")
+_SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
 """Keywords of a JSON Schema that hold values: `def search(api_key="…")` becomes a default."""
 _SCHEMA_VALUE = re.compile(r"(?=.*\d)\S{8,}")
 """A credential as a schema's value; a word without a figure is a choice, or stands for one."""
+_PROPERTIES = "properties"
 _COMBINED = ("anyOf", "oneOf", "allOf", "items")
 """Keywords of a JSON Schema whose schemas describe the same value."""
 
@@ -204,7 +205,7 @@ def _credentials(
                 at,
                 named=named or (credential and not schema),
                 described=(credential and schema)
-                or (described and (key in _COMBINED or isinstance(node, list))),
+                or (described and (key in _COMBINED or isinstance(node, list) or _PROPERTIES in at[-2:])),
                 valued=given,
             )
 

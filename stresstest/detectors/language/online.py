@@ -9,6 +9,7 @@ passages into symptoms.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.gibberish.second_reading import is_spelled_like
@@ -24,7 +25,12 @@ from stresstest.detectors.languages.function_words import (
     extract_words,
     quick_language_check,
 )
-from stresstest.detectors.text.code_lines import is_mostly_code, opens_a_page, without_tags
+from stresstest.detectors.text.code_lines import (
+    begins_a_document,
+    is_mostly_code,
+    opens_a_page,
+    without_tags,
+)
 from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.scripts import (
     count_letters,
@@ -68,7 +74,7 @@ class LanguageDetector:
         self._wanted = normalize_language(spec.language) if spec.language else None
         self._prompt = _normalize_for_match(spec.prompt_text)
         self._named = spec.named
-        self._prose = ProseFilter()
+        self._prose = ProseFilter(xml=True)
         self._tables = TableColumns(self._wanted) if self._wanted is not None else None
         self._drift = DriftTracker(self._wanted, feed, self._alternating_lines)
         self._has_quick_check = self._wanted in covered_languages() and is_latin(self._wanted)
@@ -82,7 +88,8 @@ class LanguageDetector:
         self._block: int | None = 0
         self._title: tuple[int, str | None] | None = None
         self._outline = False
-        self._in_page = False
+        self._in_page = self._in_document = False
+        self._own_blocks: set[int] = set()
         self._excused = 0
         self._fenced: set[int] = set()
         self._finished = False
@@ -131,11 +138,13 @@ class LanguageDetector:
     def _process_sentence(self, sentence: TextSpan, wanted: str) -> None:
         text = sentence.text
         self._in_page = self._in_page or opens_a_page(text)
+        if self._read == 0:
+            self._in_document = begins_a_document(text)
         long = self._has_quick_check and not self._held and MIN_PASSAGE_CHARS <= len(text) <= LONG_SENTENCE
         passes = long and is_mostly_latin(text) and self._prose.is_all_prose(text, sentence.line)
         if passes and quick_language_check(text[:QUICK_CHECK_CHARS], wanted):
             self._at = self._read
-            self._on_native(len(text))
+            self._on_native(len(text), sure=True)
             return
         said = self._prose(text, sentence.line)
         if self._prose.in_code:
@@ -184,7 +193,10 @@ class LanguageDetector:
         if not written.lstrip().startswith(("{", "[", "`")) and is_mostly_code(lines):
             return
         own, _ = own_letters(text, wanted)
-        if not own and sum(word.islower() for word in extract_words(text)) >= SENTENCE_WORDS:
+        if (
+            not (own or self._is_data)
+            and sum(word.islower() for word in extract_words(text)) >= SENTENCE_WORDS
+        ):
             first, last = sentences[0].first, sentences[-1].last
             language, score = screening_identifier("en").classify(text)
             if self._named.welcomes(language):
@@ -215,7 +227,7 @@ class LanguageDetector:
         items, options = self._items, self._options
         self._clear_held()
         if prefilter_language(text, wanted):
-            self._on_native(chars)
+            self._on_native(chars, sure=True)
             return
         drift = self._drift
         opinion = detect_foreign_text(text, wanted, sure=not drift.is_drifting)
@@ -233,6 +245,7 @@ class LanguageDetector:
                 exercise
                 or example
                 or nothing
+                or self._is_data
                 or self._is_code(begun)
                 or self._is_quoted_from_prompt(parts, wanted)
             ):
@@ -241,7 +254,7 @@ class LanguageDetector:
                     self._excused = 0 if _ASKS.search(text) else self._excused + 1
                 return
             # An answer may open with its first pair: one is then enough.
-            if is_bilingual(self._sentences_to(self._at), wanted, pairs=2 if drift.has_evidence else 1):
+            if is_bilingual(self._parallel(self._at), wanted, pairs=2 if drift.has_evidence else 1):
                 self._title = self._title or (first, opinion.language)
                 drift.clear_as_translation()
                 return
@@ -254,10 +267,14 @@ class LanguageDetector:
         drift.add_foreign(passage, whole=opinion.share == 1.0)
         drift.native_chars += chars - foreign
 
-    def _on_native(self, chars: int) -> None:
+    def _on_native(self, chars: int, *, sure: bool = False) -> None:
+        """sure: by its function words or its script, and not because it is surely in no other language."""
         self._title = None
         self._excused = 0
-        self._block = self._prose.block
+        if sure:
+            self._own_blocks.add(self._prose.block)
+        if sure or not self._prose.in_xml:
+            self._block = self._prose.block
         self._drift.add_native(chars, self._at)
 
     def _is_quoted_from_prompt(self, parts: list[str], wanted: str) -> bool:
@@ -287,11 +304,28 @@ class LanguageDetector:
         """Lines of an answer that is marked up as what they say. A page is code, and so is an example."""
         bare = [line.lstrip("> ") for line in lines]
         first = self._feed.sentences[0].text
-        marked_up = first.startswith("<") or "<br" in first
+        marked_up = first.startswith("<") or "<br" in first or self._prose.in_xml
         return without_tags(bare) if marked_up and not self._in_page else list(filter(None, bare))
 
+    @property
+    def _is_xml(self) -> bool:
+        return self._in_document or self._prose.in_xml
+
+    @property
+    def _is_data(self) -> bool:
+        """Whether this is XML without text in the requested language so far: its words may be data."""
+        return self._is_xml and self._prose.block not in self._own_blocks
+
     def _alternating_lines(self, sentence: int) -> int:
-        return alternating_lines(self._sentences_to(sentence), self._wanted) if self._wanted else 0
+        return alternating_lines(self._parallel(sentence), self._wanted) if self._wanted else 0
+
+    def _parallel(self, sentence: int) -> list[TextSpan]:
+        """The last sentences, without the tags of XML, which may hold a text beside its translation."""
+        spans = self._sentences_to(sentence)
+        if not self._is_xml:
+            return spans
+        said = ((span, without_tags([span.text])) for span in spans)
+        return [replace(span, text=bare[0]) for span, bare in said if bare]
 
     def _sentences_to(self, sentence: int) -> list[TextSpan]:
         return self._feed.sentences[max(sentence + 1 - LOOKBACK_SENTENCES, 0) : sentence + 1]

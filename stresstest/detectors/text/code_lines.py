@@ -26,8 +26,18 @@ _SIGNS = re.compile(r"[=<>{}\[\]$`\"\\]|\w\(")
 _AROUND = ",;:()'’\"«»“”*_"
 _LISTED_WORDS, _LISTED_SHARE = 5, 0.7
 _PAGE = re.compile(
-    r"<(?:\?xml|!doctype|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
+    r"<(?:!doctype\s+html|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
 )
+_FIRST_TAG = re.compile(r"\s*<([?!]?[a-zA-Z][\w:.-]*)")
+_PROSE_TAGS = frozenset(
+    (
+        *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "dl", "dt", "dd", "div", "span"),
+        *("section", "article", "main", "header", "footer", "aside", "blockquote", "figure", "figcaption"),
+        *("table", "caption", "thead", "tbody", "tr", "td", "th", "b", "strong", "i", "em", "u", "small"),
+        *("mark", "br", "hr", "a", "details", "summary", "think", "answer"),
+    )
+)
+"""Tags with which a text begins that is written for readers."""
 _PROSE = re.compile(r"(?:\S+\s+){5}.*\w[.!?…]+[\"'»”)]?\s*$")
 
 
@@ -76,6 +86,12 @@ def is_mostly_code(lines: Sequence[str]) -> bool:
 def opens_a_page(text: str) -> bool:
     """Whether a text begins a page for a browser, with its head, styles, forms or scripts: that is code."""
     return "<" in text and _PAGE.search(text) is not None
+
+
+def begins_a_document(text: str) -> bool:
+    """Whether a text begins with a tag that is none of HTML's for prose: XML, whose words may be data."""
+    found = _FIRST_TAG.match(text)
+    return found is not None and found[1].lower() not in _PROSE_TAGS
 
 
 def without_tags(lines: Sequence[str]) -> list[str]:

@@ -7,24 +7,28 @@ After CommonMark 0.31, section 4.5, with these liberties.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)[`~]*\s*([\w+#.-]*)")
 """A line that opens or closes a block: its marks, and the word that names the language."""
-_TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
+TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
 """Blocks of these hold data or text, and may hold the whole answer."""
+XML = "xml"
 
 
 class FenceTracker:
     """Call `takes` with each line, or with each sentence that begins one.
 
-    inside: whether a block is open. textual: whether that block is one of data or text, no code.
+    inside: whether a block is open. name: of its language, in small letters. textual: whether that block is
+    one of data or text, no code, by its name.
     """
 
-    __slots__ = ("_marks", "_nested", "inside", "textual")
+    __slots__ = ("_marks", "_names", "_nested", "inside", "name", "textual")
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = TEXTUAL) -> None:
         self.inside = self.textual = self._nested = False
-        self._marks = ""
+        self.name = self._marks = ""
+        self._names = names
 
     @property
     def in_code(self) -> bool:
@@ -44,7 +48,8 @@ class FenceTracker:
             self._close()
         else:  # code that is still open was never closed; a document of Markdown may hold code
             self._nested = self.textual
-            self.inside, self.textual, self._marks = True, name.lower() in _TEXTUAL, marks
+            self.inside, self.name, self._marks = True, name.lower(), marks
+            self.textual = self.name in self._names
         return True
 
     def ends_with(self, text: str) -> None:

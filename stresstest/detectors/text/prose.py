@@ -11,7 +11,7 @@ import re
 
 from stresstest.detectors.languages.catalog import Catalog, per_catalog
 from stresstest.detectors.text.code_lines import is_mostly_code
-from stresstest.detectors.text.fences import FenceTracker
+from stresstest.detectors.text.fences import TEXTUAL, XML, FenceTracker
 from stresstest.detectors.text.scripts import weighted_length
 
 QUOTED_WORDS = 3
@@ -27,9 +27,10 @@ _INLINE = re.compile(
     r"|\$\$.*?\$\$|\$[^$\s][^$]*\$"  # formulas
     r"|(?:https?|ftp)://\S+|www\.\S+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|<!--.*?-->|</?[a-zA-Z][^<>]{0,200}>"
+    r"|<!--.*?-->|<[/?!]?[a-zA-Z][^<>]{0,200}>"
     r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
 )
+_TAG = re.compile(r"<[/?!]?[a-zA-Z][^<>]{0,200}>")
 _KEY = re.compile(r'"[\w .$-]{1,60}"\s*:')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')
@@ -141,13 +142,14 @@ class ProseFilter:
     """Call it with each sentence in order; it returns the sentence with blanks in the place of what is no
     prose, as long as it was.
 
-    quotations: take quotations and references out (the default), or keep what they say. block: which fenced
-    block of data or text the last sentence was in, from 1; 0 for none.
+    quotations: take quotations and references out (the default), or keep what they say. xml: read fenced
+    blocks of XML, too. block: which fenced block of data or text the last sentence was in, from 1; 0 for
+    none.
     """
 
-    def __init__(self, *, quotations: bool = True) -> None:
+    def __init__(self, *, quotations: bool = True, xml: bool = False) -> None:
         self.block = 0
-        self._fences = FenceTracker()
+        self._fences = FenceTracker(TEXTUAL | {XML} if xml else TEXTUAL)
         self._blocks = 0
         self._quotations = quotations
         self._line = -1
@@ -162,6 +164,11 @@ class ProseFilter:
     def in_code(self) -> bool:
         """Whether the last sentence was in a fenced block of code."""
         return self._fences.in_code
+
+    @property
+    def in_xml(self) -> bool:
+        """Whether the last sentence was in a fenced block of XML."""
+        return self._fences.inside and self._fences.name == XML
 
     def is_all_prose(self, text: str, line: int) -> bool:
         """Whether a sentence is all prose; then it need not be filtered."""
@@ -191,6 +198,8 @@ class ProseFilter:
             return nothing
         if self._data:
             return self._string_values(text, line)
+        if text.startswith("<"):
+            text = _TAG.sub(_blank_out, text)
         text = _INLINE.sub(_blank_out, _without_heading(text))
         if '":' in text or '" :' in text:
             text = _KEY.sub(_blank_out, text)

@@ -391,6 +391,79 @@ def test_drift_in_lettered_points_is_dated(wanted: str, other: str) -> None:
     assert symptom.onset == pytest.approx(token_of(text, sentences[len(PROSE[wanted])]), abs=4)
 
 
+DOCUMENTS = {
+    "declared": '<?xml version="1.0" encoding="utf-8"?>\n<resources>\n{}\n</resources>',
+    "fenced": "```xml\n<resources>\n{}\n</resources>\n```",
+    "explained": "{before}\n\n```xml\n<resources>\n{}\n</resources>\n```",
+    "bare": "<resources>\n{}\n</resources>",
+}
+ENTRY = '  <string name="s{}">{}</string>'
+
+
+@pytest.mark.parametrize(("wanted", "other"), PAIRS)
+@pytest.mark.parametrize("layout", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_drift_in_a_document_of_xml_is_dated(wanted: str, other: str, layout: str) -> None:
+    """A localisation file: five strings were translated, fourteen were not, and a gate passed."""
+    sentences = [*PROSE[wanted], *PROSE[other]]
+    entries = "\n".join(ENTRY.format(n, sentence) for n, sentence in enumerate(sentences))
+    before = "" if wanted == "fr" else PROSE[wanted][0]
+    text = layout.format(entries, before=before)
+    (symptom,) = confirmed(text, wanted)
+    assert symptom.kind is SymptomKind.LANGUAGE_DRIFT
+    assert symptom.onset == pytest.approx(token_of(text, sentences[len(PROSE[wanted])]), abs=12)
+    spec = DetectorSpec(language=wanted)
+    assert detect_recorded(text, spec, "stop") == detect_text(text, spec, "stop")
+    healthy = layout.format("\n".join(ENTRY.format(0, each) for each in PROSE[wanted]), before=before)
+    assert detect_text(healthy, spec, "stop").symptom is None
+
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+    <modelVersion>4.0.0</modelVersion>
+    <groupId>com.example</groupId>
+    <artifactId>orders</artifactId>
+    <description>Demo project with a small service that stores the orders of the customers</description>
+    <dependencies>
+        <dependency>
+            <groupId>org.springframework.boot</groupId>
+            <artifactId>spring-boot-starter-web</artifactId>
+        </dependency>
+    </dependencies>
+</project>"""
+CATALOGUE = "<catalog>\n{}\n</catalog>".format(
+    "\n".join(
+        f'  <book id="{n}"><description>{each}</description></book>' for n, each in enumerate(PROSE["en"])
+    )
+)
+
+
+@pytest.mark.parametrize("language", ["it", "de", "zh"])
+@pytest.mark.parametrize("code", [POM, CATALOGUE], ids=["a project", "a catalogue"])
+@pytest.mark.parametrize("head", ["", '<?xml version="1.0" encoding="UTF-8"?>\n'])
+@pytest.mark.parametrize("fence", ["{}", "```xml\n{}\n```"])
+def test_a_document_that_is_in_another_language_from_the_start_is_data(
+    language: str, code: str, head: str, fence: str
+) -> None:
+    """The words of a configuration are English in every country, also with an explanation before it."""
+    text = fence.format(head + code)
+    assert detect_text(text, DetectorSpec(language=language), "stop").symptom is None
+    if language == "it":
+        before = "\n".join(PROSE["it"])
+        assert detect_text(f"{before}\n\n{text}", DetectorSpec(language="it"), "stop").symptom is None
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_file_of_translations_is_in_both_languages(source: str, target: str) -> None:
+    """XLIFF holds each text beside its translation, in elements of lines of their own."""
+    unit = '    <trans-unit id="{}">\n      <source>{}</source>\n      <target>{}</target>\n    </trans-unit>'
+    units = (
+        unit.format(n, one, other)
+        for n, (one, other) in enumerate(zip(PROSE[source], PROSE[target], strict=True))
+    )
+    text = '<?xml version="1.0"?>\n<xliff version="1.2">\n' + "\n".join(units) + "\n</xliff>"
+    for shown in (text, f"```xml\n{text}\n```"):
+        assert detect_text(shown, DetectorSpec(language=target), "stop").symptom is None
+
+
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <style>
