@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check format docs site postgres browser integrations ray fuzz faults soak e2e-sim e2e e2e-real e2e-real-short e2e-full bench calibrate wheel sbom clean
+.PHONY: help setup demo test test-slow check format docs site postgres browser integrations ray fuzz faults soak e2e-sim e2e e2e-real e2e-real-short e2e-full bench calibrate wheel sbom clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ demo: $(STAMP)  ## the main job on the embedded simulator: verdict, evidence, re
 
 test: $(STAMP)  ## fast tests (under three minutes)
 	$(BIN)/python -m pytest -n auto
+
+test-slow: $(STAMP)  ## the tests that take seconds each: simulations, campaigns, processes that are killed
+	$(BIN)/python -m pytest -n auto -m "slow and not vllm and not statistical and not postgres and not simulated and not chromium and not real and not ray"
 
 check: $(STAMP)  ## lint, types, import contracts, docs
 	$(BIN)/ruff check .

@@ -150,6 +150,7 @@ class TestWhatIsKept:
     def test_is_small(self) -> None:
         assert sum(path.stat().st_size for path in files(RECORDED)) <= MOST_BYTES
 
+    @pytest.mark.slow
     def test_is_of_the_plan(self, recordings: list[Recording]) -> None:
         planned = {
             each.key: each for each in (*plan(), *constrained_plan(), *mild_plan(), *structured_plan())

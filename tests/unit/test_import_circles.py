@@ -31,6 +31,7 @@ def _imports(path: Path, modules: dict[str, Path]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other() -> None:
     """A circle means that neither module can be understood, tested or moved without the other."""
     modules = _modules()

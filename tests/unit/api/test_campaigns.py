@@ -38,6 +38,7 @@ def server() -> Iterator[str]:
         yield fake.url
 
 
+@pytest.mark.slow
 def test_a_measurement_is_the_run_that_the_commands_read(server: str, tmp_path: Path) -> None:
     """One store, one answer: what `measure` returns, `load_run` and `runs show` say too. An event loop that
     runs already, as in a notebook, is no obstacle."""
@@ -56,6 +57,7 @@ def test_a_measurement_is_the_run_that_the_commands_read(server: str, tmp_path: 
     assert len(stresstest.to_rows(found)) == len(found.generations)
 
 
+@pytest.mark.slow
 def test_the_environment_counts_as_on_the_command_line(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_an_endpoint_that_dies_names_the_run_to_go_on_with(tmp_path: Path) -> No
     assert "resume=" in caught.value.__notes__[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finished", [0, 12])
 def test_an_interrupted_notebook_keeps_what_was_measured(tmp_path: Path, finished: int) -> None:
     """The kernel's interrupt ends the measurement, which runs in another thread there, and names the run."""

@@ -31,6 +31,7 @@ def name_root(fake: FakeVllm, root: str) -> None:
     fake.pages["/v1/models"] = page({"data": [card]})
 
 
+@pytest.mark.slow
 def test_a_run_on_two_servers_certifies_nothing(tmp_path: Path) -> None:
     """A rolling update in its middle: its answers are those of two models. It says so, is no baseline and no
     limit, and is not continued either, when the first server has come back."""
@@ -62,6 +63,7 @@ def test_a_run_on_two_servers_certifies_nothing(tmp_path: Path) -> None:
             assert "root was models/old, is models/new" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [Page(b"busy", 503), Page(b"<html>"), page({"data": []})])
 def test_a_server_that_does_not_say_what_it_is_counts_as_the_same(tmp_path: Path, reply: Page) -> None:
     """A proxy's error on the model list, or a busy server, is no other model."""
@@ -103,6 +105,7 @@ def name_length(fake: FakeVllm, length: int) -> None:
     fake.pages["/v1/models"] = page({"data": [card]})
 
 
+@pytest.mark.slow
 def test_a_refused_run_stays_refused_when_the_first_server_is_back(tmp_path: Path) -> None:
     """A restart with another --max-model-len, undone: no resume, and no sweep that takes stored runs, makes
     a limit of the mixture."""
@@ -167,6 +170,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_model, "fetch_identity", other)
 
 
+@pytest.mark.slow
 def test_the_base_below_an_adapter_is_part_of_what_is_served(tmp_path: Path) -> None:
     """The adapter's own card stays the same when its base is replaced by a quantised one."""
     with campaign_server(Behaviour(onset=60)) as (fake, script):
@@ -187,6 +191,7 @@ def test_the_base_below_an_adapter_is_part_of_what_is_served(tmp_path: Path) -> 
     assert "root was loras/lab on models/plain, is loras/lab on models/awq" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_diagnosis_on_two_servers_confirms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its arms are compared with one another: what only the second server clears is no decoding setting."""
     store = tmp_path / "s.sqlite3"
@@ -199,6 +204,7 @@ def test_a_diagnosis_on_two_servers_confirms_nothing(tmp_path: Path, monkeypatch
     assert "confirmed" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_repeated_diagnosis_asks_again_what_the_other_server_answered(tmp_path: Path) -> None:
     """Answers of a healthy replacement would have confirmed that a penalty cures."""
     store = tmp_path / "s.sqlite3"
@@ -231,6 +237,7 @@ def test_a_cost_on_two_servers_is_not_complete(tmp_path: Path, monkeypatch: pyte
     assert "is 0.99. A mixed sample certifies neither" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_pair_in_which_the_server_was_replaced_enters_no_number(tmp_path: Path) -> None:
     """What is kept of the cost is the first server's, and the stored document says why it ends there."""
     store, path = tmp_path / "s.sqlite3", tmp_path / "cost.json"

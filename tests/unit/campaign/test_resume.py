@@ -46,6 +46,7 @@ def task_file(path: Path, *, name: str = "mine", tokens: int = 40) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_repeated_own_prompts_are_asked_once(tmp_path: Path) -> None:
     """n distinct prompts means n distinct contents: a log's repeats are dropped, and that is said."""
     prompts = tmp_path / "p.jsonl"
@@ -181,6 +182,7 @@ def test_a_run_that_is_done_has_its_recommendation_even_if_killed_while_saving(t
         assert opened.run(first["run_id"]).status is RunStatus.DONE
 
 
+@pytest.mark.slow
 def test_lost_climb_generations_do_not_change_the_sample_on_resume(tmp_path: Path) -> None:
     """The climb is read from the same results before and after: one rung, one sample, n as planned."""
     store = tmp_path / "s.sqlite3"
@@ -197,6 +199,7 @@ def test_lost_climb_generations_do_not_change_the_sample_on_resume(tmp_path: Pat
     assert sorted(job.index for job in certifying) == list(range(len(certifying)))
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_waits_for_nothing_and_still_tells_what_was_measured(tmp_path: Path) -> None:
     """One JSON document, the resume command and exit 130, also when the user is in a hurry."""
     store = tmp_path / "s.sqlite3"
@@ -216,6 +219,7 @@ def test_a_second_ctrl_c_waits_for_nothing_and_still_tells_what_was_measured(tmp
     assert f"--resume {json.loads(out)['run_id']}" in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_server_does_not_answer_the_first_question(tmp_path: Path) -> None:
     """A hung server is the commonest reason for Ctrl-C: it must work before there is a run."""
     options = ("run", "--lang", "it", "--json")
@@ -232,6 +236,7 @@ def test_ctrl_c_while_the_server_does_not_answer_the_first_question(tmp_path: Pa
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_names_that_look_like_markup_are_only_names(tmp_path: Path) -> None:
     """A task called "x [/b]" must not make the tables of runs and limits fail."""
     store, task = tmp_path / "s.sqlite3", task_file(tmp_path / "m.toml", name="x [/b] [red]")

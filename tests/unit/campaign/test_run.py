@@ -52,6 +52,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Complete]:
         yield Complete(store, done, fake, script)
 
 
+@pytest.mark.slow
 def test_a_loop_is_found_certified_and_recommended(tmp_path: Path) -> None:
     """The main job on a known truth: loops begin at 100 ± 10 % tokens, so T lies near 90."""
     store = tmp_path / "s.sqlite3"
@@ -88,6 +89,7 @@ def test_a_campaign_without_seeds_says_so(tmp_path: Path) -> None:
     assert " --no-seed" in (tmp_path / "r.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_campaign_without_logprobs_says_so(tmp_path: Path) -> None:
     """No entropy is measured, a note gives the reason, and the repeated command has the option."""
     store = tmp_path / "s.sqlite3"
@@ -140,6 +142,7 @@ def test_a_horizon_beyond_the_context_is_lowered_aloud(tmp_path: Path) -> None:
     assert "--horizon 99,999 is lowered to 3" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_healthy_model_is_at_least_c_and_never_extrapolated(tmp_path: Path) -> None:
     """No onset: T = C, the largest length with enough requests at risk, not beyond what was seen."""
     with campaign_server(Behaviour()) as (fake, _):
@@ -151,6 +154,7 @@ def test_a_healthy_model_is_at_least_c_and_never_extrapolated(tmp_path: Path) ->
     assert result["verdict"]["plane"] is None
 
 
+@pytest.mark.slow
 def test_a_model_that_ends_early_is_short_not_degenerate(tmp_path: Path) -> None:
     """Natural ends censor; they are counted as `short`, and T stays within what was observed."""
     with campaign_server(Behaviour(ends=2)) as (fake, _):
@@ -235,6 +239,7 @@ def _wait_for_a_run(store: Path, process: ForkedProcess) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_finished_run_resumed_sends_nothing(complete: Complete) -> None:
     """Resuming what is complete only shows the verdict again."""
     asked = len(complete.script.served)
@@ -243,6 +248,7 @@ def test_a_finished_run_resumed_sends_nothing(complete: Complete) -> None:
     assert again["threshold"] == complete.result["threshold"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured_and_certifies_nothing(tmp_path: Path) -> None:
     """An interrupted sample is not a random one: exit 130, one JSON document, the resume command."""
     store = tmp_path / "s.sqlite3"
@@ -263,6 +269,7 @@ def test_ctrl_c_keeps_what_was_measured_and_certifies_nothing(tmp_path: Path) ->
         assert opened.thresholds() == []
 
 
+@pytest.mark.slow
 def test_500_in_mid_run_is_retried_visibly_and_a_cut_stream_is_kept_as_system(tmp_path: Path) -> None:
     """Transient faults do not end a campaign; a cut stream censors, counts as system, not as degeneration."""
 
@@ -288,6 +295,7 @@ def test_500_in_mid_run_is_retried_visibly_and_a_cut_stream_is_kept_as_system(tm
         assert generation.verdict.onset is None
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_keeps_everything_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,6 +355,7 @@ def test_budget_starts_nothing_more_and_says_so(tmp_path: Path) -> None:
     assert "budget" in done.stderr
 
 
+@pytest.mark.slow
 def test_own_prompts_run_as_one_rung(tmp_path: Path) -> None:
     """`--prompts`: production prompts, no ladder of lengths, cap = horizon."""
     prompts = tmp_path / "prompts.jsonl"
@@ -362,6 +371,7 @@ def test_own_prompts_run_as_one_rung(tmp_path: Path) -> None:
     assert any("structure (numbering, lengths of units) was not checked" in note for note in result["notes"])
 
 
+@pytest.mark.slow
 def test_the_plane_of_a_lost_generation_is_system_by_fact(tmp_path: Path) -> None:
     """A service failure is never counted as degeneration of the model."""
     often = Behaviour(onset=60, fault=lambda n: cut_after(30) if n % 5 == 0 else None)

@@ -37,6 +37,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c], ids=" ".join)
 def test_every_command_has_help_with_examples(command: tuple[str, ...]) -> None:
     """A command without a purpose and an example to copy is not finished."""
@@ -51,6 +52,7 @@ def test_the_cli_reference_is_what_help_says() -> None:
     assert TARGET.read_text(encoding="utf-8") == reference()
 
 
+@pytest.mark.slow
 def test_plan_sends_nothing_and_prints_one_document(tmp_path: Path) -> None:
     """`plan --json` needs no server and is one JSON document on stdout."""
     done = stresstest(
@@ -103,6 +105,7 @@ def test_no_error_repeats_what_opens_an_address(tmp_path: Path, args: tuple[str,
     assert "127.0.0.1" in done.stderr or "No such file" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -141,6 +144,7 @@ def test_bad_input_is_one_sentence_and_its_exit_code(
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_an_api_key_is_in_no_output_of_a_failed_run(tmp_path: Path) -> None:
     """Keys appear nowhere, whichever way they came in and whatever fails."""
     for start, args, env in (

@@ -136,6 +136,7 @@ def friends(seed: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(friends(1)))
 @pytest.mark.parametrize(("seed", "language"), [(1, "en"), (2, None)])
 def test_what_repeats_by_its_nature_is_healthy(name: str, seed: int, language: str | None) -> None:

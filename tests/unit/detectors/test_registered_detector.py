@@ -86,6 +86,7 @@ def _toy() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_the_suite_and_the_fast_path_agree() -> None:
     """A detector without a screen reads every recorded text, and a healthy text stays healthy."""
     for text in (FAILING, FAILING + " the end of the road and" * 600):
@@ -109,6 +110,7 @@ def test_scan_finds_it(tmp_path: Path) -> None:
     assert f"the word {WORD} appears 3 times" in text
 
 
+@pytest.mark.slow
 def test_workers_know_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process has registered, the processes that it starts have."""
     monkeypatch.setattr(source, "CHUNK_BYTES", 4000)

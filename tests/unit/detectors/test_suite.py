@@ -67,6 +67,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_PIECES, max_size=6), st.sampled_from(["stop", "length", None]), st.data())
 @settings(max_examples=40, deadline=None)
 def test_online_and_offline_agree(pieces: list[str], reason: str | None, data: st.DataObject) -> None:

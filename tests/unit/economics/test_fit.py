@@ -121,6 +121,7 @@ def recorded(name: str) -> tuple[list[RequestSpan], int]:
     return spans, found["kv_cache_tokens"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("name", ["twelve_at_once", "six_at_once"])
 def test_held_back_batches_of_real_vllm_are_predicted(name: str, half: int) -> None:

@@ -79,6 +79,7 @@ def test_without_loops_or_without_healthy_company_nothing_is_measured() -> None:
     assert step_ratio(alone) is None
 
 
+@pytest.mark.slow
 def test_the_schedulers_truth_is_found_in_virtual_time() -> None:
     """Contagion in the scheduler: the ratio of paired batches is above one, and the step ratio is near the
     engine's own; without contagion both are one exactly."""

@@ -122,6 +122,7 @@ def test_what_the_user_names_is_the_users_own(tmp_path: Path, how: str) -> None:
     asyncio.run(steps())
 
 
+@pytest.mark.slow
 def test_a_key_given_beside_an_address_goes_to_no_other(tmp_path: Path) -> None:
     """A project file may name further servers; the key was given for the one of the command line."""
 

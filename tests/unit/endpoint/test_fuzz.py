@@ -36,6 +36,7 @@ def test_the_streams_to_be_mutated_are_whole() -> None:
     assert min(counts) >= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.sampled_from(STREAMS), _CHANGES, st.lists(_NUMBER, max_size=6), st.integers(1, 3))
 @example(STREAMS[0], [], [1, 2, 3], 1)

@@ -96,6 +96,7 @@ def test_json_keeps_its_data_and_steers_nothing(text: str) -> None:
     assert not {unicodedata.category(c) for c in document if c != "\n"} & {"Cc", "Cf", "Zl", "Zp"}
 
 
+@pytest.mark.slow
 def test_a_group_is_no_command_of_the_pipeline(tmp_path: Path) -> None:
     """The key of a group comes from a log: it began a line of the table."""
     rows = [

@@ -32,6 +32,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "XDG_DATA_HOME": str(home), "XDG_CONFIG_HOME": str(home), **more}
 
 
+@pytest.mark.slow
 def test_a_result_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     """`stresstest plan … | true`: the exit code is the command's own, and stderr stays empty."""
     read, write = os.pipe()
@@ -97,6 +98,7 @@ def test_a_line_on_stderr_is_written_at_once(tmp_path: Path, unbuffered: str) ->
         assert process.stderr.readline() == b"measuring\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [("plan", "--lang", "it"), ("runs", "list", "--json")])
 def test_a_full_disk_is_a_sentence(tmp_path: Path, args: tuple[str, ...]) -> None:
     """`stresstest … > report.txt` where nothing can be written: exit 2 and why, no traceback."""
@@ -152,6 +154,7 @@ def test_a_run_that_nobody_watches_stops_in_good_order(tmp_path: Path) -> None:
         assert found.generations > 0
 
 
+@pytest.mark.slow
 def test_a_dead_stderr_takes_no_result_away(tmp_path: Path) -> None:
     """`stresstest scan --json > rates.json` with a dead stderr: the answer is still wanted, and comes."""
     read, write = os.pipe()
@@ -172,6 +175,7 @@ def test_a_dead_stderr_takes_no_result_away(tmp_path: Path) -> None:
     assert (document["requests"], document["damaged"]) == (1, 5)
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_shows_everything_in_ascii(tmp_path: Path) -> None:
     """No UnicodeEncodeError: signs are written by what stands for them."""
     done = subprocess.run(

@@ -88,6 +88,7 @@ def test_answers_that_speak_of_cuts_are_whole() -> None:
     assert holes(*lazy) == holes(*alike) == holes(*orders) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", [".", "[", "(", "_", "\n", "... ", "…", " removed"])
 def test_floods_are_looked_through_in_linear_time(flood: str) -> None:
     """A snippet of code and 1,000 dots took eight seconds."""
@@ -118,6 +119,7 @@ def test_brackets_that_say_nothing_of_a_cut_are_no_mark(end: str) -> None:
     assert holes(*(text[: 600 - len(end)] + end for text in STORIES)) == 0
 
 
+@pytest.mark.slow
 def test_answers_that_a_server_caps_are_no_cut_texts() -> None:
     """A cap in tokens makes many lengths, and of 300 some are alike by chance."""
     for seed in range(20):

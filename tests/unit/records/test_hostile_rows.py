@@ -115,6 +115,7 @@ def _with(value: Any, path: tuple[Any, ...], hostile: Any) -> Any:
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ROWS)
 def test_a_row_with_any_value_is_an_answer_or_damaged(form: str) -> None:
     """One such line ended the scan of all others with a traceback."""

@@ -91,6 +91,7 @@ def ids(name: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranges", [True, False], ids=["with ranges", "a plain stream"])
 @pytest.mark.parametrize("kind", ["jsonl", "gzip", "array", "parquet"])
 def test_every_container_is_read_from_an_address(

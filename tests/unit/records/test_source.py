@@ -134,6 +134,7 @@ def test_a_line_without_end_is_skipped_without_being_held(
     assert damaged[0].startswith("2: a line of more than")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("array", [False, True])
 def test_a_record_that_would_fill_the_memory_is_damaged(tmp_path: Path, array: bool) -> None:
     """275 KB of gzip, a line of 60 MB of empty lists, took 1.7 GB as Python objects."""
@@ -169,6 +170,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.text(max_size=4), _JSON, max_size=3), max_size=6),
     st.integers(1, 40),

@@ -16,6 +16,7 @@ _COPIED = re.compile(r" *stresstest (report|recommend) ")
 """A command that is there to be copied is not wrapped."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "drawn"), [each[1:] for each in CAPTURES], ids=[name for name, _, _ in CAPTURES]
 )

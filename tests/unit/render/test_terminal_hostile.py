@@ -113,6 +113,7 @@ SETUP = LadderSetup(RIGORS["quick"], 8192, 56.0)
 RUNG = Rung(1, 5, 256, 640)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw",
     [

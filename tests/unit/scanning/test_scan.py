@@ -71,6 +71,7 @@ def test_groups_rates_and_verdicts_in_order(tmp_path: Path) -> None:
     assert first["alarm_char"] > start
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes change the time, never the answer nor the order."""
     monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
@@ -82,6 +83,7 @@ def test_any_number_of_workers_gives_the_same(tmp_path: Path, monkeypatch: pytes
     assert results[0].groups == results[1].groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "heavy"), [(2, 1), (3, scan_pool.MAX_BYTES_IN_FLIGHT)])
 def test_workers_tell_the_groups_languages_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, heavy: int
@@ -120,6 +122,7 @@ def extracted(record: Record, verdict: ScanVerdict) -> tuple[int, bool]:
     return record.line, verdict.degenerate
 
 
+@pytest.mark.slow
 def test_what_is_extracted_in_workers_comes_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same pairs from any number of workers."""
     monkeypatch.setattr(source, "CHUNK_BYTES", 4000)
@@ -146,6 +149,7 @@ def test_a_group_that_begins_late_is_told_by_its_first_answers_there(
         assert group.language_sources.get("answer", 0) < 3
 
 
+@pytest.mark.slow
 def test_who_only_counts_holds_no_language_model(tmp_path: Path) -> None:
     """Memory is bounded by the workers: this process neither loads models nor starts itself again in them."""
     path = write(tmp_path / "a.jsonl", corpus(24))
@@ -167,6 +171,7 @@ def test_who_only_counts_holds_no_language_model(tmp_path: Path) -> None:
     assert done.stdout == "24\n[]\n", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int) -> None:
     """Out of memory or `kill -9`: no process with models in it may stay behind, fresh or forked."""
@@ -237,6 +242,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("lines", [1, 5, 20, 60, 150, 400, 1000])
 def test_ctrl_c_never_halves_an_answer(tmp_path: Path, lines: int) -> None:
@@ -654,6 +660,7 @@ def test_a_language_that_the_prompt_names_is_as_asked_for(tmp_path: Path) -> Non
     assert given.symptoms == {"language_drift": 2}
 
 
+@pytest.mark.slow
 def test_words_of_a_language_without_a_model_are_not_invented(tmp_path: Path) -> None:
     """Old English is no gibberish where the prompt asks for it."""
     old = (

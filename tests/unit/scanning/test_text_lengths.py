@@ -44,6 +44,7 @@ def test_lengths_that_scatter_are_no_cut() -> None:
     assert lengths(*(story(12, seed=n)[:599] + "x" for n in range(4)), *WHOLE).limits() == {}
 
 
+@pytest.mark.slow
 def test_a_gate_does_not_pass_where_each_file_holds_one_answer(tmp_path: Path) -> None:
     """12 of 52 answers are cut, each in a file of its own: 0 of 52 passed."""
     files = []
@@ -74,6 +75,7 @@ def log_in_small_chunks(path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["check", "--rigor", "quick", "--baseline"], ["cost"], ["export", "dpo", "-o", "pairs.jsonl"]]
 )

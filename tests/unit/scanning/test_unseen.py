@@ -34,6 +34,7 @@ def test_of_answers_without_any_text_no_rate_is_told(tmp_path: Path) -> None:
     assert limit_sentence(group).startswith("no answer has a text to judge; nothing is certified")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unseen", "certified"), [(0, True), (1, True), (30, False)])
 def test_t_is_certified_against_the_unseen(tmp_path: Path, unseen: int, certified: bool) -> None:
     """One in a hundred is within the tolerated risk, one in five is not; they are counted once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from tests.support.samples import sample
 QUICK = RIGORS["quick"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.none() | st.integers(30, 90), min_size=22, max_size=60),
@@ -34,6 +36,7 @@ def test_the_curve_crosses_the_tolerated_risk_where_certify_stops(
         assert max(reached) == threshold.tokens or len(curve) > 100
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(30, 90), min_size=22, max_size=60))
 def test_the_bound_only_rises(onsets: list[int]) -> None:

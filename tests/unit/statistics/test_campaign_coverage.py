@@ -57,6 +57,7 @@ def test_the_truth_is_what_many_draws_give(name: str) -> None:
     assert risk(tokens + 1) > alpha - error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rigor", "tighten"),
     [
@@ -82,6 +83,7 @@ def test_coverage_is_at_least_the_stated_confidence(name: str, rigor: str, tight
         assert found.tightness >= 0.75
 
 
+@pytest.mark.slow
 def test_dropping_what_ends_with_an_open_candidate_breaks_the_promise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_loss_costs_little_of_the_threshold() -> None:
     assert cell("20 % fail: lognormal, cv 0.2", "standard", False).tightness >= 0.8
 
 
+@pytest.mark.slow
 def test_text_and_detectors_certify_what_the_true_onsets_do() -> None:
     """A campaign of loops through scheduler, text and panel: onsets are found, T is that of the truth."""
     source = Source(CELLS["loop"], 70)
@@ -127,6 +130,7 @@ def test_failing_requests_are_told_as_system_and_never_as_degeneration() -> None
     assert 0 < played.tokens <= played.knowing + 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixture, a quarter healthy", "loop, 20 % of requests fail"])
 def test_a_pool_answers_a_shorter_cap_as_the_engine_would(name: str) -> None:
     """What calibration takes from a longer answer is what a request with the shorter cap would have got."""

@@ -46,6 +46,7 @@ def test_upper_bound_refuses_what_is_no_proportion() -> None:
     assert upper_bound(0, 0, 0.95) == 1.0
 
 
+@pytest.mark.slow
 @given(samples)
 def test_bound_is_monotone_in_tokens(sample: list[Observation]) -> None:
     """Choosing T from the data is free only because the bound never falls as T grows."""
@@ -53,6 +54,7 @@ def test_bound_is_monotone_in_tokens(sample: list[Observation]) -> None:
     assert all(a <= b + 1e-12 for a, b in pairwise(bounds))
 
 
+@pytest.mark.slow
 @given(samples, rigors)
 def test_certified_is_the_largest_admissible(sample: list[Observation], rigor: Rigor) -> None:
     """T is admissible, never beyond what was observed, and no larger T that nothing doubtful limits is."""
@@ -73,6 +75,7 @@ def test_certified_is_the_largest_admissible(sample: list[Observation], rigor: R
         assert threshold.tokens == max(admissible)
 
 
+@pytest.mark.slow
 @given(samples, rigors, st.data())
 def test_more_evidence_of_failure_never_raises_the_threshold(
     sample: list[Observation], rigor: Rigor, data: st.DataObject

@@ -77,6 +77,7 @@ def failing(n: int, onset: int = 50) -> list[Observation]:
     return [Observation(onset, onset - 1, f"f{i}") for i in range(n)]
 
 
+@pytest.mark.slow
 @given(samples, st.integers(1, 70))
 def test_counts_are_those_of_the_estimand(sample: list[Observation], tokens: int) -> None:
     """Failed and at risk are what certification counts; every generation has exactly one state."""
@@ -108,6 +109,7 @@ def test_lower_bound_is_clopper_pearson(n: int, data: st.DataObject, confidence:
         lower_bound(n + 1, n, confidence)
 
 
+@pytest.mark.slow
 @given(samples, st.integers(1, 70), confidences)
 def test_the_undecided_only_widen_the_bounds(
     sample: list[Observation], tokens: int, confidence: float
@@ -226,6 +228,7 @@ def test_a_worse_pair_never_lowers_a_bound(pairs: PairCounts, confidence: float)
     assert after[1] >= before[1] - 1e-7
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.tuples(observation(), observation()), max_size=25), st.integers(1, 70), confidences)
 def test_undecided_pairs_only_widen(

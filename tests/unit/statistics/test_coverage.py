@@ -24,6 +24,7 @@ def draw(rng: np.random.Generator, n: int) -> list[Observation]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quick", "standard"])
 def test_coverage_is_at_least_the_stated_confidence(name: str) -> None:
     """P(certified T <= true T) is not below the confidence: the 99.9 % interval of the share reaches it."""

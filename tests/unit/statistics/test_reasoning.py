@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import exp
 from statistics import median
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def campaign(rng: random.Random) -> list[GenerationRecord]:
     return [replace(each, prompt_id=f"p{n}") for n, each in enumerate(found)]
 
 
+@pytest.mark.slow
 def test_the_budget_is_too_long_no_more_often_than_stated() -> None:
     """The truth is known: at 90 % confidence, T lies above it in at most one campaign in ten (in 4.4 % of
     1,500; here 200 with a fixed seed), and is not so far below it as to be useless."""

@@ -143,6 +143,7 @@ def test_outputs_without_tokens_are_not_in_a_threshold_in_tokens() -> None:
     assert sample.healthy_lengths(tokens=False) == [100, 100]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 4), st.integers(0, 10_000))
 def test_a_bounded_sample_keeps_whole_prompts_at_random(outputs: int, seed: int) -> None:
@@ -184,6 +185,7 @@ def test_one_prompt_cannot_empty_a_bounded_sample() -> None:
     assert len(sample.repeated_observations(tokens=False)) == 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", [1, 2, 3, 10**18 + 1])
 def test_a_record_with_many_copies_widens_the_interval_of_a_thinned_sample(heavy: int) -> None:
     """The copies are seen whether the random part of the prompts holds that record or not."""
@@ -198,6 +200,7 @@ def test_a_record_with_many_copies_widens_the_interval_of_a_thinned_sample(heavy
     assert lo < 0.1 < hi
 
 
+@pytest.mark.slow
 def test_without_copies_a_thinned_sample_keeps_its_size() -> None:
     """Independent outputs are as many as there are, up to what random groups can tell."""
     sample = RecordedSample(most=1000)

@@ -134,6 +134,7 @@ def test_outputs_that_agree_over_prompts_are_kept_under_sampling() -> None:
     assert len(deduplicate(found, 0.7)) == len(deduplicate(found, None)) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [None, 0.0, 0.7])
 def test_one_answer_for_every_prompt_is_no_sample(temperature: float | None) -> None:
     """A cache that gives one long text to every prompt certified that text's length at the 38th copy."""

@@ -44,6 +44,7 @@ _free = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_tokens)
 def test_tokens_round_trip(tokens: list[Token]) -> None:
     """Every token comes back equal, whatever its text, order of arrival or missing measurements."""
@@ -103,6 +104,7 @@ def test_damage_is_noticed_or_harmless(data: st.DataObject) -> None:
     assert found == tokens
 
 
+@pytest.mark.slow
 @given(st.dictionaries(_text, _free, max_size=4))
 def test_details_round_trip(detail: dict[str, object]) -> None:
     """A detector's free-form numbers come back equal: tuples, infinities, huge integers included."""

@@ -47,6 +47,7 @@ def _edit(path: str, change: str, *values: object) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "column",
     [
@@ -105,6 +106,7 @@ def test_a_limit_that_was_raised_by_hand_is_refused(path: str, change: str) -> N
         store.thresholds()
 
 
+@pytest.mark.slow
 def test_tokens_that_unpack_without_end_are_damage() -> None:
     """Half a megabyte of zeros became half a gigabyte."""
     squeezed = zlib.compress(bytes(400 * 1024 * 1024), 1)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from stresstest.store import open_store
 from tests.support.paths import ROOT
 from tests.support.stored_data import make_generation, make_run
@@ -18,6 +20,7 @@ CODE = (
 )
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_and_tears_nothing(store_url: str) -> None:
     """A writer is killed five times at random moments and goes on where the store says it stopped:
     every generation it reported is there, whole, and at most one that it had no time to report."""

@@ -115,6 +115,7 @@ def test_migrations_make_the_declared_tables(tmp_path: Path) -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA_REVISION
 
 
+@pytest.mark.slow
 def test_several_processes_open_a_fresh_store_at_once(tmp_path: Path) -> None:
     """All succeed, and each one's writes are there."""
     code = "import sys; from tests.support.stored_data import open_on_command; open_on_command(*sys.argv[1:])"

@@ -37,6 +37,7 @@ def _write(url: str, number: int) -> tuple[int, int]:
         return own, shared
 
 
+@pytest.mark.slow
 def test_eight_writers_at_once_lose_nothing(store_url: str) -> None:
     """Eight processes write at the same time: each one's run is whole, and of what several store under one
     key exactly one is kept."""
@@ -227,6 +228,7 @@ def test_a_server_that_restarts_is_waited_for() -> None:
         assert list(store.generations("r1")) == [make_generation()]
 
 
+@pytest.mark.slow
 def test_any_damage_to_a_sqlite_file_ends_in_a_sentence(tmp_path: Path) -> None:
     """Sixty files with random bytes overwritten, cut or appended: what is read is right, or it is a
     StoreError; never a traceback of a driver, and opening never makes it worse for a rescue."""

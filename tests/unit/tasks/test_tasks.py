@@ -47,6 +47,7 @@ def test_shipped_tasks_are_the_documented_ones() -> None:
     assert [load_task(name).name for name in shipped_tasks()] == shipped_tasks()
 
 
+@pytest.mark.slow
 @shipped
 def test_three_hundred_distinct_prompts_without_leftover_braces(name: str, language: str) -> None:
     """n generations need n distinct prompts (the strict plan's 473 too); no placeholder is sent."""

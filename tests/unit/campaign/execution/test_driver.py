@@ -601,6 +601,7 @@ def test_the_wait_doubles_up_to_its_cap() -> None:
     assert policy.wait(1, absurd) == 300.0
 
 
+@pytest.mark.slow
 def test_language_tables_load_before_the_first_request() -> None:
     """Loading them blocks for a second; inside a stream that would be a lag of our own making."""
     program = (

@@ -50,6 +50,7 @@ async def test_a_stop_drops_what_has_not_left_yet() -> None:
         assert await driven(server.url, [0.0, 3600.0], stop) == []
 
 
+@pytest.mark.slow
 async def test_nobody_there_is_an_endpoint_error() -> None:
     """With every request lost there is nothing to report but the error."""
     with pytest.raises(EndpointError):

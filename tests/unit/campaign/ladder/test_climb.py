@@ -290,6 +290,7 @@ def test_slow_alarms_get_more_room() -> None:
     assert caps[1] == 150 + 1500
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(MODELS)),

@@ -72,6 +72,7 @@ def test_the_lab_rise_is_found() -> None:
     assert -32 <= sorted(errors)[len(errors) // 2] <= 64
 
 
+@pytest.mark.slow
 def test_false_warnings_are_few_in_a_steady_series() -> None:
     """3,000 tokens of one level: a warning, which proves nothing alone, in about one output of ten."""
     assert sum(bool(watch(series((3000, 0.57), seed=seed))) for seed in range(60)) <= 8

@@ -72,6 +72,7 @@ def test_a_flattened_distribution_is_found_where_it_begins(seed: int, healthy: i
     assert mean > REFERENCE_NATS
 
 
+@pytest.mark.slow
 def test_its_onset_is_close() -> None:
     """Chance surprises before the true onset may date it early, by more than eight tokens in few cases."""
     errors = []

@@ -73,6 +73,7 @@ def test_no_mark_is_overlooked_before_it_is_read(mark: str) -> None:
     assert mark in USER or may_hold_model_turn(f"{ANSWER}{mark}So it was.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_onset_is_where_the_answers_turn_ends(name: str) -> None:
     """Whatever the template, shown or skipped; online and from a log the verdict is the same."""
@@ -107,6 +108,7 @@ def test_a_question_of_the_users_alone_is_proof_under_hashes() -> None:
     assert judge(text, "Compare humans and machines.", finish="stop").symptom is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["<|im_start|>user", "[INST]kqzwvb", "<|im_end|>", "assistant", "user\n"])
 def test_no_text_takes_more_than_its_length(piece: str) -> None:
     """Each character is looked at a bounded number of times, in one endless line too."""
@@ -211,6 +213,7 @@ def test_a_frameworks_turns_are_no_model_talking_to_itself() -> None:
         assert judge(run_on(template.replace("<tool_response>", "Observation: "))).symptom is None
 
 
+@pytest.mark.slow
 @given(st.integers(0, 200), st.lists(st.integers(0, 2), min_size=1, max_size=12))
 def test_tools_turns_are_the_frameworks_wherever_a_block_ends(words: int, calls: list[int]) -> None:
     """What tells them from a user's turn comes after the mark, and may not have arrived with it."""

@@ -103,6 +103,7 @@ def both(text: str, language: str) -> GenerationVerdict:
     return verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["it", "fr", "en"])
 @pytest.mark.parametrize("healthy", [0, 1])
 def test_invented_words_among_function_words_are_found_where_they_begin(language: str, healthy: int) -> None:

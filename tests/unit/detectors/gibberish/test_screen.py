@@ -13,6 +13,7 @@ from stresstest.detectors.text.features import extract_features
 words = st.text(alphabet="abcdefgilmnoprstuvàèò", min_size=1, max_size=9)
 
 
+@pytest.mark.slow
 @given(texts=st.lists(st.lists(words, min_size=1, max_size=60), min_size=1, max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_a_table_that_grows_knows_what_a_large_one_knows(texts: list[list[str]]) -> None:

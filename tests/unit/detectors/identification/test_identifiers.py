@@ -46,6 +46,7 @@ def theirs(languages: frozenset[str]) -> Any:
 texts = st.lists(st.sampled_from(SENTENCES) | st.text(max_size=60), min_size=1, max_size=3).map(" ".join)
 
 
+@pytest.mark.slow
 @given(text=texts, n=st.integers(0, 40))
 @settings(max_examples=25, deadline=None)
 def test_the_ranking_is_py3langids_own(text: str, n: int) -> None:
@@ -56,6 +57,7 @@ def test_the_ranking_is_py3langids_own(text: str, n: int) -> None:
         ).rank(each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rare", ["eo", "sw", "mt"])
 def test_a_rare_language_is_read_from_the_file_when_it_is_wanted(rare: str) -> None:
     """Languages outside the usual ones are not kept, and still ranked as py3langid ranks them."""

@@ -196,6 +196,7 @@ def test_the_cut_into_tokens_does_not_move_the_onset(sizes: list[int]) -> None:
     assert symptom.onset == feed.token_at(text.index(PROSE["fr"][0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", FIFTEEN)
 def test_all_fifteen_languages_are_told_apart(wanted: str) -> None:
     """Each language is silent as itself and found, from its first sentence, as an answer in any other."""

@@ -82,6 +82,7 @@ GROUPS = (("ru", "uk", "bg", "sr"), ("ar", "fa", "ur"), ("hi", "mr"))
 PAIRS = [(wanted, got) for group in GROUPS for wanted in group for got in group if wanted != got]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wanted", "got"), PAIRS)
 def test_a_relative_in_the_same_script_is_another_language(wanted: str, got: str) -> None:
     """Letters alone do not tell Ukrainian from Russian, nor Persian from Arabic: whole answers in the wrong
@@ -89,6 +90,7 @@ def test_a_relative_in_the_same_script_is_another_language(wanted: str, got: str
     assert detect_recorded(TEXTS[got], DetectorSpec(wanted), "stop").symptom is SymptomKind.LANGUAGE_DRIFT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text"),
     [*TEXTS.items(), ("sr", SERBIAN_IN_LATIN_LETTERS)],
@@ -116,6 +118,7 @@ RARE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "text"), RARE.items(), ids=RARE)
 def test_a_language_that_nothing_here_describes_is_no_gibberish(language: str, text: str) -> None:
     """Stated or not: it was drift from itself, or letters that make no words of the languages known here."""

@@ -129,6 +129,7 @@ def test_an_opening_is_drift_though_a_line_of_the_wanted_language_follows() -> N
     assert drift.onset == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels", [("Ja", "Nein"), ("yes", "no"), ("Yes", "No"), ("да", "нет"), ("True", "False")]
 )
@@ -354,6 +355,7 @@ MARKED_UP = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wanted", "other"), PAIRS)
 @pytest.mark.parametrize("layout", MARKED_UP.values(), ids=MARKED_UP)
 def test_drift_in_marked_up_text_is_dated(wanted: str, other: str, layout: str) -> None:

@@ -314,6 +314,7 @@ def test_signs_that_are_no_characters_of_their_own_loop_too(pieces: list[str]) -
     assert detector.loop_active
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=6), st.integers(1, 400))
 @settings(max_examples=150, deadline=None)
 def test_any_text_repeated_ends_no_detector(pieces: list[str], copies: int) -> None:

@@ -103,6 +103,7 @@ def test_a_verdict_that_does_not_go_on_is_a_loop(kind: int) -> None:
     assert detect_text(text, DetectorSpec("en", prompt_text=asked(40)), "length").degenerate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [0, 1, 3])
 def test_verdicts_without_a_rule_in_their_order_are_no_loop(kind: int) -> None:
     """The prompt is not known: sentences that alternate say something, up to the bound of a template."""
@@ -127,6 +128,7 @@ def test_a_healthy_list_that_falls_into_one_row_is_a_loop() -> None:
 LINES = "\n".join(f"{n:6d}\tdef f{n}(x): return x + {n}" for n in range(1, 251))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prompt",
     [

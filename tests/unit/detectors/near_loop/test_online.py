@@ -85,6 +85,7 @@ def figures_anew(seed: int, copies: int) -> str:
     return " ".join(said.format(*(rng.randint(10, 9999) for _ in range(5))) for _ in range(copies))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=10, deadline=None)
 def test_sentences_of_which_only_the_figures_change_are_a_template(seed: int) -> None:
@@ -148,6 +149,7 @@ def edited(rng: random.Random, words: list[str], rate: float) -> list[str]:
     return out
 
 
+@pytest.mark.slow
 def test_loops_with_small_edits_are_found() -> None:
     """Every copy differs from the first in 3 % of its words: at least 95 % of a hundred found, half of
     them within a few words of the second copy."""
@@ -199,6 +201,7 @@ def test_false_friends_pass(name: str, seed: int) -> None:
     assert found(false_friends(seed)[name]) == []
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 100_000),
     st.sampled_from(["it", "en", "fr"]),
@@ -322,6 +325,7 @@ def test_rows_that_only_count_are_given_a_generous_bound() -> None:
     assert found("".join(rows[:200])) != []
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), names=st.integers(1, 6), shuffled=st.booleans(), bold=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_a_list_that_says_the_same_few_items_under_new_numbers_is_found(
@@ -447,6 +451,7 @@ def test_a_fence_excuses_no_prose(closing: str) -> None:
     assert loop.alarm < SEPARATOR_REPEATED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "least"), [(0.05, 30), (0.1, 24)])
 def test_edits_in_the_copy_before_count_once(rate: float, least: int) -> None:
     """A copy is compared with the one before it and, where that one was edited, with the one before that; so
@@ -459,6 +464,7 @@ def test_edits_in_the_copy_before_count_once(rate: float, least: int) -> None:
     assert hits >= least
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3000), st.sampled_from([0.03, 0.08, 0.15]), st.integers(12, 60))
 @settings(max_examples=40, deadline=None)
 def test_an_edited_loop_is_the_same_read_at_once(seed: int, rate: float, words: int) -> None:

@@ -117,6 +117,7 @@ def test_what_was_asked_for_is_no_echo(prompt: str, answer: str) -> None:
     assert not echo(answer, prompt).degenerate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["narrative", "technical", "qa"])
 @pytest.mark.parametrize("language", ["en", "it", "fr", "de", "es", "pt"])
 def test_shipped_prompts_are_recognised_with_a_word_in_twelve_changed(language: str, task: str) -> None:
@@ -137,6 +138,7 @@ def test_shipped_prompts_are_recognised_with_a_word_in_twelve_changed(language: 
     assert missed <= 2
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from(["narrative", "technical", "qa"]))
 @settings(max_examples=30, deadline=None)
 def test_a_healthy_answer_is_none(seed: int, task: str) -> None:

@@ -118,6 +118,7 @@ _NATIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", _NATIVE)
 @pytest.mark.parametrize("language", _OTHERS)
 def test_a_foreign_opening_or_passage_never_passes(language: str, wanted: str) -> None:
@@ -167,6 +168,7 @@ SHAPES: dict[str, Callable[[list[str], list[str]], str]] = {
 """An answer of some sentences in the wanted language, and then of others."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("wanted", "other"), [("it", "fr"), ("en", "it"), ("fr", "en")])
 def test_parts_that_are_passed_on_say_what_the_whole_says(shape: str, wanted: str, other: str) -> None:

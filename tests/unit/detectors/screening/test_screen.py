@@ -96,6 +96,7 @@ _TEXTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     _TEXTS
     | st.text("ab1 \n.,_é中", max_size=200)
@@ -127,6 +128,7 @@ def test_an_answer_read_at_once_is_read_token_by_token(
         assert offline.open_from == online.open_from
 
 
+@pytest.mark.slow
 @given(_TEXTS, st.sampled_from(["stop", "length", None]), st.sampled_from(["en", "it", None]))
 @example(f"the end of the road{' and the end of the road' * 6} and \n\n{BODY}", "stop", "en")  # circles
 @settings(max_examples=40, deadline=None)
@@ -181,6 +183,7 @@ def test_healthy_prose_passes() -> None:
     assert healthy_verdict(story(2), DetectorSpec(language="en", unit_pattern=r"(\d+)"), "stop") is None
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([" the end of the road and", " no", "ab ", f"\n{story(1, seed=4)}", "路的尽头", "x"]),
     st.integers(18_000, 26_000),

@@ -217,6 +217,7 @@ def test_words_split_by_the_tokenizer_do_not_matter() -> None:
         assert len(detector.symptoms()) == loops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prompt",
     ['"' * 60_000, "'a " * 40_000, '"a b" ' * 20_000, "```" * 30_000, "a_b " * 50_000, "50 times " * 20_000],

@@ -43,6 +43,7 @@ def test_tags_are_found_however_they_are_cut_into_tokens(data: st.DataObject, te
     assert all(token.reasoning for token in passed[marker.end - 1 : marker.end])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opened", "closed"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from stresstest.diagnosis.intervention.ablation import LONGER, OPEN, compare_ablation, open_prompts_needed
 from stresstest.diagnosis.intervention.effects import lexical_diversity, recurring_terms, side_effects
 from stresstest.diagnosis.intervention.entropy_shape import entropy_shape
@@ -43,6 +45,7 @@ def test_a_collapse_before_the_onset_is_supported_with_its_size_and_lead() -> No
     assert [offset for offset, _ in shape.profile] == sorted(offset for offset, _ in shape.profile)
 
 
+@pytest.mark.slow
 def test_nothing_is_supported_by_chance() -> None:
     """Without a change the test holds its level: at 1 %, over 40 samples none or very few are significant."""
     hits = 0

@@ -244,6 +244,7 @@ def test_without_a_threshold_nothing_is_compared(tmp_path: Path, snapshot: Snaps
     assert "run --resume half" in document["lacking"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -65,6 +65,7 @@ def check(store: str, *words: str) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(out) if out.strip() else {}, err
 
 
+@pytest.mark.slow
 def test_the_candidate_is_measured_and_kept(
     store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     assert again["interval"] == document["interval"]
 
 
+@pytest.mark.slow
 def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
     store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def check(tmp_path: Path, base: str, candidate: str, *words: str) -> tuple[int, 
     return checked_runs.check(str(tmp_path / "s.sqlite3"), *sides, *words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -78,6 +79,7 @@ def test_a_sample_that_is_mostly_missing_decides_nothing(
     assert "more than half of the sample is missing" in document["lacking"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -43,6 +43,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[object, ...]]) -> None:

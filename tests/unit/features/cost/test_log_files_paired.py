@@ -46,6 +46,7 @@ def arm(document: dict[str, Any], name: str) -> dict[tuple[str, str], dict[str, 
     return {(r["batch"].partition("/")[0], r["id"]): r for r in document["timeline"] if r["arm"] == name}
 
 
+@pytest.mark.slow
 def test_loops_are_aborted_at_their_alarm_in_one_arm_alone(measured: tuple[dict[str, Any], Path]) -> None:
     """The same requests twice: what loops to the cap in one arm ends soon after its onset in the other."""
     document, _ = measured

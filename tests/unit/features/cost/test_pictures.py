@@ -88,6 +88,7 @@ def test_the_same_account_gives_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [r"$\frac{1}{0}$.jsonl", "$unclosed", "<script>alert(1)</script>", "\x1b[31mred\x07", "模型 نموذج"],

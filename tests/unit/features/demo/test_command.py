@@ -165,6 +165,7 @@ def test_ctrl_c_in_the_middle_tells_what_was_measured_and_leaves_no_server(home:
     nothing_left(home, said)
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_the_server_is_ready_leaves_no_server(home: Path) -> None:
     """SIGINT while the simulator starts: exit 130 and one line."""
     process = subprocess.Popen(

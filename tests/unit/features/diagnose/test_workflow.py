@@ -171,6 +171,7 @@ def loops(
         yield store, run_id, done, before
 
 
+@pytest.mark.slow
 def test_a_loop_that_a_penalty_clears_is_decoding(
     loops: tuple[Store, str, DiagnosisResult, list[Generation]],
 ) -> None:
@@ -354,6 +355,7 @@ def test_a_budget_ends_a_diagnosis_in_good_order_and_a_larger_one_goes_on(tmp_pa
         assert not {g.key for g in kept} & set(again.keys)
 
 
+@pytest.mark.slow
 def test_without_a_budget_too_few_failing_prompts_are_an_answer(tmp_path: Path) -> None:
     """Nine prompts decide nothing. How many are there, how many it takes and the option that adds them are
     said, and nothing is sent."""

@@ -104,6 +104,7 @@ def assert_healthy(row: dict[str, Any]) -> None:
     assert not detect_text(message["content"], spec).degenerate
 
 
+@pytest.mark.slow
 def test_loops_are_paired_with_healthy_answers_of_another_decoding(world: World, tmp_path: Path) -> None:
     """Rejected still loops after the cut and holds its onset, chosen does not loop; both decodings are named;
     every prompt is in one of the two parts; the held-out part is a --prompts file."""

@@ -6,6 +6,7 @@ import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def answers(draw: st.DrawFn) -> ExportedAnswer:
 MANY = st.lists(answers(), max_size=40)
 
 
+@pytest.mark.slow
 @given(MANY, MANY, st.integers(1, 3))
 def test_a_pair_is_one_prompt_once_answered_well_and_once_badly(
     own: list[ExportedAnswer], elsewhere: list[ExportedAnswer], most: int
@@ -74,6 +76,7 @@ def test_a_pair_is_one_prompt_once_answered_well_and_once_badly(
     assert all(n <= most for n in counts.values())
 
 
+@pytest.mark.slow
 @given(MANY)
 def test_a_prompt_with_both_under_one_decoding_is_paired_by_the_nearest_length(
     own: list[ExportedAnswer],
@@ -94,6 +97,7 @@ def test_a_prompt_with_both_under_one_decoding_is_paired_by_the_nearest_length(
         assert found == ([min(possible)] if possible else [])
 
 
+@pytest.mark.slow
 @given(MANY, st.integers(1, 40))
 def test_of_all_possible_pairs_the_nearest_are_taken_in_turn(own: list[ExportedAnswer], most: int) -> None:
     """Exactly those that a sorted table of all pairs gives, which is n² rows."""
@@ -109,6 +113,7 @@ def test_of_all_possible_pairs_the_nearest_are_taken_in_turn(own: list[ExportedA
     assert found == [(id(bad[i]), id(good[j])) for i, j in expected]
 
 
+@pytest.mark.slow
 def test_many_answers_to_one_prompt_are_paired_in_little_memory() -> None:
     """A log of one prompt with 2,000 loops and 2,000 healthy answers makes four million possible pairs."""
     answers = [
@@ -134,6 +139,7 @@ def test_many_answers_to_one_prompt_are_paired_in_little_memory() -> None:
     assert peak < 20 * 2**20
 
 
+@pytest.mark.slow
 @given(MANY)
 def test_what_repeats_is_read_once(own: list[ExportedAnswer]) -> None:
     """Of equal texts to one prompt under one decoding the first is kept."""
@@ -143,6 +149,7 @@ def test_what_repeats_is_read_once(own: list[ExportedAnswer]) -> None:
     assert distinct(kept) == kept
 
 
+@pytest.mark.slow
 @given(MANY, st.integers(1, 3))
 def test_single_answers_are_capped_per_prompt_and_label(own: list[ExportedAnswer], most: int) -> None:
     """KTO takes good and bad answers of a prompt alike, and none that is neither."""

@@ -185,6 +185,7 @@ async def test_answers_that_are_put_together_share_that_limit() -> None:
         assert (await here.ask(body=UNSTREAMED)).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["chat", "responses"])
 def test_a_long_event_is_judged_in_short_steps(form: str) -> None:
     """An upstream that sends its answer in one event held up every other stream for a minute."""
@@ -202,6 +203,7 @@ def test_a_long_event_is_judged_in_short_steps(form: str) -> None:
     assert watch.outcome()[0].verdict.degenerate
 
 
+@pytest.mark.slow
 def test_what_is_put_together_has_a_limit() -> None:
     """A stream without an end, for a client that did not ask for a stream."""
     assembly = AnswerAssembly(Route.CHAT)
@@ -283,6 +285,7 @@ async def test_a_body_that_stands_still_is_given_up_where_it_is_not_judged_too(
             assert (await upload(here, pieces, size, pause)).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.slow
 async def test_a_large_upload_that_makes_progress_may_take_longer() -> None:
     """A batch of inputs, or an audio file over a slow line, takes more than a minute, and is served."""
     async with guarded(page({}), limits=GuardLimits(arrival=1.0, drain=1)) as here:

@@ -106,6 +106,7 @@ FORMS: dict[str, tuple[str, Events | Page]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_loop_is_counted_in_every_form(form: str) -> None:
     """Streamed or whole, on each of the three routes: symptom, onset and alarm are in series and log."""
@@ -138,6 +139,7 @@ async def test_each_choice_has_a_verdict_of_its_own() -> None:
     assert found[f"stresstest_guard_tokens_total{{lab,{CHAT}}}"] == len(words(FAILING)) + len(words(LONG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", ["!", " |", "}", "\n"])
 @pytest.mark.parametrize("sizes", [(4,), (1, 3, 2), (50, 7)])
 async def test_a_flood_is_seen_however_tokens_are_joined_to_events(sizes: tuple[int, ...], sign: str) -> None:
@@ -243,6 +245,7 @@ async def test_an_answer_that_the_guard_fails_on_is_counted(
 PROMPT = {"model": "lab", "prompt": "Tell a story.", "max_tokens": 900, "stream": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "answer", "route"),
     [

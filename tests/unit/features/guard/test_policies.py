@@ -363,6 +363,7 @@ async def test_an_answer_that_loops_is_no_thinking_to_be_ended() -> None:
     assert reply.events[-1]["stresstest_guard"]["action"] == "abort"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [{"policy": "abort"}, {"policy": "cap", "max_tokens": 9}, RETRY])
 async def test_a_dry_run_changes_nothing_and_says_what_would_have_been(rules: dict[str, Any]) -> None:
     """In log and series; the client gets what the upstream sent."""

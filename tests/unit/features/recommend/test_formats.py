@@ -72,6 +72,7 @@ def code_of(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(model=TEXT, prompt=TEXT, task=TEXT)
 def test_whatever_a_model_is_called_the_text_parses_back_to_it(model: str, prompt: str, task: str) -> None:
@@ -107,6 +108,7 @@ def test_whatever_a_model_is_called_the_text_parses_back_to_it(model: str, promp
     assert sorted(v for k, v in values.items() if k.startswith("MAX_TOKENS_")) == ["1800", "810"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["m\x1b[2J", "m\x9b31m", "m\u202e", "m\n  ::error::x", "##[error]"])
 def test_what_steers_a_terminal_is_no_shell_variable(tmp_path: Path, name: str) -> None:
     """It cannot be quoted so that every shell reads it, and printing it would obey it."""
@@ -196,6 +198,7 @@ def test_a_penalty_that_the_server_would_drop_is_not_among_its_defaults(
     assert ("presence_penalty 1.5" in " ".join(text.split()) and "send it with them" in text) is not taken
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(temperature=st.floats(min_value=1e-30, max_value=1e30), top_k=st.integers(-1, 10**6))
 def test_a_number_stays_a_number_in_yaml(temperature: float, top_k: int) -> None:
@@ -267,6 +270,7 @@ def test_nothing_certified_prints_no_limit(tmp_path: Path, output: str) -> None:
     assert "Nothing is certified" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["table", "json", "vllm", "litellm", "env"])
 def test_a_withheld_cap_is_no_limit(tmp_path: Path, output: str) -> None:
     """T is certified, but no format prints a number for a deployment, and the reason is given."""
@@ -285,6 +289,7 @@ def test_a_withheld_cap_is_no_limit(tmp_path: Path, output: str) -> None:
         assert "No cap is recommended" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["table", "json", "vllm", "litellm", "env"])
 def test_an_unfit_model_has_no_limit_and_is_called_so(tmp_path: Path, output: str) -> None:
     """A cap of 7 tokens is no advice: no flags, a sentence, exit 4."""
@@ -303,6 +308,7 @@ def test_an_unfit_model_has_no_limit_and_is_called_so(tmp_path: Path, output: st
     assert output in {"table", "json"} or out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["table", "json", "vllm", "openai", "litellm", "env", "openmetrics"])
 def test_a_limit_is_not_printed_beside_an_unfit_run_of_another_load(tmp_path: Path, output: str) -> None:
     """Unfit at 16 requests at a time, certified at 2 later: no limit, and why. The user may name the run."""
@@ -329,6 +335,7 @@ def test_a_limit_is_not_printed_beside_an_unfit_run_of_another_load(tmp_path: Pa
     assert str(fine.safe_max_tokens) in out.replace(",", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["table", "json", "vllm", "openai", "litellm", "env", "openmetrics"])
 def test_a_limit_from_one_prompt_is_printed_on_request_only(tmp_path: Path, output: str) -> None:
     """It says nothing of other prompts, and flags in a deployment would claim that it does."""

@@ -54,6 +54,7 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
     assert f"Wrote {target}." in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["html", "md", "json"])
 def test_a_limit_that_no_longer_holds_is_not_recommended(tmp_path: Path, output: str) -> None:
     """A later run of the same model was unfit: the older one, asked for by its id, names that run."""
@@ -98,6 +99,7 @@ def test_several_runs_make_one_page(filled: str, tmp_path: Path) -> None:
     assert 0 < page.index("lab/model-1") < page.index("lab/model-0")
 
 
+@pytest.mark.slow
 def test_several_runs_as_json_and_markdown(filled: str, tmp_path: Path) -> None:
     """Every format takes several runs; a single one keeps the document it always had."""
     target = tmp_path / "both.json"
@@ -129,6 +131,7 @@ def test_an_empty_store_has_an_index_too(tmp_path: Path) -> None:
     assert "Nothing is stored yet." in target.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -33,6 +33,7 @@ def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Called:
     return functools.partial(commands.called, tmp_path=tmp_path)
 
 
+@pytest.mark.slow
 def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) -> None:
     """One document; every promised key is there; absent is null."""
     path = write(tmp_path / "a.jsonl", corpus(80))
@@ -55,6 +56,7 @@ def test_json_has_the_contracts_keys_and_nothing_else_on_stdout(tmp_path: Path) 
     assert first["language_sources"] == {"group": 40}
 
 
+@pytest.mark.slow
 def test_the_table_fits_eighty_columns_and_shows_the_worst(
     tmp_path: Path, called: Called, snapshot: Snapshot
 ) -> None:
@@ -124,6 +126,7 @@ def test_empty_states_and_mistakes(
     snapshot(done.stderr)
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_verdicts_and_not_the_table(
     tmp_path: Path, called: Called, snapshot: Snapshot
 ) -> None:
@@ -156,6 +159,7 @@ def test_empty_answers_and_answers_in_another_language_are_told(
     snapshot(called("scan", path).stdout)
 
 
+@pytest.mark.slow
 def test_copies_of_a_record_are_counted_and_widen_the_interval(tmp_path: Path, called: Called) -> None:
     """The same line many times in a log is no evidence from many requests: with ids of its own it is."""
     looping = "and then it was all the same again, " * 40
@@ -327,6 +331,7 @@ def test_units_are_told_of_the_groups_that_have_them(
     assert [group["uncounted"] for group in both] == [3]
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_what_was_judged(tmp_path: Path) -> None:
     """Exit 130 with one JSON document of the answers that were judged until then, from a pipe that is open.
 
@@ -445,6 +450,7 @@ def test_what_litellm_calls_an_end_is_looked_at(tmp_path: Path, called: Called) 
     assert "LiteLLM" not in called("scan", plain, "--lang", "en").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "limit", "code", "told"),
     [

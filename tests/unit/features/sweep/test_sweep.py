@@ -154,6 +154,7 @@ def test_a_failure_that_went_away_by_itself_makes_no_value_work() -> None:
     assert working_cells([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0.0, 0.05, 0.1])
 def test_simulated_error_where_the_failure_goes_away_by_itself(left: float) -> None:
     """After the first cell failures are as rare as `left`, whatever the value: both looks at the control let

@@ -171,6 +171,7 @@ def test_a_data_block_is_json_that_nothing_can_end(value: Any) -> None:
         assert len(back) == len(value)
 
 
+@pytest.mark.slow
 def test_300_generations_of_8000_tokens_stay_under_two_megabytes() -> None:
     """The file is mailed and attached: its size is bounded whatever the model wrote."""
     text = "Il guardiano aprì la porta . " + '<&>"\\ ' * 8 + "日本語の文章 "
@@ -189,6 +190,7 @@ def test_one_text_of_100_000_characters_in_every_field_stays_small() -> None:
     assert "characters more" in page
 
 
+@pytest.mark.slow
 def test_more_than_300_generations_stay_small_too() -> None:
     """A strict campaign may have thousands: the texts give way, the lines stay."""
     one = looping(0, 300, 400)
@@ -340,6 +342,7 @@ _KEYS = ("cells", "groups", "rate", "rate_ci", "money", "healthy_slowdown", "bas
 _MORE = ("verdict", "answers", "requests", "share_of_time", "wall_clock_s", "lacking")
 
 
+@pytest.mark.slow
 @given(st.sampled_from(list(DocumentKind)), st.dictionaries(st.sampled_from((*_KEYS, *_MORE)), _JSON))
 def test_any_document_can_be_drawn(kind: DocumentKind, body: dict[str, Any]) -> None:
     """Keys that are missing, or of another type in an older version, cost their own cell and no more."""

@@ -60,6 +60,7 @@ def _cut_at_unit(sequence: Sequence, before: int) -> tuple[int, ...]:
     return tuple(ids(sequence)[: breaks[-1] + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(map(SymptomKind, text_symptoms())))
 def test_every_symptom_strikes_where_it_was_drawn(kind: SymptomKind) -> None:
     """The truth of a sequence is the drawn onset, put off at most to the next place where it can begin."""
@@ -357,6 +358,7 @@ SOURCE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options", "symptom", "between", "units"), SOURCE)
 def test_the_source_case_is_written_as_told(
     name: str, options: dict[str, Any], symptom: str, between: tuple[int, int], units: tuple[int, int]

@@ -60,6 +60,7 @@ def numbers(task: str, text: str) -> Sequence[int]:
     return range(1, text.count("\ndef ") + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_healthy_answer_is_valid_complete_and_without_symptom(task: str, language: str) -> None:
@@ -73,6 +74,7 @@ def test_a_healthy_answer_is_valid_complete_and_without_symptom(task: str, langu
     assert (found.onset, found.units) == (None, 15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     ("symptom", "form"), [(kind.value, form) for kind, forms in FORMS.items() for form in forms]

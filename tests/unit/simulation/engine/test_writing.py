@@ -65,6 +65,7 @@ def judged(
     return detect_tokens(stream, DetectorSpec(about.language, pattern, about.units), finish_reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "language"), SHIPPED)
 def test_healthy_text_has_no_symptom(task: str, language: str) -> None:
     """Not even a warning in 4,000 tokens, numbered or in free prose, in any shipped task."""
@@ -218,6 +219,7 @@ def test_the_truth_is_near_the_plan(kind: str) -> None:
         assert len(tokens) >= voice.onset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "within"),
     [("loop", 0), ("flooding", 12), ("language_drift", 4), ("truncation", 4)],
@@ -309,6 +311,7 @@ def test_truncation_ends_in_mid_sentence() -> None:
     assert text_of(tokens)[-1] not in ".?!"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["loop", "near_loop", "flooding", "language_drift", "structure_break"])
 def test_a_failure_that_ends_gives_way(kind: str) -> None:
     """`ends`: the answer ends, or goes on in good order, within a bounded number of tokens."""

@@ -219,6 +219,7 @@ async def test_a_client_that_leaves_takes_its_sequence_along() -> None:
     assert (sample.running, sample.finished["abort"]) == (0, 1)
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
     """Backpressure stays on its own connection: another answer comes to its end meanwhile."""
     async with client(HEALTHY) as (session, running):

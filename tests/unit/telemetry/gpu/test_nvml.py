@@ -211,6 +211,7 @@ def test_chosen_gpus_only(library: Path, tmp_path: Path) -> None:
     assert _trouble(library, tmp_path, TWO, "7") == "GPU '7' was not found; the GPUs are 0, 1."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [

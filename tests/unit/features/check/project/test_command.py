@@ -14,6 +14,7 @@ from stresstest.errors import UsageError
 from tests.simulation.projects import breaking, cases, check, project
 
 
+@pytest.mark.slow
 def test_a_breached_budget_fails_the_pipeline(tmp_path: Path) -> None:
     """The issue's gate: an empty folder and a config; exit 99, a JUnit file, a summary, annotations."""
     summary = tmp_path / "summary.md"

@@ -104,6 +104,7 @@ def test_the_script_leaves_with_the_gates_code(
     assert said[:2] == ["--store", "s.db"]
 
 
+@pytest.mark.slow
 def test_the_script_runs_the_real_command(tmp_path: Path, steps: list[dict[str, Any]]) -> None:
     """With the real program and a server that is down: exit 3, a JUnit file, a comment, an annotation."""
     (tmp_path / "stresstest.toml").write_text(

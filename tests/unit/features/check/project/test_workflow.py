@@ -248,6 +248,7 @@ def test_a_model_that_is_not_named_is_measured_anew(path: str) -> None:
     assert (cell.outcome, cell.run_id) == (GateOutcome.TROUBLE, None)
 
 
+@pytest.mark.slow
 def test_a_cell_whose_server_was_replaced_is_measured_anew(tmp_path: Path) -> None:
     """A check ends with another server down, new weights are deployed, the job is started again: it passed
     with the run of the old weights."""

@@ -83,6 +83,7 @@ def test_a_stored_run_is_replayed(tmp_path: Path, ids: bool, scale: str) -> None
     assert aborted["tokens"] == pytest.approx((18 * 160 + 6 * 190) / 18)
 
 
+@pytest.mark.slow
 def test_files_are_replayed_as_scan_reads_them(tmp_path: Path, snapshot: Snapshot) -> None:
     """A log without token ids: words stand in, and the report says so."""
     path = tmp_path / "log.jsonl"
