@@ -61,8 +61,13 @@ _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "n
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 _SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
 """Keywords of a JSON Schema that hold values: `def search(api_key="…")` becomes a default."""
-_SCHEMA_VALUE = re.compile(r"(?=.*\d)\S{8,}")
-"""A credential as a schema's value; a word without a figure is a choice, or stands for one."""
+_SCHEMA_VALUE = re.compile(r"(?=.*\d)\S{8,}|(?s:-----BEGIN .*)")
+"""A credential as a schema's value; a word without a figure is a choice, or stands for one, ..."""
+_SECRET_ITSELF = re.compile(
+    r"(?i)(^|[^a-z])(pass(w(or)?d|phrase)|pwd|secret|private[-_]?key|credentials?)$|[a-z](Secret|Password|PrivateKey)$"
+)
+"""... but for a name like these, of which every value is a secret; `password_policy` has other ones."""
+_SECRET_CHARACTERS = 8
 _PROPERTIES = "properties"
 _COMBINED = ("anyOf", "oneOf", "allOf", "items")
 """Keywords of a JSON Schema whose schemas describe the same value."""
@@ -168,10 +173,10 @@ _Path = tuple[str | int, ...]
 
 
 def _credentials(
-    node: Any, path: _Path, *, named: bool = False, described: bool = False, valued: bool = False
+    node: Any, path: _Path, *, named: bool = False, described: str = "", valued: bool = False
 ) -> Iterator[tuple[_Path, str]]:
-    """(path, text) of each credential. named: the node stands under a credential's name; described: it is
-    a JSON Schema there; valued: a value within one."""
+    """(path, text) of each credential. named: the node stands under a credential's name; described: the
+    credential's name, where the node is a JSON Schema of it; valued: a value within one."""
     if isinstance(node, Mapping):
         items: Iterable[tuple[Any, Any]] = node.items()
         labels = [node.get("name"), node.get("key")]  # {"name": "Authorization", "value": …}
@@ -181,7 +186,7 @@ def _credentials(
         items = enumerate(node)
     for key, value in items:
         at = (*path, key)
-        given = valued or (described and key in _SCHEMA_VALUES and not isinstance(value, Mapping))
+        given = valued or (bool(described) and key in _SCHEMA_VALUES and not isinstance(value, Mapping))
         given = given and not _is_choice(node)
         if isinstance(value, str):
             plain = str(key) in ("name", "key", "type", "scheme")
@@ -190,7 +195,7 @@ def _credentials(
                 continue
             if (
                 (secret and value.strip())
-                or (given and _SCHEMA_VALUE.fullmatch(value))
+                or (given and _is_secret_value(described, value))
                 or _CREDENTIAL_VALUE.match(value)
             ):
                 yield at, value
@@ -200,14 +205,21 @@ def _credentials(
         elif isinstance(value, Mapping | list):
             credential = _names_credential(str(key))
             schema = _is_schema(value)
+            within = key in _COMBINED or isinstance(node, list) or _PROPERTIES in at[-2:] or given
             yield from _credentials(
                 value,
                 at,
                 named=named or (credential and not schema),
-                described=(credential and schema)
-                or (described and (key in _COMBINED or isinstance(node, list) or _PROPERTIES in at[-2:])),
+                described=str(key) if credential and schema else described if within else "",
                 valued=given,
             )
+
+
+def _is_secret_value(name: str, value: str) -> bool:
+    """Whether a schema's value is a credential. name: of what the schema describes."""
+    if _SCHEMA_VALUE.fullmatch(value):
+        return True
+    return bool(_SECRET_ITSELF.search(name)) and len(value) >= _SECRET_CHARACTERS
 
 
 def _names_credential(key: str) -> bool:

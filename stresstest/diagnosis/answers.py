@@ -25,15 +25,17 @@ _Row = tuple[float, SweepCell]
 
 
 def sweep_answers(
-    cells: Sequence[SweepCell], names: Sequence[str], control: SweepControl | None = None
+    cells: Sequence[SweepCell], names: Sequence[str], controls: Sequence[SweepControl] = ()
 ) -> tuple[str, ...]:
     """One sentence per numeric parameter: the smallest change that works, and the failures of larger ones.
 
     A change works if at most a tenth of the answers fail with the predominant failure of the first cell,
     significantly fewer than there, and enough go on to where those without it fail. Cells that also differ
-    in other parameters are not compared. control: one that does not confirm withholds what is said to work.
+    in other parameters are not compared. controls: one that does not confirm withholds what is said to work.
     """
-    return tuple(_answer(name, rows, control) for name, rows in _every_series(cells, names))
+    of = {control.run_id: control for control in controls}
+    series = _every_series(cells, names)
+    return tuple(_answer(name, rows, of.get(rows[0][1].run_id)) for name, rows in series)
 
 
 def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] | None:
@@ -45,22 +47,23 @@ def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] |
     return known[0], known[-1]
 
 
-def working_cells(cells: Sequence[SweepCell], names: Sequence[str]) -> list[SweepCell]:
-    """The cells of the smallest changes that work, one per parameter that has any."""
-    found = [_search(rows).working for _, rows in _every_series(cells, names)]
-    return [working[0][1] for working in found if working]
+def contrasts(cells: Sequence[SweepCell], names: Sequence[str]) -> list[tuple[SweepCell, list[SweepCell]]]:
+    """Each cell whose failure some value is said to keep away, with the cells of the smallest such values."""
+    found: dict[str, tuple[SweepCell, list[SweepCell]]] = {}
+    for _, rows in _every_series(cells, names):
+        if working := _search(rows).working:
+            failing = rows[0][1]
+            found.setdefault(failing.run_id, (failing, []))[1].append(working[0][1])
+    return list(found.values())
 
 
-def still_fails(
-    kinds: Mapping[str, int], n: int, cells: Sequence[SweepCell], working: Sequence[SweepCell]
-) -> bool:
-    """Whether `n` repeated answers of the first cell fail, as it did, more often than each `working` cell
+def still_fails(kinds: Mapping[str, int], n: int, failing: SweepCell, working: Sequence[SweepCell]) -> bool:
+    """Whether `n` repeated answers of a failing cell fail, as it did, more often than each `working` cell
     (one-sided, Fisher's exact test). kinds: symptom → repeated answers."""
-    worst = _family(cells[0])
-    failed = _count(kinds, worst)
+    worst = _family(failing)
+    again = _count(kinds, worst), n
     return all(
-        more_failures_p((_count(each.kinds, worst), each.generations), (failed, n)) <= _LEVEL
-        for each in working
+        more_failures_p((_count(each.kinds, worst), each.generations), again) <= _LEVEL for each in working
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -50,10 +50,10 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if loads := differing_loads(found.cells):
         console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
-    if found.control is not None:
-        console.print(Text(sanitize(f"   {_control_words(found.control)}"), style="dim"))
+    for control in found.controls:
+        console.print(Text(sanitize(f"   {_control_words(control)}"), style="dim"))
     if not found.complete:
-        missing = "cells, or the control of the first one, are missing"
+        missing = "cells, or the control of a failing one, are missing"
         console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
 
 
@@ -82,10 +82,7 @@ def ratio_words(ratio: ThresholdRatio) -> str:
 
 def _load_words(fewest: SweepCell, most: SweepCell) -> str:
     """That a difference between cells may come from other clients' load."""
-    least, highest = (
-        f"{each.others or 0:.0f} with {', '.join(f'{name} {value}' for name, value in each.values.items())}"
-        for each in (fewest, most)
-    )
+    least, highest = (f"{each.others or 0:.0f} with {_values(each.values)}" for each in (fewest, most))
     return (
         f"other clients had requests at the server, in the median about {highest} and {least}: a difference "
         f"between cells may come from that."
@@ -93,12 +90,16 @@ def _load_words(fewest: SweepCell, most: SweepCell) -> str:
 
 
 def _control_words(control: SweepControl) -> str:
-    """What the control shows, such as "Control: 8 prompts of the first cell, asked again …"."""
+    """What a control shows, such as "Control: 8 prompts with temperature 1.0, asked again …"."""
     failed = symptom_counts(control.kinds)
     return (
-        f"Control: {control.n} prompts of the first cell, asked again after the last cell: "
+        f"Control: {control.n} prompts with {_values(control.values)}, asked again after the last cell: "
         f"{failed or 'none fails'}."
     )
+
+
+def _values(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _label(cell: SweepCell) -> str:

@@ -14,7 +14,7 @@ from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
-from stresstest.diagnosis.answers import sweep_answers, working_cells
+from stresstest.diagnosis.answers import contrasts, sweep_answers
 from stresstest.diagnosis.cells import sweep_cell, threshold_ratios
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.sweep.control import run_control
@@ -113,8 +113,8 @@ async def run_sweep(
 
     A cell whose run is stored with the same settings, prompts and server is not measured again; an
     interrupted run is resumed. fresh: measure all cells. Where a value is found to work, some prompts of the
-    first cell are asked again at the end, as a control. An endpoint error or an interruption ends the sweep;
-    the cells measured so far are returned.
+    failing cell are asked again at the end, as a control. An endpoint error or an interruption ends the
+    sweep; the cells measured so far are returned.
     """
     every = parameter_combinations(params, grid=grid)
     document = _SweepDocument(store, params, len(every))
@@ -142,12 +142,13 @@ async def run_sweep(
         pattern = load_prompt_source(cell_settings).unit_pattern
         found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
-    if working := document.working():
-        progress.note("the prompts of the first cell are asked again: are its failures still there?")
-        first = apply_values(settings, every[0])
+    runs = [each.run_id for each in document.cells]
+    for failing, working in contrasts(document.cells, list(params)):
+        progress.note(f"the prompts of run {failing.run_id} are asked again: are its failures still there?")
+        own = apply_values(settings, every[runs.index(failing.run_id)])
         try:
             control = await run_control(
-                document.cells, working, first, store, progress, api_key=api_key, stop=stop or asyncio.Event()
+                failing, working, runs, own, store, progress, api_key=api_key, stop=stop or asyncio.Event()
             )
         except EndpointError as error:
             return SweepResult(document.current(), tuple(stored), error=error)
@@ -165,7 +166,7 @@ class _SweepDocument:
         self._names = list(params)
         self._planned = cells
         self.cells: list[SweepCell] = []
-        self._control: SweepControl | None = None
+        self._controls: tuple[SweepControl, ...] = ()
         self._simulated = False
         self._id: str | None = None
 
@@ -175,12 +176,8 @@ class _SweepDocument:
         self._save()
 
     def add_control(self, found: SweepControl) -> None:
-        self._control = found
+        self._controls += (found,)
         self._save()
-
-    def working(self) -> list[SweepCell]:
-        """The cells that are said to work, whose answer needs a control."""
-        return working_cells(self.cells, self._names)
 
     def _save(self) -> None:
         sweep = self.current()
@@ -195,14 +192,14 @@ class _SweepDocument:
 
     def current(self) -> Sweep:
         cells = tuple(self.cells)
-        controlled = self._control is not None or not self.working()
+        controlled = len(self._controls) == len(contrasts(cells, self._names))
         return Sweep(
             cells,
-            sweep_answers(cells, self._names, self._control),
+            sweep_answers(cells, self._names, self._controls),
             threshold_ratios(cells),
             complete=controlled and len(cells) == self._planned,
             simulated=self._simulated,
-            control=self._control,
+            controls=self._controls,
         )
 
 

@@ -84,6 +84,8 @@ def test_a_schema_may_name_a_password() -> None:
     properties = {"password": password, "token": {"$ref": "#/token"}, "cookies": {"type": ["array", "null"]}}
     kinds = {"type": "string", "enum": ["access_token", "refresh_token"], "default": "access_token"}
     properties |= {"token_type": kinds, "coin_token": {"type": "string", "default": "BTC"}}
+    properties |= {"password_policy": {"type": "string", "default": "at least twelve characters"}}
+    properties |= {"token_source": {"type": "string", "default": "environment"}}
     parse_extra_body({"tools": [{"name": "get_token", "properties": properties, "required": ["token"]}]})
 
 
@@ -109,6 +111,25 @@ def test_a_key_that_a_schema_has_as_a_value_is_a_credential(schema: dict[str, ob
     assert "geheim" not in json.dumps(hidden)
     assert "***" in json.dumps(hidden)
     assert without_credentials(hidden) == hidden
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("private_key", "-----BEGIN PRIVATE KEY-----\nMIIEgeheim\n-----END PRIVATE KEY-----\n"),
+        ("token", "-----BEGIN PRIVATE KEY-----\nMIIEgeheim\n-----END PRIVATE KEY-----\n"),
+        ("passphrase", "correct horse geheim staple"),
+        ("db_password", "SuperGeheimPassword geheim"),
+        ("clientSecret", "geheimgeheim"),
+    ],
+)
+@pytest.mark.parametrize("key", ["default", "examples"])
+def test_a_secret_in_a_schema_needs_no_figure(name: str, value: str, key: str) -> None:
+    """A pydantic model with such defaults became a tool by the OpenAI SDK's own helper, and was exported."""
+    tool = {"properties": {name: {"type": "string", key: [value] if key == "examples" else value}}}
+    with pytest.raises(UsageError, match=name):
+        parse_extra_body({"tools": [tool]})
+    assert "geheim" not in json.dumps(without_credentials({"tools": [tool]})).casefold()
 
 
 @pytest.mark.parametrize(

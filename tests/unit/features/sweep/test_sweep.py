@@ -17,7 +17,7 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
-from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
+from stresstest.diagnosis.answers import contrasts, differing_loads, still_fails, sweep_answers
 from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
@@ -143,15 +143,16 @@ def test_settings_that_differ_by_chance_change_nothing() -> None:
 def test_a_failure_that_went_away_by_itself_makes_no_value_work() -> None:
     """Asked again after the last cell, the first one no longer fails: no value is recommended."""
     cells, names = [cell("1.0", 33, "loop"), cell("1.05", 0, "")], ["repetition_penalty"]
-    working = working_cells(cells, names)
-    assert working == cells[1:]
+    [(failing, working)] = contrasts(cells, names)
+    assert (failing, working) == (cells[0], cells[1:])
+    assert contrasts(cells[::-1], names) == [(failing, working)], "in whatever order the values are given"
     for kinds, confirms in (({"loop": 2}, True), ({"loop": 1}, False), ({"language_drift": 8}, False)):
-        assert still_fails(kinds, 8, cells, working) is confirms
-        control = SweepControl(8, kinds, 100, confirms)
-        [answer] = sweep_answers(cells, names, control)
+        assert still_fails(kinds, 8, failing, working) is confirms
+        control = SweepControl(failing.run_id, failing.values, 8, kinds, 100, confirms)
+        [answer] = sweep_answers(cells, names, [control])
         assert ("lies between 1 and 1.05" in answer) is confirms
         assert ("is not known: at 1, 33 of 38 fail with it, but" in answer) is not confirms
-    assert working_cells([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
+    assert contrasts([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
 
 
 @pytest.mark.slow
@@ -167,10 +168,10 @@ def test_simulated_error_where_the_failure_goes_away_by_itself(left: float) -> N
     named = 0
     for _ in range(400):
         cells = [cell("1.0", 33, "loop"), cell("1.05", failing(38), "loop")]
-        if working := working_cells(cells, ["repetition_penalty"]):
+        for fails, working in contrasts(cells, ["repetition_penalty"]):
             eight = failing(8)
             looks = ((eight, 8), (eight + failing(30), 38))
-            named += any(still_fails({"loop": failed}, n, cells, working) for failed, n in looks)
+            named += any(still_fails({"loop": failed}, n, fails, working) for failed, n in looks)
     assert named <= 40
 
 
@@ -310,8 +311,7 @@ def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
         progress = Leaving()
         progress.leave, progress.stages = leave, []
         found = asyncio.run(run_sweep(settings, params, store, progress)).sweep
-        control = found.control
-        assert control is not None
+        [control] = found.controls
         assert not control.confirms
         assert found.cells[0].failed > 10 * sum(control.kinds.values())
         assert control.n == found.cells[0].generations
@@ -323,7 +323,7 @@ def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
             r"about \d+ with repetition_penalty 1\.0 and 0 with repetition_penalty 1\.1", out.getvalue()
         )
         assert "is not known" in found.answers[0]
-        assert progress.stages[0] == "control: 8 prompts of the first cell again"
+        assert progress.stages[0] == "control: 8 prompts of a failing cell again"
         progress.stages.clear()
         assert asyncio.run(run_sweep(settings, params, store, progress)).sweep == found
         assert progress.stages == []
@@ -355,7 +355,7 @@ async def stopped_in_the_control(
     assert found.interrupted
     assert len(found.sweep.cells) == 2
     assert not found.sweep.complete
-    assert found.sweep.control is None
+    assert found.sweep.controls == ()
 
 
 @pytest.mark.simulated
@@ -403,8 +403,8 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         assert done.cells[0].run_id == first[0]
         assert done.cells[0].failed >= 30
         assert done.cells[1].failed == 0
-        assert done.control is not None
-        assert (done.control.n, done.control.confirms) == (8, True)
+        [control] = done.controls
+        assert (control.n, control.confirms, control.run_id) == (8, True, done.cells[0].run_id)
         assert "lies between 1 and 1.1" in done.answers[0]
         runs = store.runs()
         assert {r.id for r in runs} == {c.run_id for c in done.cells}
