@@ -17,6 +17,8 @@ from tests.e2e.judging import Score, judge, quantile
 from tests.e2e.recordings import LAB, SHORT, TRUTH, UNDERTRAINED, UNSEEN, Recording
 from tests.e2e.records import read
 
+pytestmark = pytest.mark.slow
+
 NARRATIVE = [r for r in LAB if r.task == "narrative"]
 TECHNICAL = [r for r in LAB if r.task == "technical"]
 
@@ -41,7 +43,6 @@ def scores(recordings: Iterable[Recording]) -> dict[str, Score]:
     return {r.name: judge(read(r.path)) for r in recordings}
 
 
-@pytest.mark.slow
 def test_there_are_at_least_two_hundred_recorded_generations(narrative: dict[str, Score]) -> None:
     """The judgement below stands on enough outputs, of distinct prompts."""
     cases = narrative["lab-narrative-it"].cases
@@ -58,14 +59,12 @@ def test_the_lab_model_is_clean_below_its_limit(narrative: dict[str, Score]) -> 
     assert onsets[-len(onsets) // 10] - onsets[len(onsets) // 10] < 150
 
 
-@pytest.mark.slow
 def test_no_healthy_generation_is_accused(narrative: dict[str, Score]) -> None:
     """Healthy by the parser, degenerate by the panel: not one, in any language or decoding."""
     for score in (*narrative.values(), *scores(TECHNICAL).values()):
         assert [c.record.key for c in score.false_alarms] == []
 
 
-@pytest.mark.slow
 def test_what_stands_before_the_true_onset_is_not_accused(
     narrative: dict[str, Score], shorter: dict[str, Score]
 ) -> None:
@@ -76,7 +75,6 @@ def test_what_stands_before_the_true_onset_is_not_accused(
     assert sum(accused for accused, _ in parts) == 0
 
 
-@pytest.mark.slow
 def test_failures_are_found_and_placed(narrative: dict[str, Score]) -> None:
     """At least 98 % found, onset within two sentences before to five after the true one for 95 %."""
     for name, score in narrative.items():
@@ -103,7 +101,6 @@ def test_an_unseen_recording_is_judged_alike(recording: Recording) -> None:
     assert sum(panel is not None for panel in failing) >= 0.95 * len(failing) > 0
 
 
-@pytest.mark.slow
 def test_another_model_of_a_shorter_limit_is_judged_alike(shorter: dict[str, Score]) -> None:
     """The sibling that is coherent up to 448 positions: clean below, broken above, in a narrow band; found
     and placed as well as the model that the detectors were developed on, with logprobs and without."""
@@ -130,7 +127,6 @@ def test_the_bound_lies_below_the_true_quantile(narrative: dict[str, Score]) -> 
     assert ratio >= 0.70
 
 
-@pytest.mark.slow
 def test_the_undertrained_sibling_shows_other_symptoms(undertrained: dict[str, Score]) -> None:
     """Loops and flooding at temperature 0: what the well-trained model does not show."""
     greedy = [score for name, score in undertrained.items() if "greedy" in name]

@@ -160,6 +160,7 @@ class TestWhatIsKept:
             assert recording.prompt == ours.prompt.messages[-1].content
             assert (recording.units, recording.seed, recording.half) == (ours.units, ours.seed, ours.half)
 
+    @pytest.mark.slow
     def test_has_every_number(self, recordings: list[Recording]) -> None:
         for recording in recordings:
             assert 0 < len(recording.tokens) <= MAX_TOKENS

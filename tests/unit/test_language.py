@@ -52,7 +52,6 @@ def texts() -> Iterator[tuple[str, str]]:
             yield str(place), page.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_no_sentence_for_a_user_has_a_phrase_that_was_taken_out() -> None:
     """One list of them, so that a sentence is judged once and not at every review."""
     phrases = banned()

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.support.imports import import_statements
 from tests.support.paths import ROOT
 
@@ -32,7 +30,6 @@ def is_collected(module: str) -> bool:
     return file.is_file() and (file.name.startswith("test_") or file.name == "conftest.py")
 
 
-@pytest.mark.slow
 def test_no_module_imports_a_test_module_or_a_conftest() -> None:
     """Shared helpers are in tests/support/, or beside the tests of one folder in a module of their own."""
     files = [*TESTS.rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]

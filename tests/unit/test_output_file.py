@@ -23,6 +23,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 def test_a_store_is_not_overwritten(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, assert_type
 
-import pytest
-
 import stresstest
 from tests.support.paths import ROOT
 
@@ -31,7 +29,6 @@ def test_importing_the_package_loads_nothing() -> None:
     assert loaded - {"__future__"} == {"stresstest"}
 
 
-@pytest.mark.slow
 def test_detecting_loads_no_client_and_no_database() -> None:
     """What judges a text needs no endpoint and no store."""
     loaded = modules_after("import stresstest; stresstest.detect('A text.'); print(sorted(sys.modules))")

@@ -75,6 +75,7 @@ def test_an_own_prompt_that_fills_the_context_is_refused_before_anything_is_sent
         assert store.runs() == []
 
 
+@pytest.mark.slow
 def test_a_changed_task_file_is_not_resumed(tmp_path: Path) -> None:
     """Two versions of a task in one sample certify neither."""
     store, task = tmp_path / "s.sqlite3", task_file(tmp_path / "mine.toml")
@@ -109,6 +110,7 @@ def test_a_run_that_is_being_measured_is_neither_resumed_nor_diagnosed(tmp_path:
         assert "is being measured by another process" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_resume_may_go_to_another_address_but_changes_nothing_else(tmp_path: Path) -> None:
     """The server may have moved, which the result says; the decoding may not."""
     store = tmp_path / "s.sqlite3"

@@ -72,6 +72,7 @@ def test_a_loop_is_found_certified_and_recommended(tmp_path: Path) -> None:
     assert row.safe_max_tokens == result["safe_max_tokens"]
 
 
+@pytest.mark.slow
 def test_a_campaign_without_seeds_says_so(tmp_path: Path) -> None:
     """No request brings a seed; what is stored, reported and repeated knows it."""
     store = tmp_path / "s.sqlite3"

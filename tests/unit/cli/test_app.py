@@ -47,6 +47,7 @@ def test_every_command_has_help_with_examples(command: tuple[str, ...]) -> None:
     assert len(text.splitlines()[2].strip()) > 15
 
 
+@pytest.mark.slow
 def test_the_cli_reference_is_what_help_says() -> None:
     """docs/cli-reference.md is generated; nobody may edit a command and forget it."""
     assert TARGET.read_text(encoding="utf-8") == reference()

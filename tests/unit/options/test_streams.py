@@ -49,6 +49,7 @@ def test_a_result_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     """`stresstest plan … >&-`, as some schedulers start a command: Python has no stdout then."""
     done = subprocess.run(
@@ -61,6 +62,7 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_closed_stderr_is_no_error(tmp_path: Path) -> None:
     """As some daemons start a command: neither a line of progress nor the question for a terminal fails."""
     log = tmp_path / "log.jsonl"

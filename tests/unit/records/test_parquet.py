@@ -87,6 +87,7 @@ def test_a_chunk_is_bounded_by_all_columns(tmp_path: Path) -> None:
     assert max(len(chunk.items) for chunk in read_chunks(str(path))) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is unpacked before a row of it is seen, whatever its size: that ends with a sentence, and the

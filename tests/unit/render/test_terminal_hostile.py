@@ -148,6 +148,7 @@ def _events(text: str) -> list[GenerationEvent]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(HOSTILE)
 def test_no_progress_steers_the_terminal(text: str) -> None:

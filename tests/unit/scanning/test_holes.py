@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from stresstest.model.scanned import GroupResult
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
@@ -42,6 +44,7 @@ def _scan(tmp_path: Path, *, cut: bool) -> GroupResult:
     return group
 
 
+@pytest.mark.slow
 def test_what_fails_behind_a_hole_counts_and_certifies_nothing_beyond_it(tmp_path: Path) -> None:
     """The rate is that of the whole texts; T was certified at the hole, behind where the loops began."""
     whole, cut = _scan(tmp_path, cut=False), _scan(tmp_path, cut=True)

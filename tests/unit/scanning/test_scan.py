@@ -134,6 +134,7 @@ def test_what_is_extracted_in_workers_comes_in_order(tmp_path: Path, monkeypatch
     assert len(together) == 24
 
 
+@pytest.mark.slow
 def test_a_group_that_begins_late_is_told_by_its_first_answers_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def lengths(*texts: str) -> TextLengths:
     return TextLengths.of([Record(str(n), "f", n, text) for n, text in enumerate(texts)])
 
 
+@pytest.mark.slow
 @given(st.permutations(CUT + WHOLE), st.integers(0, len(CUT + WHOLE)))
 def test_parts_add_up_to_the_whole(texts: list[str], at: int) -> None:
     """However the answers are spread over chunks, files and machines."""

@@ -93,6 +93,7 @@ def test_a_failure_never_makes_the_others_safer(prompts: int, outputs: int) -> N
     assert uppers[1] <= uppers[2] + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prompts", "outputs"), [(5, 200), (10, 60), (30, 50), (150, 10)])
 def test_few_prompts_pass_no_limit_that_rare_ones_break(prompts: int, outputs: int) -> None:
     """One prompt in ten fails in 40 % of its answers: a sample that holds none of them says nothing of it.

@@ -95,6 +95,7 @@ def where(symptom: Symptom, feed: TextSegmenter) -> int:
     return next(i for i in range(feed.chars) if feed.token_at(i) == symptom.onset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", PROSE)
 @pytest.mark.parametrize("kind", ["salad", "shuffled", "jumping"])
 def test_gibberish_is_found_where_it_begins(language: str, kind: str) -> None:

@@ -67,6 +67,7 @@ def test_a_rare_language_is_read_from_the_file_when_it_is_wanted(rare: str) -> N
         assert ours.rank(text) == theirs(identified_languages() | {rare}).rank(text)
 
 
+@pytest.mark.slow
 def test_the_model_is_read_where_no_temporary_file_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """py3langid unpacks it into one: a container's small /tmp ended runs, and the guard judged nothing."""
 

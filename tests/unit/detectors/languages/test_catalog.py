@@ -98,6 +98,7 @@ def test_the_shipped_languages() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_one_more_file_is_one_more_language(folder: Path) -> None:
     """A language that no identifier knows is told by its function words; outside the block it is unknown."""
     assert "qya" not in catalog().languages

@@ -63,6 +63,7 @@ def found(text: str, prompt: str = "") -> Sequence[Symptom]:
     return online.symptoms()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(len(SENTENCES)))
 @pytest.mark.parametrize("items", [10, 30, 80])
 def test_answers_to_the_items_of_the_prompt_are_no_loop(kind: int, items: int) -> None:

@@ -78,6 +78,7 @@ def test_a_loop_on_words_of_the_prompt_is_found_at_its_second_copy(
     assert loop.alarm == before + period + min_repeated_tokens(period)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(SHIPPED), st.integers(3, 30), st.integers(0, 10_000))
 @settings(max_examples=150, deadline=None)
 def test_the_shipped_prompts_exempt_nothing(prompt: str, words: int, seed: int) -> None:

@@ -105,6 +105,7 @@ def test_the_control_is_of_forks_that_failed_again() -> None:
     assert [fork.key for fork in chosen] == [f"1/{i}" for i in range(1, 16, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0.0, 0.1, 0.2, 0.3])
 def test_simulated_error_where_the_failure_goes_away_by_itself(left: float) -> None:
     """After the unchanged forks, failures become as rare as `left`: at most 2 % of the diagnoses confirm an

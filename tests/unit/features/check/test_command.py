@@ -286,6 +286,7 @@ def recorded(path: Path, n: int, looping: Callable[[int], bool], **more: Any) ->
     return str(path)
 
 
+@pytest.mark.slow
 def test_recorded_outputs_are_compared(tmp_path: Path, snapshot: Snapshot) -> None:
     """Two files: the first chooses T, in words where there are no tokens; the second is judged there."""
     path = str(tmp_path / "s.sqlite3")

@@ -169,6 +169,7 @@ def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:
         assert opened.run(run_id).status is RunStatus.DONE
 
 
+@pytest.mark.slow
 def test_a_check_changes_nothing_in_a_run_that_another_process_measures(
     store: str, urls: dict[str, str]
 ) -> None:

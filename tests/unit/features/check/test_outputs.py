@@ -40,6 +40,7 @@ def checked(
     return code, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "kind", "said"),
     [

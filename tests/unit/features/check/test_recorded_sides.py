@@ -163,6 +163,7 @@ def test_further_outputs_of_a_prompt_are_told_and_may_stop_a_pass(tmp_path: Path
     assert f"{N} further outputs of the same prompts are not used" in " ".join(out.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_a_file_is_not_compared_with_itself(tmp_path: Path, base: str) -> None:
     """The sample that chose T cannot test it: the same file and a copy are refused, its answers in another
     order, or most of them, decide nothing; a few of them are told."""
@@ -245,6 +246,7 @@ def test_answers_in_another_language_than_the_baselines_are_no_pass(tmp_path: Pa
     assert checked_runs.check(str(tmp_path / "s.sqlite3"), *sides)[0] == ExitCode.DONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["", "The captain", "The captain found a letter.", LOOPING])
 def test_a_count_that_the_text_cannot_have_moves_nothing_beyond_t(tmp_path: Path, output: str) -> None:
     """Empty, short and looping answers passed where completion_tokens said thousands, as if beyond T."""
@@ -269,6 +271,7 @@ def test_a_file_that_could_not_be_read_to_its_end_decides_nothing(tmp_path: Path
     assert "could not be read to the end" in document["lacking"]
 
 
+@pytest.mark.slow
 def test_answers_that_all_fail_after_t_are_no_pass(tmp_path: Path, base: str) -> None:
     """A candidate that is healthy up to T and loops in every answer after it: inconclusive, and told."""
     long = [row | {"output": row["output"] + f" {LOOP}" * 30} for row in healthy(100)]

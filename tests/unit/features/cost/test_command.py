@@ -75,6 +75,7 @@ def rows(document: dict[str, Any], arm: str) -> dict[tuple[str, str], dict[str, 
     return {(r["batch"], r["id"]): r for r in document["timeline"] if r["arm"] == arm}
 
 
+@pytest.mark.slow
 def test_natural_loops_are_found_capped_and_priced(looping: str, prompts: Path) -> None:
     """Detectors find who loops, exactly these are capped at healthy lengths, the account is kept."""
     code, found, err = cost(looping, prompts, "--requests", "8", "--pairs", "3", "--gpu-hour-price", "2.5")
@@ -120,6 +121,7 @@ async def test_lengths_in_chunks_are_said_to_be_in_chunks(prompts: Path) -> None
     assert CHUNKS_NOTE in ending.cost.notes
 
 
+@pytest.mark.slow
 async def test_exactly_the_looping_requests_are_capped_in_the_other_arm(looping: str, prompts: Path) -> None:
     """The counterfactual differs in nothing else: a request's text is the same, the loopers' is shorter."""
     ending = await measured(looping, prompts, Workload(requests=8, pairs=3))
@@ -172,6 +174,7 @@ def test_what_a_full_disk_keeps_from_the_store_is_printed(
     assert (found["pairs"], found["complete"]) == (1, False)
 
 
+@pytest.mark.slow
 def test_a_gateway_that_caps_below_is_named(
     healthy: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_gateway_that_caps_below_is_named(
     assert any(f"cut at 200 tokens although up to {CAP} were asked" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_planted_stand_ins_run_to_the_cap_and_are_called_so(healthy: str, prompts: Path) -> None:
     """On a server that never loops, stand-ins cost something; none of them counts as degenerate."""
     code, found, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")

@@ -118,6 +118,7 @@ def test_a_replay_on_the_true_engine_is_exact() -> None:
     assert again.durations == pytest.approx([span.duration for span in known])
 
 
+@pytest.mark.slow
 def test_the_command_line_prices_a_log(tmp_path: Path) -> None:
     """End to end: one JSON document with the account and the cheapest cap; exit 0."""
     log = written(tmp_path, rows(96, 8, 0.06))

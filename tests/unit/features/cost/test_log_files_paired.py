@@ -62,6 +62,7 @@ def test_loops_are_aborted_at_their_alarm_in_one_arm_alone(measured: tuple[dict[
     assert all(stopped[key]["output_tokens"] == free[key]["output_tokens"] for key in healthy)
 
 
+@pytest.mark.slow
 def test_the_tax_is_of_the_tokens_that_were_written(measured: tuple[dict[str, Any], Path]) -> None:
     """Tokens for a delivered answer: all that an arm wrote over its healthy answers; aborting is cheaper."""
     document, _ = measured

@@ -52,6 +52,7 @@ def texts(path: Path) -> str:
     return " ".join(ET.parse(path).getroot().itertext())
 
 
+@pytest.mark.slow
 def test_a_png_is_drawn(tmp_path: Path) -> None:
     """The file is a PNG of a size that fits a page, and not empty paper."""
     path = tmp_path / "cost.png"
@@ -81,6 +82,7 @@ def test_the_svg_says_what_it_shows(tmp_path: Path) -> None:
     assert LOOPING.lower() in path.read_text().lower()
 
 
+@pytest.mark.slow
 def test_the_same_account_gives_the_same_file(tmp_path: Path) -> None:
     """No hour and no random name in the picture: it can be compared and kept under version control."""
     for name in ("a.svg", "b.svg"):

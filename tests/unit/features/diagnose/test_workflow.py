@@ -191,6 +191,7 @@ def test_a_loop_that_a_penalty_clears_is_decoding(
     assert done.diagnosis.complete
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_no_part_of_what_the_run_measured(
     loops: tuple[Store, str, DiagnosisResult, list[Generation]],
 ) -> None:

@@ -130,6 +130,7 @@ def test_loops_are_paired_with_healthy_answers_of_another_decoding(world: World,
     assert told["simulated"]
 
 
+@pytest.mark.slow
 def test_more_copies_are_more_of_the_same_loop(world: World, tmp_path: Path) -> None:
     """--copies is what stands behind the onset; the onset itself does not move."""
     lengths = []

@@ -35,6 +35,7 @@ def export(stored: Stored, *words: str, code: int = 0) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_generations_are_the_same_rows_in_every_format(stored: Stored, tmp_path: Path) -> None:
     """One row a generation, with prompt and answer; what was not measured is null or empty."""
     names = {ending: str(tmp_path / f"g.{ending}") for ending in ("jsonl", "csv", "parquet")}

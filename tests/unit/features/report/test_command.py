@@ -43,6 +43,7 @@ def report(store: str, *words: str) -> tuple[int, str, str]:
     return command("--store", store, "report", *words)
 
 
+@pytest.mark.slow
 def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -> None:
     """Diagnosis, GPU readings and the sweep come along without being asked for."""
     target = tmp_path / "report.html"

@@ -87,6 +87,7 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> No
 TOOL_CALL = {"role": "assistant", "tool_calls": [{}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "args", "code", "named"),
     [
@@ -501,6 +502,7 @@ def test_empty_answers_at_the_cap_do_not_pass_a_gate(
     assert (document["damaged"], group["requests"], group["degenerate"], group["unseen"]) == (0, 90, 0, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_verdicts_are_written_as_a_table(tmp_path: Path, called: Called, ending: str) -> None:
     """The same rows as JSON lines, in the format that the name asks for."""

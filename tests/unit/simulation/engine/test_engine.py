@@ -158,6 +158,7 @@ def test_leaping_is_stepping(work: list[tuple[int, int, float]], clients: int | 
         assert one.first_token == pytest.approx(other.first_token)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(work=_WORK, blocks=st.integers(50, 200), cut=st.integers(0, 30))
 def test_blocks_are_never_lost_nor_lent_twice(

@@ -314,6 +314,7 @@ def test_the_true_quantile_knows_conditions_and_context() -> None:
     assert true_quantile(load_scenario("concurrency-only"), TruthConditions(), 0.05, draws=1_000) is None
 
 
+@pytest.mark.slow
 def test_the_engine_agrees_with_the_true_quantile() -> None:
     """Onsets of generated text follow the law that calibration takes for the truth."""
     scenario = _scenario(Hazard("gibberish", onset=LognormalDistribution(300.0, 0.3), probability=0.7))

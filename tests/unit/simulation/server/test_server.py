@@ -356,6 +356,7 @@ def test_run_finds_the_simulated_threshold_and_says_that_it_is_simulated(
     assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_one_sentence_and_exit_code_2(
     simulator: tuple[str, ForkedProcess], tmp_path: Path
 ) -> None:
