@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stresstest.errors import ExitCode, StresstestError, UsageError
+from stresstest.model.address import without_secrets
 from stresstest.options.output_folder import in_folder
 from stresstest.options.streams import as_logged, write_workflow_command
 from stresstest.output_file import refuse_database
@@ -83,7 +84,7 @@ class CheckOutputs:
             yield
         except StresstestError as error:
             with suppress(UsageError):
-                self._write_error(str(error), _KINDS.get(error.exit_code, "usage"), new=True)
+                self._write_error(without_secrets(str(error)), _KINDS.get(error.exit_code, "usage"), new=True)
             raise
 
     def _write_error(self, sentence: str, kind: str, *, new: bool) -> None:

@@ -13,6 +13,7 @@ from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server, matches_settings
 from stresstest.features.check.project.baseline import earlier_runs, rejected_run_ids
 from stresstest.model import Run, RunSettings, RunStatus
+from stresstest.records.input_file import is_address, label
 from stresstest.store import RunSummary
 
 if TYPE_CHECKING:
@@ -178,6 +179,11 @@ def find_candidate(
 
 def _files(words: Sequence[str], option: str) -> tuple[str, ...]:
     """The words as files; empty when they are none. Several words can only be files."""
+    if address := next(filter(is_address, words), None):
+        raise UsageError(
+            f"{option} {label(address)}: check reads no addresses, only files of this machine.",
+            hint="Copy the file here first, or measure its rate where it is: stresstest scan --fail-above",
+        )
     existing = [word for word in words if Path(word).is_file()]
     if len(words) > 1 and len(existing) < len(words):
         missing = next(word for word in words if word not in existing)

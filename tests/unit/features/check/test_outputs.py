@@ -91,3 +91,18 @@ def test_two_outputs_do_not_share_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name the same file"):
         CheckOutputs(str(tmp_path / "r.xml"), str(tmp_path / "." / "r.xml"))
     CheckOutputs("/dev/null", "/dev/null")
+
+
+@pytest.mark.parametrize("option", ["--baseline", "--candidate"])
+def test_a_signed_address_stays_out_of_the_files(passed: Path, option: str) -> None:
+    """check reads no addresses; what it says of one is published with the pipeline's files."""
+    address = "https://ci:hunter2@bucket.example/before.jsonl?X-Amz-Signature=geheim12"
+    other = {"--baseline": "--candidate", "--candidate": "--baseline"}[option]
+    code, err = checked(option, address, other, "base")
+    assert code == ExitCode.USAGE
+    assert f"{option} https://bucket.example/before.jsonl: check reads no addresses" in " ".join(err.split())
+    for name in ("r.xml", "c.md"):
+        written = (passed / name).read_text()
+        assert "check reads no addresses" in written
+        assert "hunter2" not in written
+        assert "geheim12" not in written
