@@ -17,6 +17,7 @@ from stresstest.detectors.identification.foreign import detect_foreign_text, pre
 from stresstest.detectors.identification.votes import screening_identifier
 from stresstest.detectors.language.bilingual import LOOKBACK_SENTENCES, alternating_lines, is_bilingual
 from stresstest.detectors.language.drift import DriftTracker, ForeignPassage
+from stresstest.detectors.language.elements import ElementTracker
 from stresstest.detectors.language.tables import TableColumns
 from stresstest.detectors.language.terms import are_labels, is_uninformative
 from stresstest.detectors.languages.catalog import normalize_language
@@ -54,7 +55,8 @@ MAX_PASSAGE_CHARS = 2 * LONG_SENTENCE
 CODE_LINES = 12
 """Lines up to a passage that tell whether it is code."""
 EXERCISE_PASSAGES = 8
-"""Passages with lettered items in a row that an exercise explains; contracts letter their points, too."""
+"""Passages in a row that an exercise with lettered items explains, or a quotation in an element of XML:
+contracts letter their points, too."""
 MIN_TAIL_CHARS = 30
 """At the end of an answer, less than this is not judged."""
 
@@ -88,8 +90,10 @@ class LanguageDetector:
         self._block: int | None = 0
         self._title: tuple[int, str | None] | None = None
         self._outline = False
-        self._in_page = self._in_document = False
-        self._own_blocks: set[int] = set()
+        self._in_page = False
+        self._elements = ElementTracker()
+        self._element: str | None = None
+        self._held_element: str | None = None
         self._excused = 0
         self._fenced: set[int] = set()
         self._finished = False
@@ -138,12 +142,15 @@ class LanguageDetector:
     def _process_sentence(self, sentence: TextSpan, wanted: str) -> None:
         text = sentence.text
         self._in_page = self._in_page or opens_a_page(text)
-        if self._read == 0:
-            self._in_document = begins_a_document(text)
+        in_xml = self._in_xml or begins_a_document(text)
+        if in_xml:
+            self._elements.read(text)
+        self._element = self._elements.element if in_xml else None
         long = self._has_quick_check and not self._held and MIN_PASSAGE_CHARS <= len(text) <= LONG_SENTENCE
         passes = long and is_mostly_latin(text) and self._prose.is_all_prose(text, sentence.line)
         if passes and quick_language_check(text[:QUICK_CHECK_CHARS], wanted):
             self._at = self._read
+            self._held_element = self._element
             self._on_native(len(text), sure=True)
             return
         said = self._prose(text, sentence.line)
@@ -169,6 +176,8 @@ class LanguageDetector:
                 self._clear_held()  # a heading or a greeting would pass for half of what follows
         if prose:
             self._parts.append(prose)
+        if not self._held:
+            self._held_element = self._element
         self._held.append(span)
         self._at = self._read
         self._chars += weighted_length(prose)
@@ -211,6 +220,7 @@ class LanguageDetector:
         self._outline = len(levels) >= 2
         self._prose, self._block = ProseFilter(quotations=False), None
         self._clear_held()
+        self._elements.restart()
         self._read = 0
         self.update(Token(""))
         if self._chars >= MIN_TAIL_CHARS:
@@ -250,8 +260,8 @@ class LanguageDetector:
                 or self._is_quoted_from_prompt(parts, wanted)
             ):
                 self._title = self._title or (first, opinion.language)
-                if exercise:
-                    self._excused = 0 if _ASKS.search(text) else self._excused + 1
+                if exercise or self._is_data:
+                    self._excused = 0 if exercise and _ASKS.search(text) else self._excused + 1
                 return
             # An answer may open with its first pair: one is then enough.
             if is_bilingual(self._parallel(self._at), wanted, pairs=2 if drift.has_evidence else 1):
@@ -271,8 +281,8 @@ class LanguageDetector:
         """sure: by its function words or its script, and not because it is surely in no other language."""
         self._title = None
         self._excused = 0
-        if sure:
-            self._own_blocks.add(self._prose.block)
+        if sure and self._held_element is not None:
+            self._elements.add_own(self._prose.block, self._held_element)
         if sure or not self._prose.in_xml:
             self._block = self._prose.block
         self._drift.add_native(chars, self._at)
@@ -308,13 +318,19 @@ class LanguageDetector:
         return without_tags(bare) if marked_up and not self._in_page else list(filter(None, bare))
 
     @property
-    def _is_xml(self) -> bool:
-        return self._in_document or self._prose.in_xml
+    def _in_xml(self) -> bool:
+        return self._prose.in_xml or self._elements.inside
 
     @property
     def _is_data(self) -> bool:
-        """Whether this is XML without text in the requested language so far: its words may be data."""
-        return self._is_xml and self._prose.block not in self._own_blocks
+        """Whether the passage is in XML without text in the requested language so far, or at the beginning of
+        an element of a kind that had none: its words may be data, or foreign on purpose."""
+        element, block = self._held_element, self._prose.block
+        if element is None:
+            return False
+        if not self._elements.holds_own(block):
+            return True
+        return not self._elements.holds_own(block, element) and self._excused < EXERCISE_PASSAGES
 
     def _alternating_lines(self, sentence: int) -> int:
         return alternating_lines(self._parallel(sentence), self._wanted) if self._wanted else 0
@@ -322,7 +338,7 @@ class LanguageDetector:
     def _parallel(self, sentence: int) -> list[TextSpan]:
         """The last sentences, without the tags of XML, which may hold a text beside its translation."""
         spans = self._sentences_to(sentence)
-        if not self._is_xml:
+        if self._held_element is None:
             return spans
         said = ((span, without_tags([span.text])) for span in spans)
         return [replace(span, text=bare[0]) for span, bare in said if bare]

@@ -28,7 +28,7 @@ _LISTED_WORDS, _LISTED_SHARE = 5, 0.7
 _PAGE = re.compile(
     r"<(?:!doctype\s+html|html|head|script|style|link|meta|form|input|button|svg|nav)\b", re.IGNORECASE
 )
-_FIRST_TAG = re.compile(r"\s*<([?!]?[a-zA-Z][\w:.-]*)")
+_FIRST_TAG = re.compile(r"\s*<([?!]?[a-zA-Z][\w:.-]*)(?=[\s/>])(?!//)")
 _PROSE_TAGS = frozenset(
     (
         *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "dl", "dt", "dd", "div", "span"),

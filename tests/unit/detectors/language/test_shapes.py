@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.inference import infer_language
+from stresstest.detectors.language.elements import ElementTracker
 from stresstest.detectors.language.online import LanguageDetector
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
@@ -451,6 +452,60 @@ def test_a_document_that_is_in_another_language_from_the_start_is_data(
     if language == "it":
         before = "\n".join(PROSE["it"])
         assert detect_text(f"{before}\n\n{text}", DetectorSpec(language="it"), "stop").symptom is None
+
+
+@pytest.mark.parametrize(
+    "layout", ["{}", "```xml\n{}\n```", "Ecco quello che mi hai chiesto, in una forma sola.\n\n{}"]
+)
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "<citazioni>\n{}\n</citazioni>",
+        "<image_prompt>{}</image_prompt>",
+        '<abstract xml:lang="en">\n{}\n</abstract>',
+        "<seo><description>{}</description></seo>",
+    ],
+)
+def test_an_element_of_another_kind_may_be_foreign(foreign: str, layout: str) -> None:
+    """Quotations, a summary in English, a prompt for an image: only what goes on beyond eight passages has
+    drifted."""
+    own = f"<risposta>\n{' '.join(PROSE['it'])}\n</risposta>\n"
+    few, many = (
+        layout.format(own + foreign.format("\n".join(f"<citazione>{each}</citazione>" for each in sentences)))
+        for sentences in (PROSE["en"][:4], [*PROSE["en"], *PROSE["fr"]])
+    )
+    spec = DetectorSpec(language="it")
+    assert detect_text(few, spec, "stop").symptom is None
+    if not layout.startswith("Ecco"):  # behind prose, without a fence, it looks like code
+        assert detect_text(many, spec, "stop").symptom is SymptomKind.LANGUAGE_DRIFT
+
+
+def test_what_follows_a_document_of_xml_is_judged() -> None:
+    """The end of its first element ends the document."""
+    document = "<dati>\n  <voce>uno</voce>\n  <voce>due</voce>\n</dati>"
+    text = "\n\n".join([" ".join(PROSE["it"]), document, *PROSE["en"]])
+    assert detect_text(text, DetectorSpec(language="it"), "stop").symptom is SymptomKind.LANGUAGE_DRIFT
+    address = "<https://example.com/a> è l'indirizzo.\n\n" + "\n\n".join([*PROSE["it"], *PROSE["en"]])
+    assert detect_text(address, DetectorSpec(language="it"), "stop").symptom is SymptomKind.LANGUAGE_DRIFT
+
+
+@pytest.mark.parametrize(
+    ("sentences", "elements"),
+    [
+        (["<a>", "<b>Eins.</b>", "<c x='1'/>Zwei.", "</a> Drei."], ["a", "b", "a", ""]),
+        (["<a><b>", "Eins.", "</b></a>", "Zwei."], ["b", "b", "", ""]),
+        (["</x> Eins.", "<y>Zwei.", "</z>Drei."], ["", "y", "y"]),
+        (["<https://a/b> Eins."], [""]),
+    ],
+)
+def test_the_element_of_a_sentence(sentences: list[str], elements: list[str]) -> None:
+    """The one in which its first words stand; tags that close nothing, or that are none, change nothing."""
+    tracker = ElementTracker()
+    found = []
+    for sentence in sentences:
+        tracker.read(sentence)
+        found.append(tracker.element)
+    assert found == elements
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
