@@ -42,7 +42,7 @@ def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -
     unchanged = outcomes[UNCHANGED]
     alone = outcomes.get(ALONE)
     if alone is not None and seems_to_clear(alone, unchanged, arms):
-        return PlaneDecision(Plane.SYSTEM, Basis.CONFIRMED, alone.arm)
+        return _controlled(alone, PlaneDecision(Plane.SYSTEM, Basis.CONFIRMED, alone.arm))
     failed = sum(unchanged.failures.values())
     rate = failed / len(unchanged.failures) if unchanged.failures else 0.0
     if rate < MIN_REPRODUCED_SHARE or failed < needed:

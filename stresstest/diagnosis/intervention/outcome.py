@@ -79,11 +79,8 @@ class ArmOutcome:
         """Whether the failure was still there while the arm ran.
 
         At each look at least half of its control failed again, and all in all more often than under the arm
-        (Fisher's exact test). The arm with one request at a time needs no control: it alternates with the
-        unchanged one.
+        (Fisher's exact test).
         """
-        if self.arm.alone:
-            return True
         if not self.controls or any(2 * sum(c.failures.values()) < CONTROL_FORKS for c in self.controls):
             return False
         own = sum(self.failures.values()), len(self.failures)

@@ -135,7 +135,10 @@ class _ArmSequence:
         return failed >= max(prompts_needed(self.declared), MIN_REPRODUCED_SHARE * n)
 
     async def _system_clears(self) -> bool:
-        """Run the unchanged forks under load and, interleaved, alone. Whether running alone clears."""
+        """Run the unchanged forks under load and, interleaved, alone. Whether running alone seems to clear.
+
+        Unchanged forks of an earlier session are not of now: a control follows all the same.
+        """
         arm = self.arms.get(ALONE)
         if arm is None:
             await self.runner.run_arm(self.unchanged, self.looks[0])
@@ -145,9 +148,15 @@ class _ArmSequence:
         await self.runner.run_arm(alone, self.forks[:_FIRST_ALONE], decided=decided)
         for forks in self.looks:
             await self._run_interleaved(alone, forks, decided)
-            if alone.early or self._seems_to_clear(alone):
+            if alone.early:
                 break
-        return self._seems_to_clear(alone)
+            if self._seems_to_clear(alone):
+                control = self._new_control(alone)
+                beside = choose_control(self.forks, self.unchanged)
+                await self.runner.run_arm(control, beside, load=self.runner.concurrency)
+                alone.tokens += control.tokens
+                return True
+        return False
 
     async def _run_interleaved(
         self, alone: ArmOutcome, forks: Sequence[Fork], decided: StopCondition
@@ -178,11 +187,16 @@ class _ArmSequence:
         await self.runner.run_arm(outcome, forks[:-CONTROL_FORKS], decided=decided)
         if outcome.early:
             return
+        control = self._new_control(outcome)
+        beside = choose_control(self.forks, self.unchanged)
+        await self.runner.run_arm(outcome, forks, decided=decided, control=(control, beside))
+
+    def _new_control(self, outcome: ArmOutcome) -> ArmOutcome:
+        """The outcome of the forks that an arm's next look continues unchanged, empty."""
         name = f"{outcome.arm.name}-control-{len(outcome.controls) + 1}"
         control = ArmOutcome(replace(self.arms[UNCHANGED], name=name))
         outcome.controls.append(control)
-        beside = choose_control(self.forks, self.unchanged)
-        await self.runner.run_arm(outcome, forks, decided=decided, control=(control, beside))
+        return control
 
     def _seems_to_clear(self, outcome: ArmOutcome) -> bool:
         return seems_to_clear(outcome, self.unchanged, self.declared)
