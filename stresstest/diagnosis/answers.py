@@ -141,12 +141,18 @@ def _answer(name: str, rows: Sequence[_Row], control: SweepControl | None) -> st
 def _withheld(name: str, rows: Sequence[_Row], worst: str, control: SweepControl) -> str:
     value, first = rows[0]
     then, now = _count(first.kinds, worst), _count(control.kinds, worst)
+    unknown = f"whether {name} keeps {worst} away is not known"
+    if not control.n:
+        return (
+            f"{unknown}: at {value:g}, {then} of {first.generations} fail with it, but when the same prompts "
+            f"were asked again after the last cell, no answer came back. Repeat the command to ask once more."
+        )
     again = f"only {now}" if now else "none"
     return (
-        f"whether {name} keeps {worst} away is not known: at {value:g}, {then} of {first.generations} fail "
-        f"with it, but {again} of {control.n} when the same prompts were asked again after the last cell. "
-        f"Something else has changed meanwhile, such as the load that other clients put on the server; "
-        f"measure again with --fresh while that is steady."
+        f"{unknown}: at {value:g}, {then} of {first.generations} fail with it, but {again} of {control.n} "
+        f"when the same prompts were asked again after the last cell. Something else has changed meanwhile, "
+        f"such as the load that other clients put on the server; measure again with --fresh while that is "
+        f"steady."
     )
 
 

@@ -178,7 +178,9 @@ class Diagnosis:
     recommended limit of requests in flight, None without a system link. safe_max_tokens: certified under
     `recommended` by run `safe_run`. run_tokens: output tokens of the run; arm_tokens: of arms, ablations and
     remedy; child_tokens: of the follow-up runs that look for masked failures; added_tokens: of the
-    `added_answers` that were requested because too few prompts failed, at most about `added_budget`.
+    `added_answers` that were requested because too few prompts failed, at most about `added_budget`. planes:
+    whose arms were to be tested; unmasked, explained: whether the next failure and the reasons were looked
+    for.
     """
 
     run_id: str
@@ -194,6 +196,9 @@ class Diagnosis:
     added_answers: int = 0
     added_tokens: int = 0
     added_budget: int = 0
+    planes: tuple[Plane, ...] = tuple(Plane)
+    unmasked: bool = True
+    explained: bool = True
     notes: tuple[str, ...] = ()
 
     @property

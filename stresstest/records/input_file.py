@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _BUFFER = 1 << 16
-_SILENT = 60
-"""Seconds that a web server may be silent."""
+_SILENT = 30
+"""Seconds that a web server may be silent; before a file is opened it is asked twice."""
 _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
+_NOT_FOUND = 404
 _PATTERN = frozenset("*?[")
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
@@ -177,6 +178,19 @@ def _without_userinfo(text: str, name: str) -> str:
     return text.replace(userinfo + at, "") if ":" in userinfo else text
 
 
+def _why_not_found(error: FileNotFoundError) -> str:
+    """Why there is no file: fsspec says so of a web server's every refusal, and of its silence."""
+    cause: BaseException | None = error
+    while cause is not None:
+        status = getattr(cause, "status", None)
+        if isinstance(cause, TimeoutError):
+            return f"the server has not answered for {_SILENT} s"
+        if isinstance(status, int) and status != _NOT_FOUND:
+            return f"the server refuses it with HTTP {status}"
+        cause = cause.__cause__
+    return "No such file"
+
+
 @contextmanager
 def _os_errors(name: str) -> Iterator[None]:
     """Whatever the library of a file system raises becomes an OSError of one line, without credentials."""
@@ -188,5 +202,5 @@ def _os_errors(name: str) -> Iterator[None]:
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         line = _without_userinfo(said.strip().splitlines()[0].replace(name, label(name)), name)
         if isinstance(error, FileNotFoundError):
-            line = "No such file"
+            line = _why_not_found(error)
         raise OSError(line[:200]) from None

@@ -91,16 +91,18 @@ async def diagnose(
 ) -> DiagnosisResult:
     """Diagnose a stored run. Requests answered in an earlier session are not sent again.
 
-    A complete diagnosis sends nothing. base_url: the server's address, if it has changed. Raises UsageError
-    for an unknown run, changed prompts or another model, StoreError while another process measures it. An
-    error of the endpoint is returned beside the result.
+    A complete diagnosis sends nothing, unless steps are asked for that it left out. base_url: the server's
+    address, if it has changed. Raises UsageError for an unknown run, changed prompts or another model,
+    StoreError while another process measures it. An error of the endpoint is returned beside the result.
     """
     run_id = find_run(store, reference).id
     with store.claim(run_id):
         known = store.diagnosis(run_id)
         result = conclude(store, run_id)
         chosen = options or DiagnoseOptions()
-        if known is not None and known.complete and not _can_add_answers(known, chosen):
+        if known is not None and known.complete:
+            chosen = _with_earlier_steps(chosen, known)
+        if known is not None and known.complete and not _can_continue(known, chosen):
             progress.note(f"run {run_id} is already diagnosed; nothing is sent")
             return DiagnosisResult(known, _apply_diagnosis(store, known))
         session = _DiagnosisSession(
@@ -115,6 +117,23 @@ async def diagnose(
         except (InterruptedEarlyError, asyncio.CancelledError):
             return session.finish(interrupted=True)
         return session.finish(complete=True)
+
+
+def _with_earlier_steps(options: DiagnoseOptions, known: Diagnosis) -> DiagnoseOptions:
+    """The steps that are asked for now, and those of the stored diagnosis."""
+    return replace(
+        options,
+        planes=tuple(plane for plane in Plane if plane in (*options.planes, *known.planes)),
+        unmask=options.unmask or known.unmasked,
+        why=options.why or known.explained,
+    )
+
+
+def _can_continue(known: Diagnosis, options: DiagnoseOptions) -> bool:
+    """Whether steps are asked for that a complete diagnosis left out."""
+    more_planes = known.lacking and options.planes != known.planes
+    further = (options.unmask and not known.unmasked) or (options.why and not known.explained)
+    return more_planes or (further and known.conclusive) or _can_add_answers(known, options)
 
 
 def _can_add_answers(known: Diagnosis, options: DiagnoseOptions) -> bool:
@@ -155,7 +174,15 @@ class _DiagnosisSession:
         self.run = self.measured.run
         tokens = self.measured.tokens_spent
         budget = _answers_budget(self.options, tokens)
-        self.diagnosis = Diagnosis(self.run.id, (), run_tokens=tokens, added_budget=budget)
+        self.diagnosis = Diagnosis(
+            self.run.id,
+            (),
+            run_tokens=tokens,
+            added_budget=budget,
+            planes=self.options.planes,
+            unmasked=self.options.unmask,
+            explained=self.options.why,
+        )
 
     async def run_chain(self) -> None:
         """Find link after link, each in the run that shows it, until there is nothing left to unmask."""

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from stresstest.errors import UsageError
-from stresstest.records import check_files, expand_names, read_chunks
+from stresstest.records import check_files, expand_names, input_file, read_chunks
 from stresstest.records.input_file import file_state, label
 from stresstest.records.source import total_size
 from tests.support.commands import command
@@ -30,10 +30,14 @@ SECRET = "hunter2"
 
 @dataclass
 class Files:
-    """What the server has. ranges: whether it gives parts of a file, and a length."""
+    """What the server has. ranges: whether it gives parts of a file, and a length. missing: the status of what
+    it does not have; silent: whether it says nothing until `heard`."""
 
     pages: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
+    missing: int = 404
+    silent: bool = False
+    heard: threading.Event = field(default_factory=threading.Event)
     url: str = ""
 
 
@@ -50,8 +54,11 @@ def served() -> Iterator[Files]:
 
         def _answer(self, *, with_body: bool) -> None:
             data = files.pages.get(self.path.partition("?")[0])
+            if files.silent:
+                files.heard.wait(20)
+                return
             if data is None:
-                self.send_error(404)
+                self.send_error(files.missing)
                 return
             first, last = 0, len(data) - 1
             wanted = self.headers.get("Range", "")
@@ -185,6 +192,20 @@ def test_a_library_that_takes_a_password_for_a_bucket_does_not_show_it(
     assert "s3://logs/x.jsonl cannot be read" in " ".join(err.split())
     assert SECRET not in err
     assert "user" not in err
+
+
+def test_why_a_web_server_gives_no_file(served: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that has expired, and a server that is silent, were files that were not there."""
+    name = f"{served.url}/x.jsonl"
+    for status, said in ((404, "No such file"), (403, "the server refuses it with HTTP 403")):
+        served.missing = status
+        with pytest.raises(UsageError, match=said):
+            check_files([name])
+    monkeypatch.setattr(input_file, "_SILENT", 0.2)
+    served.silent = True
+    with pytest.raises(UsageError, match=r"the server has not answered for 0\.2 s"):
+        check_files([name])
+    served.heard.set()
 
 
 def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> None:

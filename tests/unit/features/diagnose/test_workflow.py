@@ -241,6 +241,33 @@ def test_what_was_confirmed_is_the_verdict_everywhere(
 
 
 @pytest.mark.simulated
+def test_a_finished_diagnosis_goes_on_with_what_it_left_out(tmp_path: Path) -> None:
+    """`--arms system`, then others: it was already diagnosed, and nothing was sent; the same after --no-why.
+    What was answered is not requested again, and what was asked for before stays."""
+    system = replace(PLAIN, planes=(Plane.SYSTEM,))
+    with simulated(tmp_path, LOOPS_BELOW_1_1) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
+        run_id = measured(store, server.base_url, 200)
+        first = found(store, run_id, system).diagnosis
+        assert first.lacking
+        assert first.planes == (Plane.SYSTEM,)
+        kept = {g.key for g in store.arm_records(run_id)}
+        again = Stopper(lambda: None, 0)
+        second = found(store, run_id, replace(PLAIN, planes=(Plane.DECODING,)), progress=again).diagnosis
+        assert not kept & set(again.keys)
+        assert second.planes == (Plane.SYSTEM, Plane.DECODING)
+        [link] = second.chain
+        assert link.plane is Plane.DECODING
+        assert [arm.name for arm in link.arms][:2] == ["unchanged", "alone"]
+        assert not link.ablations
+        explained = found(store, run_id, replace(PLAIN, why=True)).diagnosis
+        assert explained.chain[0].ablations
+        quiet = Stopper(lambda: None, 0)
+        for options in (PLAIN, system, replace(PLAIN, why=True)):
+            assert found(store, run_id, options, progress=quiet).diagnosis == explained
+        assert quiet.keys == []
+
+
+@pytest.mark.simulated
 @pytest.mark.parametrize("symptom", ["language_drift", "structure_break"])
 def test_a_limit_in_the_context_is_context_and_its_split_is_tried(tmp_path: Path, symptom: str) -> None:
     """No decoding clears, a short context does; why and remedy are measured, not asserted. Whether structure

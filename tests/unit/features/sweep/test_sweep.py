@@ -153,6 +153,8 @@ def test_a_failure_that_went_away_by_itself_makes_no_value_work() -> None:
         assert ("lies between 1 and 1.05" in answer) is confirms
         assert ("is not known: at 1, 33 of 38 fail with it, but" in answer) is not confirms
     assert contrasts([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
+    [answer] = sweep_answers(cells, names, [SweepControl("r", {}, 0, {}, 0, confirms=False)])
+    assert "no answer came back" in answer
 
 
 @pytest.mark.slow
