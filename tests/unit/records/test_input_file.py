@@ -30,8 +30,8 @@ SECRET = "hunter2"
 
 @dataclass
 class Files:
-    """What the server has. ranges: whether it gives parts of a file, and a length. missing: the status of what
-    it does not have; silent: whether it says nothing until `heard`."""
+    """What the server has. ranges: whether it gives parts of a file, and a length. missing: the status of
+    what it does not have; silent: whether it says nothing until `heard`."""
 
     pages: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
