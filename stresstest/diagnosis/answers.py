@@ -1,4 +1,4 @@
-"""What the cells of a sweep say together: the smallest value that works, and what larger ones break. Pure."""
+"""What the cells of a sweep say together: the smallest change that works, what larger ones break. Pure."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _Row = tuple[float, SweepCell]
 
 
 def sweep_answers(
-    cells: Sequence[SweepCell], names: Sequence[str], controls: Sequence[SweepControl] = ()
+    cells: Sequence[SweepCell], names: Sequence[str], control: SweepControl | None = None
 ) -> tuple[str, ...]:
-    """One sentence per numeric parameter: the smallest change that works, and the failures of larger ones.
+    """One sentence per numeric parameter and direction from its first value: the smallest change that works,
+    and the failures of larger ones.
 
     A change works if at most a tenth of the answers fail with the predominant failure of the first cell,
     significantly fewer than there, and enough go on to where those without it fail. Cells that also differ
-    in other parameters are not compared. controls: one that does not confirm withholds what is said to work.
+    in other parameters are not compared. control: one that does not confirm withholds what is said to work.
     """
-    of = {control.run_id: control for control in controls}
     series = _every_series(cells, names)
-    return tuple(_answer(name, rows, of.get(rows[0][1].run_id)) for name, rows in series)
+    return tuple(dict.fromkeys(_answer(name, rows, control) for name, rows in series))
 
 
 def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] | None:
@@ -47,20 +47,16 @@ def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] |
     return known[0], known[-1]
 
 
-def contrasts(cells: Sequence[SweepCell], names: Sequence[str]) -> list[tuple[SweepCell, list[SweepCell]]]:
-    """Each cell whose failure some value is said to keep away, with the cells of the smallest such values."""
-    found: dict[str, tuple[SweepCell, list[SweepCell]]] = {}
-    for _, rows in _every_series(cells, names):
-        if working := _search(rows).working:
-            failing = rows[0][1]
-            found.setdefault(failing.run_id, (failing, []))[1].append(working[0][1])
-    return list(found.values())
+def working_cells(cells: Sequence[SweepCell], names: Sequence[str]) -> list[SweepCell]:
+    """The cells of the smallest changes that are said to keep the first cell's failure away."""
+    found = [_search(rows).working for _, rows in _every_series(cells, names)]
+    return [working[0][1] for working in found if working]
 
 
-def still_fails(kinds: Mapping[str, int], n: int, failing: SweepCell, working: Sequence[SweepCell]) -> bool:
-    """Whether `n` repeated answers of a failing cell fail, as it did, more often than each `working` cell
+def still_fails(kinds: Mapping[str, int], n: int, first: SweepCell, working: Sequence[SweepCell]) -> bool:
+    """Whether `n` repeated answers of the first cell fail, as it did, more often than each `working` cell
     (one-sided, Fisher's exact test). kinds: symptom → repeated answers."""
-    worst = _family(failing)
+    worst = _family(first)
     again = _count(kinds, worst), n
     return all(
         more_failures_p((_count(each.kinds, worst), each.generations), again) <= _LEVEL for each in working
@@ -68,12 +64,22 @@ def still_fails(kinds: Mapping[str, int], n: int, failing: SweepCell, working: S
 
 
 def _every_series(cells: Sequence[SweepCell], names: Sequence[str]) -> list[tuple[str, list[_Row]]]:
-    series = [(name, _series(cells, name)) for name in names]
-    return [(name, rows) for name, rows in series if len(rows) >= 2]
+    """By parameter, the rows from the first cell's value upwards, and those downwards, if there are any."""
+    found = []
+    for name in names:
+        if rows := _rows(cells, name):
+            up = sorted((row for row in rows[1:] if row[0] > rows[0][0]), key=_value)
+            down = sorted((row for row in rows[1:] if row[0] < rows[0][0]), key=_value, reverse=True)
+            found += [(name, [rows[0], *side]) for side in (up, down) if side]
+    return found
 
 
-def _series(cells: Sequence[SweepCell], name: str) -> list[_Row]:
-    """Cells that differ from the first one in `name` only, by ascending value; empty if it is no number."""
+def _value(row: _Row) -> float:
+    return row[0]
+
+
+def _rows(cells: Sequence[SweepCell], name: str) -> list[_Row]:
+    """The first cell and those that differ from it in `name` only; empty if that is no number."""
     others = {k: v for k, v in cells[0].values.items() if k != name} if cells else {}
     rows = []
     for each in cells:
@@ -82,13 +88,13 @@ def _series(cells: Sequence[SweepCell], name: str) -> list[_Row]:
                 rows.append((float(each.values[name]), each))
             except ValueError:
                 return []
-    return sorted(rows, key=lambda row: row[0])
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The smallest value that works, and what comes before it. before: the last value that fails; working:
-    the rows from the smallest value that works; words: what is said of values that are not known to."""
+    """The smallest change that works, and what comes before it. before: the last value that fails; working:
+    the rows from the first value that works; words: what is said of values that are not known to."""
 
     worst: str | None
     before: _Row
@@ -125,14 +131,17 @@ def _answer(name: str, rows: Sequence[_Row], control: SweepControl | None) -> st
         return "; ".join([said, *_term_loss(rows)]) + "."
     if working and control is not None and not control.confirms:
         return _withheld(name, rows, worst, control)
+    falls = rows[-1][0] < rows[0][0]
+    reach = f"{'down' if falls else 'up'} to {rows[-1][0]:g}"
     failing = f"at {before[0]:g}, {before[1].failed} of {before[1].generations} fail"
     if working:
-        between = f"lies between {before[0]:g} and {working[0][0]:g}"
-        said = f"the smallest {name} that keeps {worst} away {between}: {failing}"
+        low, high = sorted((before[0], working[0][0]))
+        nearest = "largest" if falls else "smallest"
+        said = f"the {nearest} {name} that keeps {worst} away lies between {low:g} and {high:g}: {failing}"
     elif words:
-        said = f"no {name} up to {rows[-1][0]:g} is known to keep {worst} away: {failing}"
+        said = f"no {name} {reach} is known to keep {worst} away: {failing}"
     else:
-        return f"no {name} up to {rows[-1][0]:g} keeps {worst} away."
+        return f"no {name} {reach} keeps {worst} away."
     words += list(filter(None, map(_in_another_way, working)))[:3]
     told = [r for r in rows[1:] if _share(r[1], worst) > _WORKS or not _too_few_reach(r, before)]
     return "; ".join([said, *words, *_term_loss([rows[0], *told])]) + "."
@@ -198,14 +207,15 @@ def _in_another_way(row: _Row) -> str | None:
 
 
 def _term_loss(rows: Sequence[_Row]) -> list[str]:
-    """The value above which fewer terms recur than at the first: penalties suppress necessary repetition."""
+    """The value beyond which fewer terms recur than at the first: penalties suppress necessary repetition."""
     first = rows[0][1].terms
     if not first:
         return []
     for (before, _), (value, each) in pairwise(rows):
         if each.terms is not None and each.terms < _KEPT * first:
+            side = "below" if value < before else "above"
             return [
-                f"above {before:g} fewer terms recur: {first:.1f} per 100 words at "
+                f"{side} {before:g} fewer terms recur: {first:.1f} per 100 words at "
                 f"{rows[0][0]:g}, {each.terms:.1f} at {value:g}"
             ]
     return []

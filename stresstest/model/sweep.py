@@ -10,7 +10,7 @@ from stresstest.model.result import Threshold
 from stresstest.model.words import Subject
 
 SWEEP_CONTROL = "sweep-control"
-"""Beginning of the arm's name under which a control is stored beside its cell's run."""
+"""Beginning of the arm's name under which a control is stored beside the first cell's run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,12 @@ class ThresholdRatio:
 
 @dataclass(frozen=True, slots=True)
 class SweepControl:
-    """Prompts of a failing cell that were asked again after the last cell.
+    """Prompts of the first cell that were asked again after the last cell.
 
-    They show whether its failures have gone away by themselves. run_id: of the cell; values: its own. n:
-    answers; kinds: symptom → answers; tokens: output tokens. confirms: whether they still fail more often
-    than the cells that are said to work beside it.
+    They show whether its failures have gone away by themselves. n: answers; kinds: symptom → answers; tokens:
+    output tokens. confirms: whether they still fail more often than the cells that are said to work.
     """
 
-    run_id: str
-    values: Mapping[str, str]
     n: int
     kinds: Mapping[str, int]
     tokens: int
@@ -89,12 +86,12 @@ class SweepControl:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All cells, conclusions as sentences, and ratios between subjects. complete: no cell is missing, nor a
-    control. controls: of the cells whose failure a value is said to keep away."""
+    """All cells, conclusions as sentences, and ratios between subjects. complete: no cell is missing, nor the
+    control. control: None where no value is said to work."""
 
     cells: tuple[SweepCell, ...]
     answers: tuple[str, ...] = ()
     ratios: tuple[ThresholdRatio, ...] = ()
     complete: bool = True
     simulated: bool = False
-    controls: tuple[SweepControl, ...] = ()
+    control: SweepControl | None = None

@@ -48,7 +48,7 @@ def command(
 
     Each cell is a separate run in the store. A stored run with the same settings, prompts and server is
     reused, so repeating the command continues an interrupted sweep. Without --grid, one parameter at a time
-    is varied from the first value of each. Where a value helps, some prompts of the failing cell are asked
+    is varied from the first value of each. Where a value helps, some prompts of the first cell are asked
     again at the end, to show that its failures have not gone away by themselves.
     """
     from stresstest.endpoint.bound_key import BoundKey
@@ -82,7 +82,8 @@ def command(
         note = stored_words(done.stored, len(done.sweep.cells))
         typer.echo(f"note: {note}", err=True)
     exit_if_cut_short(done.error, interrupted=done.interrupted)
-    unsure = not all(control.confirms for control in done.sweep.controls)
+    control = done.sweep.control
+    unsure = control is not None and not control.confirms
     if unsure or not any(cell.threshold.certified for cell in done.sweep.cells):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 

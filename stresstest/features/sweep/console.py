@@ -50,10 +50,10 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if loads := differing_loads(found.cells):
         console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
-    for control in found.controls:
-        console.print(Text(sanitize(f"   {_control_words(control)}"), style="dim"))
+    if found.control is not None:
+        console.print(Text(sanitize(f"   {_control_words(found.control, found.cells[0])}"), style="dim"))
     if not found.complete:
-        missing = "cells, or the control of a failing one, are missing"
+        missing = "cells, or the control of the first one, are missing"
         console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
 
 
@@ -89,11 +89,11 @@ def _load_words(fewest: SweepCell, most: SweepCell) -> str:
     )
 
 
-def _control_words(control: SweepControl) -> str:
+def _control_words(control: SweepControl, first: SweepCell) -> str:
     """What a control shows, such as "Control: 8 prompts with temperature 1.0, asked again …"."""
     failed = symptom_counts(control.kinds)
     return (
-        f"Control: {control.n} prompts with {_values(control.values)}, asked again after the last cell: "
+        f"Control: {control.n} prompts with {_values(first.values)}, asked again after the last cell: "
         f"{failed or 'none fails'}."
     )
 

@@ -1,4 +1,4 @@
-"""Asks prompts of a failing cell again after the last cell: are its failures still there?"""
+"""Asks prompts of the first cell again after the last one: are its failures still there?"""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ _FIRST_LOOK = 8
 
 
 async def run_control(
-    failing: SweepCell,
+    cells: Sequence[SweepCell],
     working: Sequence[SweepCell],
-    runs: Sequence[str],
     settings: RunSettings,
     store: Store,
     progress: Progress,
@@ -35,14 +34,14 @@ async def run_control(
     api_key: str | None,
     stop: asyncio.Event,
 ) -> SweepControl:
-    """Repeat eight answers of a failing cell's certifying sample, and the others if these do not decide.
+    """Repeat eight answers of the first cell's certifying sample, and the others if these do not decide.
 
-    working: the cells that are said to keep its failure away. runs: of all cells of the sweep. settings: of
-    the failing cell. Answers are stored beside its run and not requested again for the same sweep. Raises
-    EndpointError, and InterruptedEarlyError after a stop.
+    working: the cells that are said to keep its failure away. settings: of the first cell. Answers are stored
+    beside its run and not requested again for the same cells. Raises EndpointError, and InterruptedEarlyError
+    after a stop.
     """
-    run_id = failing.run_id
-    jobs = _jobs(store, run_id, runs, settings.seed)
+    run_id = cells[0].run_id
+    jobs = _jobs(store, cells, settings.seed)
     found = {g.key: g for g in store.arm_records(run_id) if not is_lost(g)}
     with store.claim(run_id):
         async with prepare_campaign(settings, api_key=api_key) as prepared:
@@ -50,21 +49,21 @@ async def run_control(
                 missing = [job for job in asked if job.key not in found]
                 if missing:
                     progress.measuring(
-                        f"control: {len(missing)} prompts of a failing cell again", len(missing)
+                        f"control: {len(missing)} prompts of the first cell again", len(missing)
                     )
                     answers = await _request(prepared, run_id, missing, store, progress, stop)
                     found |= {g.key: g for g in answers}
                 answered = [found[job.key] for job in asked if job.key in found]
-                control = _control(answered, failing, working)
+                control = _control(answered, cells[0], working)
                 if control.confirms:
                     break
     return control
 
 
-def _jobs(store: Store, run_id: str, runs: Sequence[str], seed: int) -> list[Job]:
-    """The jobs of the cell's sample, under a name that belongs to this sweep."""
-    name = sha256(" ".join(sorted(runs)).encode()).hexdigest()[:12]
-    sample = [g.job for g in certifying_sample(store.records(run_id)) if not is_lost(g)]
+def _jobs(store: Store, cells: Sequence[SweepCell], seed: int) -> list[Job]:
+    """The jobs of the first cell's sample, under a name that belongs to these cells."""
+    name = sha256(" ".join(sorted(each.run_id for each in cells)).encode()).hexdigest()[:12]
+    sample = [g.job for g in certifying_sample(store.records(cells[0].run_id)) if not is_lost(g)]
     return [
         replace(
             job,
@@ -107,14 +106,12 @@ async def _request(
 
 
 def _control(
-    answers: Sequence[GenerationRecord], failing: SweepCell, working: Sequence[SweepCell]
+    answers: Sequence[GenerationRecord], first: SweepCell, working: Sequence[SweepCell]
 ) -> SweepControl:
     kinds = Counter(str(g.verdict.symptom) for g in answers if g.verdict.symptom is not None)
     return SweepControl(
-        run_id=failing.run_id,
-        values=failing.values,
         n=len(answers),
         kinds=dict(kinds.most_common()),
         tokens=sum(g.output_tokens for g in answers),
-        confirms=still_fails(kinds, len(answers), failing, working),
+        confirms=still_fails(kinds, len(answers), first, working),
     )

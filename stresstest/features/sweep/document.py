@@ -16,14 +16,12 @@ def sweep_document(found: Sweep) -> dict[str, Any]:
         "cells": [_cell(each) for each in found.cells],
         "answers": list(found.answers),
         "ratios": [asdict(ratio) for ratio in found.ratios],
-        "controls": [_control(control) for control in found.controls],
+        "control": None if found.control is None else _control(found.control),
     }
 
 
 def _control(control: SweepControl) -> dict[str, Any]:
     return {
-        "run_id": control.run_id,
-        "values": dict(control.values),
         "n": control.n,
         "symptoms": dict(control.kinds),
         "confirms": control.confirms,

@@ -14,7 +14,7 @@ from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
-from stresstest.diagnosis.answers import contrasts, sweep_answers
+from stresstest.diagnosis.answers import sweep_answers, working_cells
 from stresstest.diagnosis.cells import sweep_cell, threshold_ratios
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.sweep.control import run_control
@@ -113,7 +113,7 @@ async def run_sweep(
 
     A cell whose run is stored with the same settings, prompts and server is not measured again; an
     interrupted run is resumed. fresh: measure all cells. Where a value is found to work, some prompts of the
-    failing cell are asked again at the end, as a control. An endpoint error or an interruption ends the
+    first cell are asked again at the end, as a control. An endpoint error or an interruption ends the
     sweep; the cells measured so far are returned.
     """
     every = parameter_combinations(params, grid=grid)
@@ -142,13 +142,12 @@ async def run_sweep(
         pattern = load_prompt_source(cell_settings).unit_pattern
         found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
-    runs = [each.run_id for each in document.cells]
-    for failing, working in contrasts(document.cells, list(params)):
-        progress.note(f"the prompts of run {failing.run_id} are asked again: are its failures still there?")
-        own = apply_values(settings, every[runs.index(failing.run_id)])
+    if working := working_cells(document.cells, list(params)):
+        progress.note("the prompts of the first cell are asked again: are its failures still there?")
+        first = apply_values(settings, every[0])
         try:
             control = await run_control(
-                failing, working, runs, own, store, progress, api_key=api_key, stop=stop or asyncio.Event()
+                document.cells, working, first, store, progress, api_key=api_key, stop=stop or asyncio.Event()
             )
         except EndpointError as error:
             return SweepResult(document.current(), tuple(stored), error=error)
@@ -166,7 +165,7 @@ class _SweepDocument:
         self._names = list(params)
         self._planned = cells
         self.cells: list[SweepCell] = []
-        self._controls: tuple[SweepControl, ...] = ()
+        self._control: SweepControl | None = None
         self._simulated = False
         self._id: str | None = None
 
@@ -176,7 +175,7 @@ class _SweepDocument:
         self._save()
 
     def add_control(self, found: SweepControl) -> None:
-        self._controls += (found,)
+        self._control = found
         self._save()
 
     def _save(self) -> None:
@@ -192,14 +191,14 @@ class _SweepDocument:
 
     def current(self) -> Sweep:
         cells = tuple(self.cells)
-        controlled = len(self._controls) == len(contrasts(cells, self._names))
+        controlled = self._control is not None or not working_cells(cells, self._names)
         return Sweep(
             cells,
-            sweep_answers(cells, self._names, self._controls),
+            sweep_answers(cells, self._names, self._control),
             threshold_ratios(cells),
             complete=controlled and len(cells) == self._planned,
             simulated=self._simulated,
-            controls=self._controls,
+            control=self._control,
         )
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
-from stresstest.diagnosis.answers import contrasts, differing_loads, still_fails, sweep_answers
+from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
 from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
@@ -140,20 +140,41 @@ def test_settings_that_differ_by_chance_change_nothing() -> None:
     assert claims <= 10
 
 
+def test_values_below_the_first_one_are_answered_downwards() -> None:
+    """Lower temperatures than the one that fails: "nothing has to be changed" was the answer."""
+    values = {"1.0": 34, "0.7": 30, "0.3": 0}
+    cells = [
+        replace(
+            cell(value, failed, "gibberish" if failed else ""), values={"temperature": value}, run_id=value
+        )
+        for value, failed in values.items()
+    ]
+    [answer] = sweep_answers(cells, ["temperature"])
+    assert answer == (
+        "the largest temperature that keeps incoherence away lies between 0.3 and 0.7: at 0.7, 30 of 38 fail."
+    )
+    assert working_cells(cells, ["temperature"]) == [cells[2]]
+    [none] = sweep_answers(cells[:2], ["temperature"])
+    assert none == "no temperature down to 0.7 keeps incoherence away."
+    higher = replace(cell("1.2", 38, "gibberish"), values={"temperature": "1.2"})
+    up, down = sweep_answers([*cells, higher], ["temperature"])
+    assert up == "no temperature up to 1.2 keeps incoherence away."
+    assert down == answer
+
+
 def test_a_failure_that_went_away_by_itself_makes_no_value_work() -> None:
     """Asked again after the last cell, the first one no longer fails: no value is recommended."""
     cells, names = [cell("1.0", 33, "loop"), cell("1.05", 0, "")], ["repetition_penalty"]
-    [(failing, working)] = contrasts(cells, names)
-    assert (failing, working) == (cells[0], cells[1:])
-    assert contrasts(cells[::-1], names) == [(failing, working)], "in whatever order the values are given"
+    working = working_cells(cells, names)
+    assert working == cells[1:]
+    assert working_cells(cells[::-1], names) == [], "the first value given is where one starts from"
     for kinds, confirms in (({"loop": 2}, True), ({"loop": 1}, False), ({"language_drift": 8}, False)):
-        assert still_fails(kinds, 8, failing, working) is confirms
-        control = SweepControl(failing.run_id, failing.values, 8, kinds, 100, confirms)
-        [answer] = sweep_answers(cells, names, [control])
+        assert still_fails(kinds, 8, cells[0], working) is confirms
+        [answer] = sweep_answers(cells, names, SweepControl(8, kinds, 100, confirms))
         assert ("lies between 1 and 1.05" in answer) is confirms
         assert ("is not known: at 1, 33 of 38 fail with it, but" in answer) is not confirms
-    assert contrasts([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
-    [answer] = sweep_answers(cells, names, [SweepControl("r", {}, 0, {}, 0, confirms=False)])
+    assert working_cells([cell("1.0", 38, "loop"), cell("1.05", 38, "loop")], names) == []
+    [answer] = sweep_answers(cells, names, SweepControl(0, {}, 0, confirms=False))
     assert "no answer came back" in answer
 
 
@@ -170,10 +191,10 @@ def test_simulated_error_where_the_failure_goes_away_by_itself(left: float) -> N
     named = 0
     for _ in range(400):
         cells = [cell("1.0", 33, "loop"), cell("1.05", failing(38), "loop")]
-        for fails, working in contrasts(cells, ["repetition_penalty"]):
+        if working := working_cells(cells, ["repetition_penalty"]):
             eight = failing(8)
             looks = ((eight, 8), (eight + failing(30), 38))
-            named += any(still_fails({"loop": failed}, n, fails, working) for failed, n in looks)
+            named += any(still_fails({"loop": failed}, n, cells[0], working) for failed, n in looks)
     assert named <= 40
 
 
@@ -313,7 +334,8 @@ def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
         progress = Leaving()
         progress.leave, progress.stages = leave, []
         found = asyncio.run(run_sweep(settings, params, store, progress)).sweep
-        [control] = found.controls
+        control = found.control
+        assert control is not None
         assert not control.confirms
         assert found.cells[0].failed > 10 * sum(control.kinds.values())
         assert control.n == found.cells[0].generations
@@ -325,7 +347,7 @@ def test_what_other_clients_cause_makes_no_value_work(tmp_path: Path) -> None:
             r"about \d+ with repetition_penalty 1\.0 and 0 with repetition_penalty 1\.1", out.getvalue()
         )
         assert "is not known" in found.answers[0]
-        assert progress.stages[0] == "control: 8 prompts of a failing cell again"
+        assert progress.stages[0] == "control: 8 prompts of the first cell again"
         progress.stages.clear()
         assert asyncio.run(run_sweep(settings, params, store, progress)).sweep == found
         assert progress.stages == []
@@ -357,7 +379,7 @@ async def stopped_in_the_control(
     assert found.interrupted
     assert len(found.sweep.cells) == 2
     assert not found.sweep.complete
-    assert found.sweep.controls == ()
+    assert found.sweep.control is None
 
 
 @pytest.mark.simulated
@@ -405,8 +427,8 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         assert done.cells[0].run_id == first[0]
         assert done.cells[0].failed >= 30
         assert done.cells[1].failed == 0
-        [control] = done.controls
-        assert (control.n, control.confirms, control.run_id) == (8, True, done.cells[0].run_id)
+        assert done.control is not None
+        assert (done.control.n, done.control.confirms) == (8, True)
         assert "lies between 1 and 1.1" in done.answers[0]
         runs = store.runs()
         assert {r.id for r in runs} == {c.run_id for c in done.cells}
