@@ -50,6 +50,7 @@ _PLAIN_NAMES = re.compile(
 """Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
 _CREDENTIAL_VALUE = re.compile(
     r"(?i)^(bearer|basic)\s+\S{8,}|^(authorization|cookie|x-[\w-]*(key|token))\s*:\s*\S{4,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\.|^hf_\w{20,}"
+    r"|^github_pat_\w{20,}|^https://hooks\.slack\.com/services/\S{8,}"
     r"|^nvapi-[\w-]{20,}|^gsk_\w{20,}|^r8_\w{20,}|^[sr]k_(live|test)_\w{16,}"
     r"|^AKIA[A-Z0-9]{12,}|^xox[a-z]-[\w-]{10,}|^glpat-[\w-]{16,}|^AIza[\w-]{30,}|^[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"
     rf"|^[a-z][a-z0-9+.-]*://\S*{SIGNING_FIELD}[^&\s]{{6,}}"

@@ -115,6 +115,9 @@ class _RemoteFile(io.RawIOBase):
         with _os_errors(name):
             system, path = _file_system(name)
             self._file = system.open(path, "rb")
+            if name.startswith(_QUERIED) and not _gives_parts(self._file):
+                self._file.close()
+                self._file = system.open(path, "rb", block_size=0)
 
     def readable(self) -> bool:
         return True
@@ -140,6 +143,21 @@ class _RemoteFile(io.RawIOBase):
         if not self.closed and hasattr(self, "_file"):
             self._file.close()
         super().close()
+
+
+def _gives_parts(file: Any) -> bool:
+    """Whether a web server gives parts of a file that is read in several blocks. Many give it whole or not at
+    all, and nothing tells before a part is asked for."""
+    size, block = getattr(file, "size", None), getattr(file, "blocksize", None)
+    if not size or not block or size <= block:
+        return True
+    try:
+        file.seek(size - 1)
+        file.read(1)
+    except ValueError:
+        return False
+    file.seek(0)
+    return True
 
 
 def _file_system(name: str) -> tuple[Any, str]:
@@ -187,6 +205,8 @@ def _why_not_found(error: FileNotFoundError) -> str:
             return f"the server has not answered for {_SILENT} s"
         if isinstance(status, int) and status != _NOT_FOUND:
             return f"the server refuses it with HTTP {status}"
+        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+            return "the server cannot be reached"
         cause = cause.__cause__
     return "No such file"
 

@@ -106,7 +106,7 @@ async def diagnose(
             progress.note(f"run {run_id} is already diagnosed; nothing is sent")
             return DiagnosisResult(known, _apply_diagnosis(store, known))
         session = _DiagnosisSession(
-            result, store, progress, chosen, base_url, api_key, stop or asyncio.Event()
+            result, store, progress, chosen, base_url, api_key, stop or asyncio.Event(), known
         )
         try:
             await session.run_chain()
@@ -160,7 +160,7 @@ def _apply_diagnosis(store: Store, found: Diagnosis) -> RunResult:
 
 @dataclass
 class _DiagnosisSession:
-    """Finds the chain link by link and stores the diagnosis."""
+    """Finds the chain link by link and stores the diagnosis, once it is as far as `known`, the stored one."""
 
     measured: RunResult
     store: Store
@@ -169,6 +169,7 @@ class _DiagnosisSession:
     base_url: str | None
     api_key: str | None
     stop: asyncio.Event
+    known: Diagnosis | None = None
 
     def __post_init__(self) -> None:
         self.run = self.measured.run
@@ -214,8 +215,13 @@ class _DiagnosisSession:
         return max(0, self.options.budget_tokens - self.diagnosis.spent_tokens)
 
     def save(self, *, complete: bool = False) -> Diagnosis:
-        """Store and return the diagnosis so far."""
+        """Store the diagnosis so far, unless the stored one is as far; returns the one that is stored."""
         self.diagnosis = replace(self.diagnosis, complete=complete)
+        known = self.known
+        if known is not None and not complete:
+            further = len(self.diagnosis.chain) - len(known.chain)
+            if further < 0 or (known.complete and not further):
+                return known
         self.store.save_diagnosis(self.diagnosis)
         return self.diagnosis
 

@@ -30,11 +30,13 @@ SECRET = "hunter2"
 
 @dataclass
 class Files:
-    """What the server has. ranges: whether it gives parts of a file, and a length. missing: the status of
-    what it does not have; silent: whether it says nothing until `heard`."""
+    """What the server has. ranges: whether it gives parts of a file, and a length; sized: whether it gives a
+    length all the same. missing: the status of what it does not have; silent: whether it says nothing until
+    `heard`."""
 
     pages: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
+    sized: bool = False
     missing: int = 404
     silent: bool = False
     heard: threading.Event = field(default_factory=threading.Event)
@@ -67,9 +69,10 @@ def served() -> Iterator[Files]:
                 start, _, end = wanted.removeprefix("bytes=").partition("-")
                 first, last = int(start), min(int(end or last), last)
             self.send_response(206 if partly else 200)
+            if files.ranges or files.sized:
+                self.send_header("Content-Length", str(last - first + 1))
             if files.ranges:
                 self.send_header("Accept-Ranges", "bytes")
-                self.send_header("Content-Length", str(last - first + 1))
                 self.send_header("ETag", f'"{hash(data)}"')
             if partly:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
@@ -194,6 +197,16 @@ def test_a_library_that_takes_a_password_for_a_bucket_does_not_show_it(
     assert "user" not in err
 
 
+def test_a_large_file_of_a_server_without_ranges_is_read_to_its_end(served: Files) -> None:
+    """`python -m http.server`: of a log larger than a block, the first five megabytes were all."""
+    row = json.dumps(ROWS[0]).encode() + b"\n"
+    served.pages["/x.jsonl"] = row * (6_000_000 // len(row))
+    served.ranges, served.sized = False, True
+    chunks = list(read_chunks(f"{served.url}/x.jsonl"))
+    assert not any(chunk.damaged for chunk in chunks)
+    assert sum(len(chunk.items) for chunk in chunks) == 6_000_000 // len(row)
+
+
 def test_why_a_web_server_gives_no_file(served: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that has expired, and a server that is silent, were files that were not there."""
     name = f"{served.url}/x.jsonl"
@@ -206,6 +219,8 @@ def test_why_a_web_server_gives_no_file(served: Files, monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match=r"the server has not answered for 0\.2 s"):
         check_files([name])
     served.heard.set()
+    with pytest.raises(UsageError, match="the server cannot be reached"):
+        check_files(["http://127.0.0.1:9/x.jsonl"])
 
 
 def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> None:

@@ -241,6 +241,24 @@ def test_what_was_confirmed_is_the_verdict_everywhere(
 
 
 @pytest.mark.simulated
+def test_a_diagnosis_that_cannot_go_on_keeps_what_is_stored(tmp_path: Path) -> None:
+    """Steps that were left out are asked for when the server is gone: a confirmed cause was no longer tested.
+    The same for one that was interrupted behind its first link."""
+    further = replace(PLAIN, unmask=True)
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        with simulated(tmp_path, LOOPS_BELOW_1_1) as server:
+            run_id = measured(store, server.base_url, 200)
+            known = found(store, run_id).diagnosis
+            assert known.complete
+        for stored in (known, replace(known, complete=False)):
+            store.save_diagnosis(stored)
+            done = found(store, run_id, further)
+            assert done.error is not None
+            assert done.diagnosis == stored == store.diagnosis(run_id)
+            assert conclude(store, run_id).verdict.basis is Basis.CONFIRMED
+
+
+@pytest.mark.simulated
 def test_a_finished_diagnosis_goes_on_with_what_it_left_out(tmp_path: Path) -> None:
     """`--arms system`, then others: it was already diagnosed, and nothing was sent; the same after --no-why.
     What was answered is not requested again, and what was asked for before stays."""
