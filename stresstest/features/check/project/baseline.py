@@ -75,8 +75,8 @@ def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[Run
 def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
     """Candidates that their newest check did not pass: as a baseline they would make the next check pass.
 
-    Where a project has judged a run, its budgets decide; else the verdict of a check of two. So is a
-    fresh baseline that was surely worse than its threshold allows.
+    A project's budgets decide over the comparisons that it made, because it is saved after them. So is a fresh
+    baseline rejected that was surely worse than its threshold allows.
 
     inconclusive: count those that a check could neither pass nor refuse.
     """
@@ -94,8 +94,6 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
         with document.reading() as body:
             for cell in body.get("cells", ()):
                 judged.setdefault(cell["run_id"], cell["outcome"] in refused)
-    for document in documents:
-        with document.reading() as body:
             if "cells" in body:
                 continue
             for run_id in body["candidate"]["run_ids"]:

@@ -33,6 +33,7 @@ from stresstest.model import (
     Comparison,
     ComparisonSide,
     Decoding,
+    DocumentKind,
     PlaneVerdict,
     RunSettings,
     RunStatus,
@@ -212,6 +213,27 @@ def test_a_fresh_baseline_that_breaks_its_own_threshold_lets_nothing_pass(path: 
     stored(path, "all", sample(24), created=2500.0)
     code, document, _ = check(path, *words, "all")
     assert code == ExitCode.REGRESSION, "worse than a broken one is worse"
+
+
+def test_the_newest_judgement_of_a_run_decides(path: str) -> None:
+    """A project let a run pass by its budgets, and a later check of two refused it: it was a baseline by every
+    name, and the next bad candidate passed. A project that accepts it after that decides again."""
+
+    def accept() -> None:
+        body = {"cells": [{"run_id": "bad", "outcome": "pass"}]}
+        with open_store(path) as opened:
+            opened.save_document(DocumentKind.CHECK, body, runs=["bad"])
+
+    accept()
+    code, _, _ = check(path, "--baseline", "base", "--candidate", "bad")
+    assert code == ExitCode.REGRESSION
+    with open_store(path) as opened:
+        assert rejected_run_ids(opened) == {"bad"}
+    code, _, err = check(path, "--baseline", "bad", "--candidate", "good")
+    assert (code, "a check found that it regressed" in err) == (ExitCode.USAGE, True)
+    accept()
+    with open_store(path) as opened:
+        assert rejected_run_ids(opened) == set()
 
 
 def test_a_fresh_baseline_is_of_the_same_model_files(path: str) -> None:
