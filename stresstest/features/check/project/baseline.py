@@ -75,8 +75,8 @@ def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[Run
 def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
     """Candidates that their newest check did not pass: as a baseline they would make the next check pass.
 
-    A project's budgets decide over the comparisons that it made, because it is saved after them. So is a fresh
-    baseline rejected that was surely worse than its threshold allows.
+    A project's budgets decide over the comparisons that it made, because it is saved after them. A fresh
+    baseline that was surely worse than its threshold allows is rejected, too.
 
     inconclusive: count those that a check could neither pass nor refuse.
     """

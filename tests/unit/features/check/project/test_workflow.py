@@ -216,7 +216,7 @@ def test_a_fresh_baseline_that_breaks_its_own_threshold_lets_nothing_pass(path: 
 
 
 def test_the_newest_judgement_of_a_run_decides(path: str) -> None:
-    """A project let a run pass by its budgets, and a later check of two refused it: it was a baseline by every
+    """A project let a run pass by its budgets, and a later check of two refused it: it was a baseline by any
     name, and the next bad candidate passed. A project that accepts it after that decides again."""
 
     def accept() -> None:
