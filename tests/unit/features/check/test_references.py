@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.check.references import find_baseline
-from stresstest.model import Run, RunStatus
+from stresstest.model import DocumentKind, Run, RunStatus
 from stresstest.store import open_store
 from tests.support.checked_runs import N, check, sample, stored
 
@@ -29,9 +29,10 @@ steps = st.lists(
             st.booleans(),
         ),
         st.tuples(st.just("check"), st.sampled_from(["latest", *MODELS, "0"]), st.integers(0, 3)),
+        st.tuples(st.just("project"), st.sampled_from(["pass", "warning", "breach"]), st.integers(0, 3)),
     ),
     min_size=2,
-    max_size=6,
+    max_size=7,
 )
 
 
@@ -44,10 +45,10 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[object, ...]]) -> None:
-    """Random sequences of runs, aborted runs and checks: after each, no name means a refused run."""
+    """Random sequences of runs, aborted runs, checks, projects: after each, no name means a refused run."""
     with TemporaryDirectory() as folder:
         store = str(shutil.copy(seeded, Path(folder) / "s.sqlite3"))
         runs, refused = ["run-0"], set[str]()
@@ -59,6 +60,14 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
                 more = {"model": model, "status": status, "simulated": simulated}
                 stored(store, name, sample(failing), created=1000.0 + len(runs), **more)
                 runs.append(name)
+            elif step[0] == "project":
+                _, outcome, place = step
+                assert isinstance(place, int)
+                candidate = runs[place % len(runs)]
+                with open_store(store) as opened:
+                    body = {"cells": [{"run_id": candidate, "outcome": outcome}]}
+                    opened.save_document(DocumentKind.CHECK, body, runs=[candidate])
+                (refused.add if outcome == "breach" else refused.discard)(candidate)
             else:
                 _, baseline, place = step
                 assert isinstance(place, int)
