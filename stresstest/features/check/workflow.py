@@ -133,12 +133,15 @@ async def check(
     return await _CheckSession(settings, store, progress, api_key, stop or asyncio.Event()).run()
 
 
+_UNFINISHED = "the check was ended before its verdict; repeat it"
+
+
 @dataclass
 class _CheckSession:
     """One check: its two sides, then its looks. tokens, seconds: spent on measuring the candidate.
 
     measured: both sides, if the candidate was measured now: a check that is then refused is kept, because a
-    candidate that no check has passed must not become the next baseline.
+    candidate that no check has passed must not become the next baseline. document: the id of what is kept.
     """
 
     settings: CheckSettings
@@ -150,6 +153,7 @@ class _CheckSession:
     seconds: float = 0.0
     fresh_changed: tuple[ChangedSetting, ...] = ()
     measured: tuple[CheckSample, CheckSample] | None = None
+    document: str | None = None
 
     async def run(self) -> CheckResult:
         try:
@@ -196,6 +200,8 @@ class _CheckSession:
                 return self._interrupted_result(cut.ending, baseline)
             if isinstance(reference, UnmeasuredModel):
                 self.measured = baseline, candidate
+                # Until there is a verdict, killed or not, the candidate is no baseline.
+                self._save(self._undecided_result(baseline, candidate, _UNFINISHED), complete=False)
         else:
             baseline, candidate = await self._against_recorded(found, reference)
         refuse_candidate_as_baseline(fresh, candidate.run_ids)
@@ -405,7 +411,9 @@ class _CheckSession:
             complete=complete,
             simulated=comparison.simulated,
             runs=comparison.run_ids,
+            id=self.document,
         )
+        self.document = name
         return CheckResult(comparison, name)
 
 

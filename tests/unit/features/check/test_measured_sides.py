@@ -14,7 +14,9 @@ import pytest
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample, workflow
 from stresstest.features.check.project.baseline import rejected_run_ids
-from stresstest.model import DocumentKind, RunStatus, Token
+from stresstest.features.check.references import find_baseline
+from stresstest.features.check.sample import CheckSample
+from stresstest.model import DocumentKind, Run, RunSettings, RunStatus, Token
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from tests.support.commands import command
@@ -53,7 +55,10 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def store(urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with the good model's run."""
-    path = str(tmp_path_factory.mktemp("store") / "s.sqlite3")
+    return with_good_run(str(tmp_path_factory.mktemp("store") / "s.sqlite3"), urls)
+
+
+def with_good_run(path: str, urls: dict[str, str]) -> str:
     words = ("run", "--base-url", urls["good"], "--lang", "it", "--rigor", "quick", "--horizon", "150")
     code, _, err = command("--store", path, "--display", "none", *words)
     assert code == ExitCode.DONE, err
@@ -151,6 +156,38 @@ def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
     code, document, _ = check(store, *sides)
     assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
     assert any("answers are empty" in note for note in document["notes"])
+
+
+@pytest.mark.simulated
+def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
+    tmp_path: Path, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kill -9 while the second look was measured: the candidate became the next baseline."""
+
+    class KilledError(BaseException):
+        """As if by kill -9: nothing handles it."""
+
+    measured = workflow._CheckSession._measure
+
+    async def killed(self: Any, wanted: RunSettings, *, reuse: bool = False) -> CheckSample:
+        if reuse:
+            raise KilledError
+        return await measured(self, wanted, reuse=reuse)
+
+    store = with_good_run(str(tmp_path / "s.sqlite3"), urls)
+    with open_store(store) as opened:
+        [good] = opened.runs()
+    monkeypatch.setattr(workflow._CheckSession, "_measure", killed)
+    words = ("--baseline", good.id, "--base-url", urls["so-so"], "--measure", "--seed", "5", "--extend")
+    with pytest.raises(KilledError):
+        check(store, *words)
+    with open_store(store) as opened:
+        [candidate] = [row for row in opened.runs() if row.id != good.id]
+        assert candidate.status is RunStatus.DONE
+        assert candidate.id in rejected_run_ids(opened)
+        found = find_baseline(opened, ["latest"])
+        assert isinstance(found, Run)
+        assert found.id == good.id
 
 
 @pytest.mark.simulated
