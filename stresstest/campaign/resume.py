@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
@@ -75,14 +75,17 @@ async def resume_or_start(
     *,
     api_key: str | None,
     stop: asyncio.Event,
+    created: Callable[[Run], None],
 ) -> CampaignResult:
-    """Measure with the `wanted` settings. earlier: an interrupted run with these settings.
+    """Measure with the `wanted` settings. earlier: an interrupted run with these settings. created: called
+    with the run that is measured, before its first request.
 
     A run that cannot be continued (another model is served, the prompts changed) is left as it is, and a new
     one is started. Raises as `run_campaign` does.
     """
     if earlier is not None:
         progress.note(f"continuing run {earlier.id}, which an earlier check started")
+        created(earlier)
         try:
             # A spent time budget must not end it again; a token budget has fixed the sample's size.
             return await resume_campaign(
@@ -98,7 +101,7 @@ async def resume_or_start(
             )
         except UsageError as error:
             progress.note(f"it cannot be continued, so a new one is started: {error}")
-    return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop)
+    return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop, created=created)
 
 
 def _earlier_urls(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from stresstest import __version__, clock
@@ -21,17 +22,21 @@ async def run_campaign(
     *,
     api_key: str | None = None,
     stop: asyncio.Event | None = None,
+    created: Callable[[Run], None] | None = None,
 ) -> CampaignResult:
     """Measure one subject from the first rung to the certified threshold.
 
-    Raises UsageError or EndpointError when nothing could be started; once a run exists, trouble with
-    the endpoint is returned in the `CampaignResult` beside what was measured.
+    created: called with the run once it is stored, before its first request. Raises UsageError or
+    EndpointError when nothing could be started; once a run exists, trouble with the endpoint is returned in
+    the `CampaignResult` beside what was measured.
     """
     async with prepare_campaign(settings, on_note=progress.note, api_key=api_key, stop=stop) as prepared:
         gpus = await watch_gpus(prepared.settings, stop)
         run = _new_run(prepared, gpus)
         with store.claim(run.id):
             store.create_run(run)
+            if created is not None:
+                created(run)
             session = CampaignSession(run, prepared, store, progress, gpus, api_key, stop or asyncio.Event())
             return await session.run_to_end()
 

@@ -142,6 +142,7 @@ class _CheckSession:
 
     measured: both sides, if the candidate was measured now: a check that is then refused is kept, because a
     candidate that no check has passed must not become the next baseline. document: the id of what is kept.
+    begun: the candidate's runs so far.
     """
 
     settings: CheckSettings
@@ -154,6 +155,8 @@ class _CheckSession:
     fresh_changed: tuple[ChangedSetting, ...] = ()
     measured: tuple[CheckSample, CheckSample] | None = None
     document: str | None = None
+    baseline: CheckSample | None = None
+    begun: tuple[str, ...] = ()
 
     async def run(self) -> CheckResult:
         try:
@@ -194,14 +197,13 @@ class _CheckSession:
             refuse_candidate_as_baseline(fresh, (reference.id,) if isinstance(reference, Run) else ())
             if not baseline.threshold.usable:
                 return self._save(self._undecided_result(baseline, None, uncertified_reason(baseline)))
+            self.baseline = baseline
             try:
                 candidate = await self._candidate(found, reference)
             except _CampaignInterruptedError as cut:
                 return self._interrupted_result(cut.ending, baseline)
             if isinstance(reference, UnmeasuredModel):
                 self.measured = baseline, candidate
-                # Until there is a verdict, killed or not, the candidate is no baseline.
-                self._save(self._undecided_result(baseline, candidate, _UNFINISHED), complete=False)
         else:
             baseline, candidate = await self._against_recorded(found, reference)
         refuse_candidate_as_baseline(fresh, candidate.run_ids)
@@ -388,8 +390,22 @@ class _CheckSession:
             length = f", with up to {wanted.horizon:,} tokens an answer" if wanted.horizon else ""
             self.progress.note(f"measuring {what} now at {clean_url(wanted.base_url)}{length} (--horizon)")
         return await resume_or_start(
-            wanted, earlier, self.store, self.progress, api_key=self.api_key, stop=self.stop
+            wanted,
+            earlier,
+            self.store,
+            self.progress,
+            api_key=self.api_key,
+            stop=self.stop,
+            created=self._keep_from_baselines,
         )
+
+    def _keep_from_baselines(self, run: Run) -> None:
+        """Store that the check has no verdict yet: killed before it, its candidate is no baseline."""
+        assert self.baseline is not None
+        self.begun += (run.id,)
+        found = self._undecided_result(self.baseline, None, _UNFINISHED)
+        side = replace(found.candidate, run_ids=self.begun)
+        self._save(replace(found, candidate=side), complete=False)
 
     def _interrupted_result(
         self, ending: CampaignResult, baseline: CheckSample, candidate: CheckSample | None = None

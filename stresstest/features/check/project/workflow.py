@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from stresstest import clock
 from stresstest.campaign.progress import Progress
@@ -109,7 +110,7 @@ class _ProjectCheckSession:
                 break
             self.progress.note(f"cell {place + 1} of {len(cells)}: {plan.name}")
             try:
-                cells[place] = await self._check_cell(plan, wanted)
+                cells[place] = await self._check_cell(plan, wanted, partial(self._begin, cells, place))
             except InterruptedEarlyError:
                 interrupted = True
                 break
@@ -119,14 +120,21 @@ class _ProjectCheckSession:
                 break
         return ProjectCheckResult(ProjectGate(tuple(cells), self._save(cells)), interrupted)
 
-    async def _check_cell(self, plan: CellPlan, wanted: RunSettings) -> CellOutcome:
+    def _begin(self, cells: list[CellOutcome], place: int, run: Run) -> None:
+        """Store which run a cell is measured in: killed before its verdict, it is no baseline."""
+        cells[place] = replace(cells[place], run_id=run.id)
+        self._save(cells)
+
+    async def _check_cell(
+        self, plan: CellPlan, wanted: RunSettings, created: Callable[[Run], None]
+    ) -> CellOutcome:
         reused = await self._find_measured_run(wanted)
         blank = _unmeasured_cell(plan, wanted)
         if reused is not None:
             self.progress.note(f"run {reused.id} is already measured; no prompt is sent")
             return await self._apply_budgets(blank, wanted, sample_of_run(self.store, reused.id), reused=True)
         try:
-            ending = await self._run_campaign(wanted)
+            ending = await self._run_campaign(wanted, created)
         except EndpointError as error:
             return replace(blank, trouble=str(error))
         result = ending.result
@@ -139,7 +147,7 @@ class _ProjectCheckSession:
             blank, wanted, sample, tokens=result.tokens_spent, seconds=result.seconds
         )
 
-    async def _run_campaign(self, wanted: RunSettings) -> CampaignResult:
+    async def _run_campaign(self, wanted: RunSettings, created: Callable[[Run], None]) -> CampaignResult:
         """Resume the cell's interrupted run, or begin one with a seed that no earlier run has had: a
         baseline's own requests, sent again, would be no fresh sample."""
         wanted = replace(wanted, seed=max([wanted.seed, *(seed + 1 for seed in self._used_seeds(wanted))]))
@@ -147,7 +155,13 @@ class _ProjectCheckSession:
         if earlier is not None and clock.now() - earlier.created > RESUME_WINDOW_S:
             earlier = None
         return await resume_or_start(
-            wanted, earlier, self.store, self.progress, api_key=self.api_key, stop=self.stop
+            wanted,
+            earlier,
+            self.store,
+            self.progress,
+            api_key=self.api_key,
+            stop=self.stop,
+            created=created,
         )
 
     async def _find_measured_run(self, wanted: RunSettings) -> Run | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample, workflow
 from stresstest.features.check.project.baseline import rejected_run_ids
@@ -162,7 +163,8 @@ def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
 def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
     tmp_path: Path, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 while the second look was measured: the candidate became the next baseline."""
+    """kill -9 while the second look was measured, or the first, whose run was then resumed: the candidate
+    became the next baseline."""
 
     class KilledError(BaseException):
         """As if by kill -9: nothing handles it."""
@@ -185,6 +187,24 @@ def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
         [candidate] = [row for row in opened.runs() if row.id != good.id]
         assert candidate.status is RunStatus.DONE
         assert candidate.id in rejected_run_ids(opened)
+        found = find_baseline(opened, ["latest"])
+        assert isinstance(found, Run)
+        assert found.id == good.id
+    monkeypatch.undo()
+
+    async def killed_at_once(*_: Any) -> Any:
+        raise KilledError
+
+    monkeypatch.setattr(CampaignSession, "run_to_end", killed_at_once)
+    with pytest.raises(KilledError):
+        check(store, *words[:-1], "--seed", "6")
+    monkeypatch.undo()
+    with open_store(store) as opened:
+        begun = opened.runs()[0].id
+        assert begun in rejected_run_ids(opened)
+    code, _, err = command("--store", store, "--display", "none", "run", "--resume", begun)
+    assert code == ExitCode.DONE, err
+    with open_store(store) as opened:
         found = find_baseline(opened, ["latest"])
         assert isinstance(found, Run)
         assert found.id == good.id
