@@ -14,6 +14,13 @@ from stresstest.store import RunSummary
 from stresstest.store.repository import Store
 
 PREVIOUS = "previous"
+_REFUSED: tuple[StrEnum, ...] = (GateOutcome.BREACH, CheckVerdict.REGRESSION)
+_UNDECIDED: tuple[StrEnum, ...] = (
+    GateOutcome.INCONCLUSIVE,
+    GateOutcome.MISSING,
+    GateOutcome.TROUBLE,
+    CheckVerdict.INCONCLUSIVE,
+)
 
 
 def require_known_baseline(store: Store, named: str) -> None:
@@ -73,32 +80,47 @@ def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[Run
 
 
 def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
-    """Candidates that their newest check did not pass: as a baseline they would make the next check pass.
+    """Candidates that no check passed since one did not: as a baseline they would make the next check pass.
 
-    A project's budgets decide over the comparisons that it made, because it is saved after them. A fresh
-    baseline that was surely worse than its threshold allows is rejected, too.
+    A refusal is lifted by a check against the same baseline that passes, or by a project, whose budgets
+    decide over the comparisons that it made, because it is saved after them. A fresh baseline that was surely
+    worse than its threshold allows is rejected, too.
 
     inconclusive: count those that a check could neither pass nor refuse.
     """
-    documents = store.documents(DocumentKind.CHECK)
-    refused: list[StrEnum] = [GateOutcome.BREACH, CheckVerdict.REGRESSION]
-    if inconclusive:
-        refused += [
-            GateOutcome.INCONCLUSIVE,
-            GateOutcome.MISSING,
-            GateOutcome.TROUBLE,
-            CheckVerdict.INCONCLUSIVE,
-        ]
-    judged: dict[str, bool] = {}
-    for document in documents:
+    rejected: dict[str, frozenset[str] | None] = {}
+    for document in reversed(store.documents(DocumentKind.CHECK)):
         with document.reading() as body:
-            for cell in body.get("cells", ()):
-                judged.setdefault(cell["run_id"], cell["outcome"] in refused)
             if "cells" in body:
+                for cell in body["cells"]:
+                    _judge(rejected, cell["run_id"], cell["outcome"], None, inconclusive=inconclusive)
                 continue
-            for run_id in body["candidate"]["run_ids"]:
-                judged.setdefault(run_id, body["verdict"] in refused)
+            baseline = frozenset((body.get("baseline") or {}).get("run_ids", ()))
             evidence = body.get("evidence") or {}
+            for run_id in body["candidate"]["run_ids"]:
+                _judge(rejected, run_id, body["verdict"], baseline, inconclusive=inconclusive)
             if evidence.get("fresh_baseline_broken"):
-                judged.setdefault(evidence["fresh_baseline"], True)
-    return {run_id for run_id, rejected in judged.items() if rejected}
+                rejected[evidence["fresh_baseline"]] = baseline
+    return set(rejected)
+
+
+def _judge(
+    rejected: dict[str, frozenset[str] | None],
+    run_id: str,
+    verdict: str,
+    baseline: frozenset[str] | None,
+    *,
+    inconclusive: bool,
+) -> None:
+    """Take in the next judgement. rejected: of each rejected run, the baseline that refused it; None where it
+    is not refused but undecided, or refused by a project. baseline: None for a project's judgement."""
+    if verdict in _REFUSED:
+        rejected[run_id] = baseline
+    elif verdict in _UNDECIDED:
+        if inconclusive:
+            rejected.setdefault(run_id, None)
+    elif run_id in rejected:
+        refused_by = rejected[run_id]
+        good = baseline is None or not baseline & rejected.keys()
+        if good and (baseline is None or refused_by in (None, baseline)):
+            del rejected[run_id]

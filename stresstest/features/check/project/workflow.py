@@ -102,7 +102,11 @@ class _ProjectCheckSession:
         for wanted in self.wanted:
             load_prompt_source(wanted)
         planned = list(zip(self.project.cells, self.wanted, strict=True))
-        cells = [_unmeasured_cell(plan, wanted) for plan, wanted in planned]
+        # What an unfinished check has measured stays in its document, also if this one is interrupted.
+        cells = [
+            replace(_unmeasured_cell(plan, wanted), run_id=self.earlier.get(cell_key(wanted)))
+            for plan, wanted in planned
+        ]
         interrupted = False
         for place, (plan, wanted) in enumerate(planned):
             if self.stop.is_set():

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stresstest.errors import ExitCode, UsageError
+from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.features.check.references import find_baseline
 from stresstest.model import DocumentKind, Run, RunStatus
 from stresstest.store import open_store
@@ -51,7 +52,7 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
     """Random sequences of runs, aborted runs, checks, projects: after each, no name means a refused run."""
     with TemporaryDirectory() as folder:
         store = str(shutil.copy(seeded, Path(folder) / "s.sqlite3"))
-        runs, refused = ["run-0"], set[str]()
+        runs, refused, by = ["run-0"], set[str](), dict[str, str]()
         for step in steps:
             if step[0] == "run":
                 _, model, failing, status, simulated = step
@@ -76,7 +77,8 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
                 code, document, _ = check(store, "--baseline", word, "--candidate", candidate)
                 if code == ExitCode.REGRESSION:
                     refused.add(candidate)
-                elif document:
+                    by[candidate] = word
+                elif document.get("verdict") == "pass" and by.get(candidate, word) == word:
                     refused.discard(candidate)
                 assert not {*document.get("baseline", {}).get("run_ids", ())} & refused
             _require_good_baselines(store, runs, refused)
@@ -114,6 +116,29 @@ def test_a_refused_candidate_is_not_the_latest_baseline(tmp_path: Path) -> None:
     words = ("--baseline", "bad", "--candidate", "fixed", "--allow-refused-baseline")
     code, document, err = check(store, *words)
     assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["bad"]), err
+
+
+def test_a_pass_against_another_baseline_lifts_no_refusal(tmp_path: Path) -> None:
+    """Compared with another refused run (--allow-refused-baseline) it passes, and it was a baseline again.
+    Against the baseline that refused it, with another tolerance, a pass counts."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "old", sample(8), created=500.0)
+    stored(store, "good", sample(0), created=1000.0)
+    for name, created in (("bad", 2000.0), ("worse", 3000.0)):
+        stored(store, name, sample(8), created=created)
+        assert check(store, "--baseline", "good", "--candidate", name)[0] == ExitCode.REGRESSION
+    asked = ("--candidate", "worse", "--max-increase")
+    code, _, _ = check(store, "--baseline", "bad", "--allow-refused-baseline", *asked, "80%")
+    assert code == ExitCode.DONE
+    with open_store(store) as opened:
+        assert rejected_run_ids(opened) >= {"bad", "worse"}
+        found = find_baseline(opened, ["latest"])
+        assert isinstance(found, Run)
+        assert found.id == "good"
+    code, document, err = check(store, "--baseline", "good", *asked, "80%")
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), err
+    with open_store(store) as opened:
+        assert "worse" not in rejected_run_ids(opened)
 
 
 def test_a_model_with_refused_runs_only_has_no_baseline(tmp_path: Path) -> None:
