@@ -21,16 +21,17 @@ VALUE_WORDS, VALUE_SIZE = 5, 36
 QUOTE_SPAN = 800
 """Weighted length after which an unclosed quotation mark is taken for a slip, not for a quotation."""
 
+_TAG_PATTERN = r"<[/?!]?[a-zA-Z][^<>]{0,200}>"
 _INLINE = re.compile(
     r"!?\[[^\[\]\n]{1,500}\]\([^()\s]{1,300}\)"  # links
     r"|``.*?``|`[^`]*`"  # inline code
     r"|\$\$.*?\$\$|\$[^$\s][^$]*\$"  # formulas
     r"|(?:https?|ftp)://\S+|www\.\S+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|<!--.*?-->|<[/?!]?[a-zA-Z][^<>]{0,200}>"
+    rf"|<!--.*?-->|{_TAG_PATTERN}"
     r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
 )
-_TAG = re.compile(r"<[/?!]?[a-zA-Z][^<>]{0,200}>")
+_TAG = re.compile(_TAG_PATTERN)
 _KEY = re.compile(r'"[\w .$-]{1,60}"\s*:')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')

@@ -46,6 +46,8 @@ _MAX_TRIES = 3
 """Attempts at a fork whose answer is lost to service failures."""
 
 StopCondition = Callable[[], bool]
+_Place = tuple[ArmOutcome, Fork]
+"""A fork under an arm."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ class InterventionRunner:
     async def _run_session(
         self,
         outcome: ArmOutcome,
-        pending: Sequence[tuple[ArmOutcome, Fork]],
+        pending: Sequence[_Place],
         decided: StopCondition | None,
         load: int,
     ) -> None:
@@ -335,9 +337,6 @@ class InterventionRunner:
     def job_seed(self, place: str) -> int:
         """The seed of the job at this place of the diagnosis."""
         return derive_seed(f"{self.run.settings.seed}/{place}")
-
-
-_Place = tuple[ArmOutcome, Fork]
 
 
 def _alternate(one: Sequence[_Place], other: Sequence[_Place]) -> list[_Place]:

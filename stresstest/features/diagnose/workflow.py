@@ -102,9 +102,9 @@ async def diagnose(
         chosen = options or DiagnoseOptions()
         if known is not None and known.complete:
             chosen = _with_earlier_steps(chosen, known)
-        if known is not None and known.complete and not _can_continue(known, chosen):
-            progress.note(f"run {run_id} is already diagnosed; nothing is sent")
-            return DiagnosisResult(known, _apply_diagnosis(store, known))
+            if not _can_continue(known, chosen):
+                progress.note(f"run {run_id} is already diagnosed; nothing is sent")
+                return DiagnosisResult(known, _apply_diagnosis(store, known))
         session = _DiagnosisSession(
             result, store, progress, chosen, base_url, api_key, stop or asyncio.Event(), known
         )
