@@ -41,7 +41,7 @@ def _reports(store_file: Path, run_id: str, folder: Path) -> dict[str, str]:
         assert code in (0, 4), err
         return out
 
-    found = {"console": said("runs", "show", run_id), "diagnosis": said("diagnose", run_id)}
+    found = {"console": said("runs", "show", run_id), "diagnosis": said("diagnose", run_id, "--no-why")}
     for kind in ("json", "md", "html", "xml"):
         target = folder / f"report.{kind}"
         said("report", run_id, "-o", str(target))
