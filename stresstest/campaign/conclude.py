@@ -28,6 +28,7 @@ from stresstest.model import (
 )
 from stresstest.model.result import certifying_sample
 from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
+from stresstest.statistics.sample import count_distinct_prompts
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -87,7 +88,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         samples=tuple(samples),
         short=sum(1 for g in generations if is_short(g)),
         without_units=None if ignored is None else ignored.without,
-        distinct_prompts=len({g.prompt_id for g in certifying}),
+        distinct_prompts=count_distinct_prompts(certifying),
         tokens_spent=sum(g.output_tokens for g in generations),
         seconds=store.wall_seconds(run.id),
         survival=survival_curve(certifying),

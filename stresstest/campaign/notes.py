@@ -14,7 +14,7 @@ from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.model.server import UNLISTED_MODEL
-from stresstest.statistics.sample import count_copies, is_unseen
+from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
 
 _SHOWN_MODELS = 4
 
@@ -46,12 +46,13 @@ def _sample_notes(
 ) -> list[str]:
     """What a reader must know of the sample before the number is used."""
     notes = []
-    prompts = len({g.prompt_id for g in certifying})
+    prompts, asked = count_distinct_prompts(certifying), len({g.prompt_id for g in certifying})
     if threshold.certified and 2 * prompts < threshold.n:
+        alike = f" (of {asked} that differ only in numbers, ids, times or blanks)" if prompts < asked else ""
         notes.append(
             f"The {threshold.n} answers at risk come from {prompts} distinct "
-            f"prompt{('s' if prompts > 1 else '')}: the bound holds for these only; other prompts were "
-            f"not measured."
+            f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only; other prompts "
+            f"were not measured."
         )
     unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in certifying)
     if unseen:

@@ -84,14 +84,21 @@ class ChunkChoice(msgspec.Struct, gc=False):
 class ChunkUsage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: Any = None
     completion_tokens_details: Any = None
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """How many of the tokens are reasoning, where the server says it."""
+        """How many tokens are reasoning, where the server says it: in a number of its own, or by a total that
+        is larger than prompt and answer together (Gemini's API)."""
         details = self.completion_tokens_details
         number = details.get("reasoning_tokens") if isinstance(details, dict) else None
-        return sane_count(number) if type(number) is int else None
+        named = sane_count(number) if type(number) is int else None
+        total = sane_count(self.total_tokens) if type(self.total_tokens) is int else None
+        prompt, answer = sane_count(self.prompt_tokens), sane_count(self.completion_tokens)
+        if prompt is None or answer is None or total is None or total <= prompt + answer:
+            return named
+        return max(named or 0, total - prompt - answer)
 
 
 class StreamChunk(msgspec.Struct, gc=False):

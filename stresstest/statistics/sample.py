@@ -6,6 +6,7 @@ removing only failures would bias the estimate.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,8 @@ _NOT_TAKEN = frozenset(
         FailureKind.BAD_REQUEST,
     }
 )
+_NUMBERED = re.compile(r"(?<![A-Za-z0-9_.:-])[A-Za-z_.:-]*+[0-9][A-Za-z0-9_.:-]*")
+_BLANKS = re.compile(r"\s+")
 COPY_TOKENS = 32
 """Tokens from which on two prompts do not get the same answer by chance. A refusal may be shorter."""
 
@@ -145,6 +148,13 @@ def count_copies(generations: Iterable[GenerationRecord]) -> int:
     long = [g for g in generations if g.verdict.tokens >= COPY_TOKENS]
     digests = [g.token_summary.digest for g in long if not g.token_summary.textless]
     return len(digests) - len(set(digests))
+
+
+def count_distinct_prompts(generations: Iterable[GenerationRecord]) -> int:
+    """How many prompts were asked. Those that differ only in blanks and in words with digits (request ids,
+    times, numbers) are one: their answers say nothing about prompts with another text."""
+    texts = {g.prompt_id: g.prompt_text for g in generations}
+    return len({_BLANKS.sub(" ", _NUMBERED.sub("#", text)).strip() or name for name, text in texts.items()})
 
 
 _Key = tuple[str, str] | str | None

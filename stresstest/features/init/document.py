@@ -35,5 +35,11 @@ def _is_utf8(text: str) -> bool:
 
 
 def _literal(value: object) -> str:
-    """JSON's texts, numbers and booleans are TOML's, except for the character DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """JSON's texts, numbers and booleans are TOML's. What is not printable is escaped: it may turn the
+    direction of a line, or steer a terminal."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() or _is_half(c) else f"\\U{ord(c):08x}" for c in text)
+
+
+def _is_half(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stresstest.model import RIGORS, FailureKind, Observation, SymptomKind
 from stresstest.statistics import certified_threshold, deduplicate, observations, risk_at, upper_bound
-from stresstest.statistics.sample import censor
+from stresstest.statistics.sample import censor, count_distinct_prompts
 from tests.support.generations import make, make_job
 
 JOB = make_job()
@@ -194,3 +194,26 @@ def test_deduplication_ignores_the_order(order: list[int]) -> None:
         return sorted((o.onset or 0, o.observed, o.ended, o.unresolved) for o in found)
 
     assert shape(deduplicate([sample[i] for i in order], 0.0)) == shape(deduplicate(sample, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("template", "distinct"),
+    [
+        ("Tell a story of a lighthouse. Request 8f14e45f-ceea-467f-ab7b-{0:012x}", 1),
+        ("[2026-11-27T21:{0:02}:07Z] Tell a story of a lighthouse.", 1),
+        ("请写第{0}章的故事", 1),
+        ("Tell  a story{1}of a lighthouse.{1}", 1),
+        ("Tell a story of {2}.", 12),
+        ("Question {0}: tell a story of {2}.", 12),
+        ("", 12),
+    ],
+)
+def test_prompts_that_differ_only_in_numbers_and_blanks_are_one(template: str, distinct: int) -> None:
+    """A prompt with a new request id in each line was certified as 38 distinct prompts. A store without
+    texts goes by their names."""
+    names = ("ash", "elm", "oak", "fir", "yew", "fig", "bay", "box", "plum", "pear", "lime", "larch")
+    asked = [
+        replace(make(make_job(index=i), 40), prompt_text=template.format(i + 1, " " * (i + 1), names[i]))
+        for i in range(12)
+    ]
+    assert count_distinct_prompts(asked) == distinct

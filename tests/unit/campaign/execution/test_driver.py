@@ -184,6 +184,18 @@ async def test_reasoning_that_is_counted_and_not_shown_is_not_observed(
     assert not hidden or made.verdict.observed == 0
 
 
+@pytest.mark.parametrize(("total", "hidden"), [(7 + 200 + 900, 900), (7 + 200, 0), (180, 0), ("1107", 0)])
+async def test_tokens_that_are_in_the_total_only_are_not_observed(total: object, hidden: int) -> None:
+    """Gemini's API counts its thoughts in neither prompt nor answer."""
+    words = [f"{STORY[i % len(STORY)]}-{i}, unbelievably" for i in range(200)]
+    usage = usage_only(7, 200)
+    usage["usage"]["total_tokens"] = total
+    events = [*answer(words, finish=None, done=False)[:-1], *sse(chunk("", finish="stop"), usage), DONE]
+    async with fake_vllm(Events(events)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0, max_tokens=4096)])
+    assert (made.unseen_tokens, made.failure) == (hidden, None)
+
+
 async def test_reasoning_that_is_shown_is_observed() -> None:
     """As `reasoning`, beside the server's count of it."""
     usage = usage_only(7, 2 * len(STORY))
