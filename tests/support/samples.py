@@ -16,5 +16,5 @@ def sample(onsets: list[int | None], lengths: list[int]) -> list[Generation]:
         if onset is None and length % 3 == 0:  # something was open when it ended
             one = replace(one, verdict=replace(one.verdict, observed=length - 5))
         own = (replace(one.tokens[0], text=f"Answer {i} "), *one.tokens[1:3])
-        made.append(replace(one, tokens=own, prompt_id=f"p{i}"))
+        made.append(replace(one, tokens=own, prompt_id=f"p{i}", prompt_text=""))
     return made

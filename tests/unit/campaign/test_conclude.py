@@ -27,6 +27,16 @@ def test_a_limit_right_before_the_onsets_is_no_thin_sample() -> None:
     assert note.startswith("No onset was seen: T is limited by the sample (30 of 30 answers got that far)")
 
 
+def test_prompts_with_a_number_of_their_own_count_as_one() -> None:
+    """38 prompts of one text, each with its request id, were 38 distinct ones, and no note spoke of it."""
+    calm = sample([None] * 38, [121] * 38)
+    alike = [replace(g, prompt_text=f"[request {g.prompt_id}] Tell a story.") for g in calm]
+    said = _sample_notes(alike, certified_threshold(alike, RIGORS["quick"]), 110)
+    assert said[0].startswith(
+        "The 38 answers at risk come from 1 distinct prompt (of 38 that differ only in numbers, ids"
+    )
+
+
 def test_answers_that_never_arrived_are_counted_in_a_note() -> None:
     """What the server did not answer counts against the limit; what it refused is outside of it."""
     rigor, calm = RIGORS["quick"], sample([None] * 30, [121] * 30)
