@@ -28,6 +28,7 @@ from stresstest.model import (
 )
 from stresstest.model.result import certifying_sample
 from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
+from stresstest.statistics.replays import dated_before, old_answers_reason
 from stresstest.statistics.sample import count_distinct_prompts
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     if run.status is not RunStatus.DONE:
         threshold = _without_certificate(threshold, len(certifying))
+    elif old := dated_before(certifying):
+        threshold = without_certificate(threshold, old_answers_reason(old, len(certifying)))
     threshold = judge_fitness(threshold, generations, certifying, run)
     climb = [g for g in generations if g.job.phase is Phase.CLIMB]
     threshold = withhold_cap(threshold, climb, certifying, settings)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from stresstest import clock
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
 from stresstest.campaign.conclude import find_run, update_conclusion
 from stresstest.campaign.progress import Progress
@@ -15,6 +16,9 @@ from stresstest.errors import UsageError
 from stresstest.model import GenerationRecord, Phase, Run, RunSettings, RunStatus
 from stresstest.model.address import clean_url
 from stresstest.store.repository import Store
+
+RESUME_WINDOW_S = 12 * 3600.0
+"""Seconds for which an unfinished measurement is gone on with unasked: later, the server may be another."""
 
 
 async def resume_campaign(
@@ -80,10 +84,12 @@ async def resume_or_start(
     """Measure with the `wanted` settings. earlier: an interrupted run with these settings. created: called
     with the run that is measured, before its first request.
 
-    A run that cannot be continued (another model is served, the prompts changed) is left as it is, and a new
-    one is started. Raises as `run_campaign` does.
+    A run that cannot be continued (it is old, another model is served, the prompts changed) is left as it is,
+    and a new one is started. Raises as `run_campaign` does.
     """
-    if earlier is not None:
+    if earlier is not None and not may_go_on(earlier):
+        progress.note(f"run {earlier.id} was left unfinished over twelve hours ago; a new one is started")
+    elif earlier is not None:
         progress.note(f"continuing run {earlier.id}, which an earlier check started")
         created(earlier)
         try:
@@ -102,6 +108,11 @@ async def resume_or_start(
         except UsageError as error:
             progress.note(f"it cannot be continued, so a new one is started: {error}")
     return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop, created=created)
+
+
+def may_go_on(run: Run) -> bool:
+    """Whether a run is complete, or so young that its missing part may be measured unasked."""
+    return run.status is RunStatus.DONE or clock.now() - run.created <= RESUME_WINDOW_S
 
 
 def _earlier_urls(

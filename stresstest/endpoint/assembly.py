@@ -38,6 +38,7 @@ from stresstest.model.tokens import entropy_bound
 _LONGEST_REST = 64
 _LONGEST_SHARED = 32
 LONGEST_SPLIT = 1 << 18
+_LONGEST_ID = 128
 """Characters of an event's text that is cut into words: they are held at once."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 
@@ -93,7 +94,7 @@ class TokenAssembler:
     index: of the choice whose tokens they are. most: tokens that the server may count, in all. longest_split:
     characters of the longest text without a count that is cut into words, as its tokens.
     finish_reason, stop_reason, prompt_tokens, completion_tokens, reasoning_tokens, fingerprint, model: last
-    values from the server.
+    values from the server. answer_id, created: of the stream's first event.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, which are words. event_ends: characters of all such text after each event.
     has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
@@ -111,6 +112,8 @@ class TokenAssembler:
         self.reasoning_tokens: int | None = None
         self.fingerprint: str | None = None
         self.model: str | None = None
+        self.answer_id: str | None = None
+        self.created: int | None = None
         self.produced = 0
         self.characters = 0
         self.uncounted_texts: list[str] = []
@@ -132,10 +135,7 @@ class TokenAssembler:
 
     def add_chunk(self, chunk: StreamChunk, at: float) -> list[Token]:
         """The tokens of one chunk that arrived at clock second `at`. Raises TooManyTokensError."""
-        if chunk.system_fingerprint is not None:
-            self.fingerprint = chunk.system_fingerprint
-        if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
-            self.model = chunk.model
+        self._take_names(chunk)
         grown = self._take_usage(chunk)
         for choice in chunk.choices:
             if choice.index == self._index:
@@ -240,6 +240,15 @@ class TokenAssembler:
         self._carry = self._before = ""
         self.produced += 1
         return [token]
+
+    def _take_names(self, chunk: StreamChunk) -> None:
+        if chunk.system_fingerprint is not None:
+            self.fingerprint = chunk.system_fingerprint
+        if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
+            self.model = chunk.model
+        if self.answer_id is None and isinstance(chunk.id, str) and chunk.id:
+            self.answer_id = chunk.id[:_LONGEST_ID]
+            self.created = sane_count(chunk.created) if type(chunk.created) is int else None
 
     def _take_usage(self, chunk: StreamChunk) -> int | None:
         usage = chunk.usage

@@ -254,6 +254,8 @@ class Endpoint:
             stop_reason=made.stop_reason,
             answered_by=made.model and made.model[:LONGEST_MODEL_NAME],
             reasoning_tokens=made.reasoning_tokens,
+            answer_id=made.answer_id,
+            created=made.created,
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:

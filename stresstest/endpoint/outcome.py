@@ -68,7 +68,8 @@ class StreamOutcome:
     finish_reason, stop_reason: from the server, None if it sent none. failure: why the stream was lost.
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
     "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
-    answered_by: the model that the stream itself names. reasoning_tokens: by the server's count.
+    answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,
+    created: the stream's own name and Unix time.
     """
 
     finish_reason: str | None
@@ -83,6 +84,8 @@ class StreamOutcome:
     stop_reason: int | str | None = None
     answered_by: str | None = None
     reasoning_tokens: int | None = None
+    answer_id: str | None = None
+    created: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,8 @@ class StreamChunk(msgspec.Struct, gc=False):
 
     choices: list[ChunkChoice] = []
     usage: ChunkUsage | None = None
+    id: Any = None
+    created: Any = None
     model: Any = None
     system_fingerprint: str | None = None
     error: Any = None

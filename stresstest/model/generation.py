@@ -132,7 +132,8 @@ class GenerationRecord:
     `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
     requests sent, retries included. invalid_from: first token of an invalidated window. answered_by: the
-    model that the stream named. unseen_tokens: counted by the server, and surely not in the text.
+    model that the stream named. unseen_tokens: counted by the server, and surely not in the text. answer_id,
+    created: the stream's own name and Unix time, which a cache replays.
     """
 
     job: Job
@@ -156,6 +157,8 @@ class GenerationRecord:
     evidence: tuple[Evidence, ...] = ()
     answered_by: str | None = None
     unseen_tokens: int = 0
+    answer_id: str | None = None
+    created: int | None = None
 
     @property
     def key(self) -> str:

@@ -115,6 +115,8 @@ def make_generation(
         evidence=(Evidence(Plane.SYSTEM, False, "vllm /metrics", "no preemption", 0.0, 1.5, 7),),
         answered_by="lab",
         unseen_tokens=3,
+        answer_id="chatcmpl-1",
+        created=1_790_000_000,
     )
 
 

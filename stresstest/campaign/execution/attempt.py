@@ -100,6 +100,8 @@ class GenerationAttempt:
             loop_lag=loop_lag,
             attempts=attempts,
             answered_by=outcome.answered_by,
+            answer_id=outcome.answer_id,
+            created=outcome.created,
             unseen_tokens=unseen,
         )
 

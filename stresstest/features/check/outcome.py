@@ -15,6 +15,7 @@ from stresstest.features.check.reservations import (
     foreign_language_objection,
     later_failures_objection,
     refuse_same_file,
+    replayed_objection,
     reservation_notes,
 )
 from stresstest.features.check.sample import CheckSample
@@ -63,6 +64,7 @@ def compare_samples(
     if found.tested is CheckVerdict.PASS:
         lacking = (
             lacking
+            or replayed_objection(baseline, candidate)
             or reservations.pass_objection(rule)
             or few_answers_objection(baseline, candidate)
             or foreign_language_objection(baseline, candidate, rule)

@@ -13,6 +13,7 @@ from stresstest.model.percent import percent
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
+from stresstest.statistics.replays import replays
 
 LATER_LEVEL = 0.001
 """p of a difference beyond T that blocks a pass; small, because T says nothing of what lies beyond it."""
@@ -194,3 +195,14 @@ def reservation_notes(
             f"used: T is based on the first output of each prompt."
         )
     return notes
+
+
+def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | None:
+    """Why a sample that holds the baseline's own answers decides nothing."""
+    again = len(replays(candidate.certifying, baseline.certifying))
+    if not again:
+        return None
+    return (
+        f"{again} of the candidate's {len(candidate.certifying)} answers are the baseline's own again, by "
+        "id, time and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.replayed import refuse_replayed
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sentence
 from stresstest.economics.account import Prices, measured_cost
@@ -82,8 +83,9 @@ async def measure_cost(
 
 @dataclass
 class _CostMeasurement:
-    """One measurement on an open endpoint. healthy: lengths of healthy answers, to match capped ones. cut:
-    answers that ended at a cap, of batches that let everything run. warnings: notes on the measurement."""
+    """One measurement on an open endpoint. healthy: lengths of healthy answers, to match capped ones.
+    answers: of all batches. cut: those that ended at a cap, of batches that let everything run. warnings:
+    notes on the measurement."""
 
     runner: BatchRunner
     profile: EndpointProfile
@@ -94,6 +96,7 @@ class _CostMeasurement:
     healthy: dict[str, int] = field(default_factory=dict)
     cut: list[GenerationRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    answers: list[GenerationRecord] = field(default_factory=list)
     id: str = field(default_factory=clock.new_id)
     began: float = field(default_factory=clock.now)
 
@@ -182,6 +185,8 @@ class _CostMeasurement:
         found = await runner.run_batch(pair, arm, limits if arm is CostArm.CAPPED else None)
         if found is None:
             return False
+        refuse_replayed(found, self.answers)
+        self.answers += [g.to_record() for g in found]
         planted = runner.planted_ids(pair)
         if arm is not CostArm.CAPPED:
             _refuse_ended([g for g in found if str(g.job.index) in planted and g.failure is None])

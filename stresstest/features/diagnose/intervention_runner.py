@@ -13,6 +13,7 @@ from stresstest.campaign.execution.events import GenerationAdvanced, GenerationE
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
+from stresstest.campaign.replayed import ReplayedAnswersError, refuse_replayed
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
@@ -78,6 +79,7 @@ class InterventionRunner:
         arms = self.store.arm_records(self.run.id)
         self.stored = {g.key: g for g in arms if not g.job.arm.startswith(SWEEP_CONTROL)}
         self.spent = sum(g.output_tokens for g in self.stored.values())
+        self._measured = self.store.records(self.run.id)
 
     @property
     def prompts(self) -> PromptSource:
@@ -175,7 +177,8 @@ class InterventionRunner:
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
         halt = asyncio.Event()
-        finished: list[str] = []
+        answers: list[GenerationRecord] = []
+        earlier = [*self._measured, *self.stored.values()]
         stop_watch = asyncio.create_task(_forward_stop(self.stop, halt))
         before = self.spent
         running: dict[str, int] = {}
@@ -202,25 +205,27 @@ class InterventionRunner:
                     stop=halt,
                     should_stop=lambda: halt.is_set() or self._over_budget() or self._is_spent(before, limit),
                 ):
-                    finished.append(generation.key)
+                    answers.append(generation.to_record())
                     await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
                     self.stored[generation.key] = generation.to_record()
                     if keep_tokens:
                         self._streamed[generation.key] = generation
                     self.spent += generation.output_tokens
-        except ReplacedServerError:
-            # Any of them may be the other server's: a diagnosis that goes on asks again.
-            for key in finished:
+            refuse_replayed(answers, earlier)
+        except (ReplacedServerError, ReplayedAnswersError):
+            # Any of them may be the other server's, or a cache's: a diagnosis that goes on asks again.
+            keys = [each.key for each in answers]
+            for key in keys:
                 self.stored.pop(key, None)
                 self._streamed.pop(key, None)
-            await asyncio.to_thread(self.store.remove_generations, self.run.id, finished)
+            await asyncio.to_thread(self.store.remove_generations, self.run.id, keys)
             raise
         finally:
             stop_watch.cancel()
         self.spent += sum(running.values())
         if self.stop.is_set():
             raise InterruptedEarlyError("The diagnosis was interrupted; the results so far are kept.")
-        if self._over_budget() and len(finished) < len(tasks) and not halt.is_set():
+        if self._over_budget() and len(answers) < len(tasks) and not halt.is_set():
             raise InconclusiveError("The token budget is spent; the results so far are kept.")
         return self.spent - before
 

@@ -22,6 +22,11 @@ _UNDECIDED: tuple[StrEnum, ...] = (
     CheckVerdict.INCONCLUSIVE,
 )
 
+_Refuser = frozenset[str] | str
+"""Who refused a run: a check, by the runs that it compared with, or one of these."""
+_PROJECT = "a project"
+_NOBODY = "nobody: a check could neither pass nor refuse it"
+
 
 def require_known_baseline(store: Store, named: str) -> None:
     """UsageError for a baseline that nothing stored is called: nothing would ever be compared with it."""
@@ -82,45 +87,42 @@ def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[Run
 def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
     """Candidates that no check passed since one did not: as a baseline they would make the next check pass.
 
-    A refusal is lifted by a check against the same baseline that passes, or by a project, whose budgets
-    decide over the comparisons that it made, because it is saved after them. A fresh baseline that was surely
-    worse than its threshold allows is rejected, too.
+    Each refusal stands until whoever refused passes the run: a check until one against the same baseline
+    passes, a project until a project does, which lifts those of checks, too, because its budgets decide over
+    the comparisons that it made. A fresh baseline that was surely worse than its threshold allows is
+    rejected, too.
 
     inconclusive: count those that a check could neither pass nor refuse.
     """
-    rejected: dict[str, frozenset[str] | None] = {}
+    refusals: dict[str, set[_Refuser]] = {}
     for document in reversed(store.documents(DocumentKind.CHECK)):
         with document.reading() as body:
             if "cells" in body:
                 for cell in body["cells"]:
-                    _judge(rejected, cell["run_id"], cell["outcome"], None, inconclusive=inconclusive)
+                    _judge(refusals.setdefault(cell["run_id"], set()), cell["outcome"], _PROJECT)
                 continue
             baseline = frozenset((body.get("baseline") or {}).get("run_ids", ()))
             evidence = body.get("evidence") or {}
+            may_pass = not any(refusals.get(run_id) for run_id in baseline)
             for run_id in body["candidate"]["run_ids"]:
-                _judge(rejected, run_id, body["verdict"], baseline, inconclusive=inconclusive)
+                own = refusals.setdefault(run_id, set())
+                _judge(own, body["verdict"], baseline, may_pass=may_pass)
             if evidence.get("fresh_baseline_broken"):
-                rejected[evidence["fresh_baseline"]] = baseline
-    return set(rejected)
+                refusals.setdefault(evidence["fresh_baseline"], set()).add(baseline)
+    ignored = set() if inconclusive else {_NOBODY}
+    return {run_id for run_id, by in refusals.items() if by - ignored}
 
 
-def _judge(
-    rejected: dict[str, frozenset[str] | None],
-    run_id: str,
-    verdict: str,
-    baseline: frozenset[str] | None,
-    *,
-    inconclusive: bool,
-) -> None:
-    """Take in the next judgement. rejected: of each rejected run, the baseline that refused it; None where it
-    is not refused but undecided, or refused by a project. baseline: None for a project's judgement."""
+def _judge(refusals: set[_Refuser], verdict: str, judge: _Refuser, *, may_pass: bool = True) -> None:
+    """Take in the next judgement of a run. refusals: those that stand. may_pass: nothing has refused the
+    baseline itself."""
     if verdict in _REFUSED:
-        rejected[run_id] = baseline
+        refusals.add(judge)
     elif verdict in _UNDECIDED:
-        if inconclusive:
-            rejected.setdefault(run_id, None)
-    elif run_id in rejected:
-        refused_by = rejected[run_id]
-        good = baseline is None or not baseline & rejected.keys()
-        if good and (baseline is None or refused_by in (None, baseline)):
-            del rejected[run_id]
+        refusals.add(_NOBODY)
+    elif verdict == GateOutcome.UNTESTED:
+        refusals.discard(_NOBODY)
+    elif judge == _PROJECT:
+        refusals.clear()
+    elif may_pass:
+        refusals -= {judge, _NOBODY}

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 from stresstest import clock
 from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.resume import RESUME_WINDOW_S
 from stresstest.model import DocumentKind, RunSettings, Subject
 from stresstest.model.comparison import CellPlan
 from stresstest.store.repository import Store
 from stresstest.tasks import load_prompts, load_task
-
-RESUME_WINDOW_S = 12 * 3600.0
-"""Seconds for which an unfinished check or run is gone on with: later, the server may be another."""
 
 
 def settings_for_cell(plan: CellPlan, settings: RunSettings) -> RunSettings:

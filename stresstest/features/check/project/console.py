@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from stresstest.features.check.project.wording import (
     OUTCOME_LABELS,
     REASON_LABELS,
-    baseline_changes,
     budget_reasons,
     cell_name,
     cell_numbers,
+    comparison_remarks,
     gate_headline,
     source_runs,
     spent_line,
@@ -51,7 +51,7 @@ def print_gate(console: Console, gate: ProjectGate) -> None:
         table.add_row(Text(single_line(cell_name(cell))), *cell_numbers(cell), word)
     console.print(table)
     for cell in gate.cells:
-        found, more, runs = budget_reasons(cell), baseline_changes(cell), source_runs(cell)
+        found, more, runs = budget_reasons(cell), comparison_remarks(cell), source_runs(cell)
         if found or more or runs:
             console.print(Text(single_line(cell_name(cell)), style="bold"))
         for words in runs:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stresstest.features.check.project.wording import (
     OUTCOME_LABELS,
     REASON_LABELS,
-    baseline_changes,
     budget_reasons,
     cell_name,
     cell_numbers,
+    comparison_remarks,
     gate_headline,
     source_runs,
     spent_line,
@@ -37,7 +37,7 @@ def gate_markdown(gate: ProjectGate) -> str:
             f"{REASON_LABELS[outcome]}: {cell_name(cell)}: {sentence}"
             for outcome, sentence in budget_reasons(cell)
         ]
-        lines += [f"{cell_name(cell)}: {words}" for words in baseline_changes(cell)]
+        lines += [f"{cell_name(cell)}: {words}" for words in comparison_remarks(cell)]
     if lines:
         sections.append(bullet_list(lines))
     sections.append(escape_inline(spent_line(gate)))

@@ -59,11 +59,13 @@ def budget_reasons(cell: CellOutcome) -> list[tuple[GateOutcome, str]]:
     return found
 
 
-def baseline_changes(cell: CellOutcome) -> list[str]:
-    """What else differs from the baseline: where to look first when a budget is breached."""
+def comparison_remarks(cell: CellOutcome) -> list[str]:
+    """What else differs from the baseline, where to look first when a budget is breached; then the notes of
+    the comparison."""
     if cell.comparison is None:
         return []
-    return [f"changed: {changed_words(each)}" for each in cell.comparison.changed]
+    changed = [f"changed: {changed_words(each)}" for each in cell.comparison.changed]
+    return [*changed, *cell.comparison.notes]
 
 
 def source_runs(cell: CellOutcome) -> list[str]:

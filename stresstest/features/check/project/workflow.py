@@ -17,17 +17,18 @@ from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.check.campaign_match import find_matching_run
 from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
 from stresstest.features.check.project.cells import (
-    RESUME_WINDOW_S,
     cell_key,
     find_unfinished_check,
     settings_for_cell,
 )
 from stresstest.features.check.project.document import gate_document
+from stresstest.features.check.reservations import replayed_objection
 from stresstest.features.check.sample import CheckSample, sample_of_run
 from stresstest.features.check.sides import with_margin
 from stresstest.features.check.workflow import CheckSettings, check
 from stresstest.model import Comparison, DocumentKind, Run, RunSettings, RunStatus, Subject
 from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateOutcome, Project, ProjectGate
+from stresstest.statistics import without_certificate
 from stresstest.statistics.budgets import CellMeasurement, judge_budget
 from stresstest.store.repository import Store
 
@@ -156,8 +157,6 @@ class _ProjectCheckSession:
         baseline's own requests, sent again, would be no fresh sample."""
         wanted = replace(wanted, seed=max([wanted.seed, *(seed + 1 for seed in self._used_seeds(wanted))]))
         earlier = None if self.anew else find_matching_run(self.store, wanted, done=False)
-        if earlier is not None and clock.now() - earlier.created > RESUME_WINDOW_S:
-            earlier = None
         return await resume_or_start(
             wanted,
             earlier,
@@ -219,6 +218,7 @@ class _ProjectCheckSession:
         # Only "previous" may find nothing yet; a baseline that was named is missed.
         comparison, refused = None, None if named == PREVIOUS else untested or None
         if baseline is not None:
+            sample = _without_replays(sample, sample_of_run(self.store, baseline.id))
             comparison, refused = await self._compare_with_baseline(blank.plan, wanted, baseline, run)
         before = None if comparison is None else comparison.baseline.safe_max_tokens
         measured = CellMeasurement(
@@ -286,6 +286,15 @@ class _ProjectCheckSession:
             id=self.id,
         )
         return self.id
+
+
+def _without_replays(sample: CheckSample, baseline: CheckSample) -> CheckSample:
+    """The sample, which certifies nothing if it holds answers of the baseline's."""
+    why = replayed_objection(baseline, sample)
+    if why is None:
+        return sample
+    threshold = without_certificate(sample.threshold, why)
+    return replace(sample, lacking=sample.lacking or why, threshold=threshold, safe_max_tokens=None)
 
 
 def _unmeasured_cell(plan: CellPlan, wanted: RunSettings) -> CellOutcome:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign import resume
 from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample, workflow
@@ -224,6 +225,24 @@ def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:
     assert (code, document["candidate"]["run_ids"]) == (ExitCode.DONE, [run_id]), err
     with open_store(store) as opened:
         assert opened.run(run_id).status is RunStatus.DONE
+
+
+@pytest.mark.simulated
+def test_an_old_interrupted_check_starts_again(
+    store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is served under the name may be another model by now: the rest of a sample, three weeks later,
+    made a regression pass on the answers of the model before."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "33")
+    _, document, _ = check(store, *words, "--budget-time", "0.2s")
+    (before,) = document["candidate"]["run_ids"]
+    monkeypatch.setattr(resume, "RESUME_WINDOW_S", 0.0)
+    code, document, err = check(store, *words)
+    assert code == ExitCode.DONE, err
+    assert before not in document["candidate"]["run_ids"]
+    assert f"run {before} was left unfinished over twelve hours ago" in err
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
     """Random sequences of runs, aborted runs, checks, projects: after each, no name means a refused run."""
     with TemporaryDirectory() as folder:
         store = str(shutil.copy(seeded, Path(folder) / "s.sqlite3"))
-        runs, refused, by = ["run-0"], set[str](), dict[str, str]()
+        runs, refusals = ["run-0"], dict[str, set[str]]()
         for step in steps:
             if step[0] == "run":
                 _, model, failing, status, simulated = step
@@ -68,20 +68,20 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
                 with open_store(store) as opened:
                     body = {"cells": [{"run_id": candidate, "outcome": outcome}]}
                     opened.save_document(DocumentKind.CHECK, body, runs=[candidate])
-                (refused.add if outcome == "breach" else refused.discard)(candidate)
+                refusals[candidate] = {"project"} if outcome == "breach" else set()
             else:
                 _, baseline, place = step
                 assert isinstance(place, int)
                 candidate = runs[place % len(runs)]
                 word = runs[0] if baseline == "0" else str(baseline)
                 code, document, _ = check(store, "--baseline", word, "--candidate", candidate)
+                used = document.get("baseline", {}).get("run_ids", ())
                 if code == ExitCode.REGRESSION:
-                    refused.add(candidate)
-                    by[candidate] = word
-                elif document.get("verdict") == "pass" and by.get(candidate, word) == word:
-                    refused.discard(candidate)
-                assert not {*document.get("baseline", {}).get("run_ids", ())} & refused
-            _require_good_baselines(store, runs, refused)
+                    refusals.setdefault(candidate, set()).update(used)
+                elif document.get("verdict") == "pass":
+                    refusals.get(candidate, set()).difference_update(used)
+                assert not any(refusals.get(each) for each in used)
+            _require_good_baselines(store, runs, {run for run, by in refusals.items() if by})
 
 
 def _require_good_baselines(store: str, runs: list[str], refused: set[str]) -> None:

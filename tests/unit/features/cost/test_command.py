@@ -24,6 +24,7 @@ from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
 from stresstest.store.repository import Store
+from tests.support.caching_gateway import caching_gateway
 from tests.support.commands import command
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
 from tests.support.simulated_servers import served
@@ -157,6 +158,14 @@ def test_stand_ins_on_a_server_that_ignores_ignore_eos_are_no_loops(
     code, _, err = cost(healthy, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
     assert code == ExitCode.ENDPOINT
     assert "the server ignores ignore_eos, so they stand for no loops" in err
+
+
+def test_answers_out_of_a_gateways_cache_have_no_cost(healthy: str, prompts: Path) -> None:
+    """In one batch of a pair the healthy answers came from the cache: loops "cost 34 % of the time"."""
+    with caching_gateway(healthy) as url:
+        code, found, err = cost(url, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
+    assert (code, found["pairs"]) == (ExitCode.ENDPOINT, 0)
+    assert "6 of 8 answers are earlier ones again, by id, time and text: a cache in front" in err
 
 
 def test_what_a_full_disk_keeps_from_the_store_is_printed(

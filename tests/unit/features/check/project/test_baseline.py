@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign.resume import RESUME_WINDOW_S
 from stresstest.clock import now
 from stresstest.errors import StoreError
 from stresstest.features.check.project.baseline import find_cell_baseline
 from stresstest.features.check.project.cells import (
-    RESUME_WINDOW_S,
     cell_key,
     find_unfinished_check,
     settings_for_cell,

@@ -236,6 +236,31 @@ def test_the_newest_judgement_of_a_run_decides(path: str) -> None:
         assert rejected_run_ids(opened) == set()
 
 
+def test_each_refusal_stands_until_who_refused_passes_the_run(path: str) -> None:
+    """A project refused a run against a good baseline. A check against an older, worse one passed it, and it
+    was the next project's baseline: the regression passed as an improvement. A project that has nothing to
+    compare with lifts nothing."""
+    stored(path, "old", sample(12), created=500.0)
+
+    def judge(**more: object) -> set[str]:
+        with open_store(path) as opened:
+            opened.save_document(DocumentKind.CHECK, more, runs=["bad"])
+            return rejected_run_ids(opened)
+
+    def compared(baseline: str, verdict: str) -> set[str]:
+        return judge(baseline={"run_ids": [baseline]}, candidate={"run_ids": ["bad"]}, verdict=verdict)
+
+    def gated(outcome: str) -> set[str]:
+        return judge(cells=[{"run_id": "bad", "outcome": outcome}])
+
+    assert compared("base", "regression") == gated("breach") == {"bad"}
+    assert compared("old", "pass") == compared("base", "pass") == gated("untested") == {"bad"}
+    assert gated("warning") == set()
+    assert compared("base", "regression") == compared("old", "regression") == {"bad"}
+    assert compared("old", "pass") == {"bad"}, "the other's stands"
+    assert compared("base", "pass") == set()
+
+
 def test_a_fresh_baseline_is_of_the_same_model_files(path: str) -> None:
     """Another folder of weights is not a second run of the baseline; another server's version is told."""
     stored(path, "quantized", sample(0), created=1600.0, root="/models/lab-AWQ")

@@ -1,0 +1,81 @@
+"""Answers out of a cache in front of the server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stresstest.model import GenerationRecord
+from stresstest.statistics.replays import dated_before, replays
+from tests.support.generations import make, make_job
+
+MIDNIGHT = 1_790_000_000
+
+
+def answers(n: int, *, word: str = "w", ids: bool = True, began: float = MIDNIGHT) -> list[GenerationRecord]:
+    """Answers of one run, a second apart, dated by the server."""
+    return [
+        replace(
+            make(make_job(index=i), 40, timed=True, word=f"{word}{i} ", started=began + i),
+            answer_id=f"chatcmpl-{word}{i}" if ids else "chatcmpl-0",
+            created=int(began) + i,
+        ).to_record()
+        for i in range(n)
+    ]
+
+
+def test_an_answer_again_to_its_id_time_and_text_is_a_replay() -> None:
+    """`cost` compared batches, and `check` a swapped model, with answers that a gateway had kept."""
+    before = answers(8)
+    again = [replace(each, started=each.started + 90) for each in before[:3]]
+    assert replays([*again, *answers(5, word="v")], before) == again
+    assert replays(again, answers(8, word="v")) == []
+    cut = [
+        replace(each, aborted=True, token_summary=new.token_summary)
+        for each, new in zip(again, answers(3, word="x"), strict=True)
+    ]
+    assert replays(cut, before) == cut
+
+
+@pytest.mark.parametrize(
+    "change", [{"answer_id": "chatcmpl-other"}, {"created": MIDNIGHT + 99}, {"answer_id": None}]
+)
+def test_an_equal_answer_that_is_new_is_none(change: dict[str, Any]) -> None:
+    """A server repeats itself at temperature 0 and with seeds; its ids may be few, or none."""
+    before = answers(8)
+    assert replays([replace(each, **change) for each in before], before) == []
+
+
+def test_a_server_whose_ids_are_all_the_same_has_none() -> None:
+    """Its answers may come again to the second and the letter, where a test server is as fast as that."""
+    before = answers(8, ids=False)
+    assert replays(before, before) == []
+
+
+@given(skew=st.integers(-(10**7), 10**7), n=st.integers(1, 40), wait=st.integers(0, 500))
+def test_a_clock_that_is_wrong_dates_no_answer_before_its_request(skew: int, n: int, wait: int) -> None:
+    """The server's clock may differ from the client's, and a request may wait in a queue."""
+    own = [
+        replace(g, created=g.created + skew + wait * (i % 2)) for i, g in enumerate(answers(n)) if g.created
+    ]
+    assert dated_before(own) == 0
+
+
+@given(skew=st.integers(-(10**7), 10**7), old=st.integers(1, 20))
+def test_answers_of_yesterday_are_dated_before(skew: int, old: int) -> None:
+    """A cache that holds answers of the model before: a limit was certified from them."""
+    kept = [replace(g, started=g.started + 86_400) for g in answers(old)]
+    new = answers(20, word="v", began=MIDNIGHT + 86_400)
+    mixed = [replace(g, created=g.created + skew) for g in (*kept, *new) if g.created is not None]
+    assert dated_before(mixed) == old
+
+
+def test_a_time_that_is_the_servers_and_not_the_answers_says_nothing() -> None:
+    """Some servers date every answer with their own start."""
+    own = [replace(g, created=MIDNIGHT, started=MIDNIGHT + 60.0 * i) for i, g in enumerate(answers(40))]
+    assert dated_before(own) == 0
+    assert dated_before([replace(g, created=None) for g in own]) == 0
