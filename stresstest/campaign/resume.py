@@ -87,7 +87,7 @@ async def resume_or_start(
     A run that cannot be continued (it is old, another model is served, the prompts changed) is left as it is,
     and a new one is started. Raises as `run_campaign` does.
     """
-    if earlier is not None and not may_go_on(earlier):
+    if earlier is not None and not is_recent(earlier):
         progress.note(f"run {earlier.id} was left unfinished over twelve hours ago; a new one is started")
     elif earlier is not None:
         progress.note(f"continuing run {earlier.id}, which an earlier check started")
@@ -110,9 +110,9 @@ async def resume_or_start(
     return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop, created=created)
 
 
-def may_go_on(run: Run) -> bool:
-    """Whether a run is complete, or so young that its missing part may be measured unasked."""
-    return run.status is RunStatus.DONE or clock.now() - run.created <= RESUME_WINDOW_S
+def is_recent(run: Run) -> bool:
+    """Whether a run is so young that more of it may be measured unasked."""
+    return clock.now() - run.created <= RESUME_WINDOW_S
 
 
 def _earlier_urls(

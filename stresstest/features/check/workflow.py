@@ -12,7 +12,7 @@ from stresstest.campaign.campaign_setup import ladder_without_server
 from stresstest.campaign.ladder import ALARM_HEADROOM, certified_length
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import resume_or_start
+from stresstest.campaign.resume import RESUME_WINDOW_S, is_recent, resume_or_start
 from stresstest.campaign.served_model import refuse_changed_prompts
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, UsageError
@@ -134,6 +134,10 @@ async def check(
 
 
 _UNFINISHED = "the check was ended before its verdict; repeat it"
+_TOO_OLD_FOR_MORE = (
+    "The candidate was measured over twelve hours ago, and another model may be served under its name by "
+    "now: no second look was measured. To measure the candidate anew: --measure"
+)
 
 
 @dataclass
@@ -281,17 +285,34 @@ class _CheckSession:
                 break
             assert first.run is not None
             _refuse_other_prompts(first.run)
-            self.progress.note(f"look {look} of {looks} is inconclusive; measuring more of the candidate")
             more = replace(
                 first.run.settings,
                 base_url=self.settings.base_url or first.run.settings.base_url,
                 seed=first.run.settings.seed + SECOND_LOOK_SEED,
             )
+            known = self._find_second_look(first.run, more)
+            if known is None and not is_recent(first.run):
+                comparison = replace(comparison, notes=(*comparison.notes, _TOO_OLD_FOR_MORE))
+                break
             try:
-                candidate = merge_looks(first, await self._measure(more, reuse=True))
+                if known is not None:
+                    second = sample_of_run(self.store, known.id)
+                else:
+                    self.progress.note(
+                        f"look {look} of {looks} is inconclusive; measuring more of the candidate"
+                    )
+                    second = await self._measure(more)
+                candidate = merge_looks(first, second)
             except _CampaignInterruptedError as cut:
                 return self._interrupted_result(cut.ending, baseline, candidate)
         return self._save(comparison)
+
+    def _find_second_look(self, first: Run, wanted: RunSettings) -> Run | None:
+        """The finished run of an earlier check's second look, if it was made right after this first one."""
+        found = find_matching_run(self.store, wanted, done=True)
+        if found is None or not 0 <= found.created - first.created <= RESUME_WINDOW_S:
+            return None
+        return found
 
     def _compare(
         self,
@@ -371,11 +392,8 @@ class _CheckSession:
         reach = saved.tokens if saved is not None and saved.tokens is not None else 0
         return min(ladder.horizon, max(asked, reach + ALARM_HEADROOM))
 
-    async def _measure(self, wanted: RunSettings, *, reuse: bool = False) -> CheckSample:
-        """Measure, or resume the run of an interrupted check. reuse: take a finished run, if there is one."""
-        done = find_matching_run(self.store, wanted, done=True) if reuse else None
-        if done is not None:
-            return sample_of_run(self.store, done.id)
+    async def _measure(self, wanted: RunSettings) -> CheckSample:
+        """Measure, or resume the run of an interrupted check."""
         ending = await self._campaign(wanted)
         self.tokens += ending.result.tokens_spent
         self.seconds += ending.result.seconds

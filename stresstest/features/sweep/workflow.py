@@ -11,7 +11,7 @@ from math import isfinite
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import may_go_on, resume_campaign
+from stresstest.campaign.resume import is_recent, resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
 from stresstest.diagnosis.answers import sweep_answers, working_cells
@@ -218,6 +218,7 @@ async def _find_measured_run(settings: RunSettings, store: Store, api_key: str |
         expected, digest = clean_settings(prepared.settings), prepared.prompts.digest()
     for run in found:
         same = run.settings == expected and run.prompts_digest == digest
-        if same and may_go_on(run) and describe_server_changes(run, prepared.profile) is None:
+        usable = run.status is RunStatus.DONE or is_recent(run)
+        if same and usable and describe_server_changes(run, prepared.profile) is None:
             return run
     return None

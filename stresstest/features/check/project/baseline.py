@@ -23,7 +23,7 @@ _UNDECIDED: tuple[StrEnum, ...] = (
 )
 
 _Refuser = frozenset[str] | str
-"""Who refused a run: a check, by the runs that it compared with, or one of these."""
+"""Who refused a run: a check, by the runs or files that it compared with, or one of these."""
 _PROJECT = "a project"
 _NOBODY = "nobody: a check could neither pass nor refuse it"
 
@@ -101,7 +101,8 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
                 for cell in body["cells"]:
                     _judge(refusals.setdefault(cell["run_id"], set()), cell["outcome"], _PROJECT)
                 continue
-            baseline = frozenset((body.get("baseline") or {}).get("run_ids", ()))
+            side = body.get("baseline") or {}
+            baseline = frozenset((*side.get("run_ids", ()), *side.get("files", ())))
             evidence = body.get("evidence") or {}
             may_pass = not any(refusals.get(run_id) for run_id in baseline)
             for run_id in body["candidate"]["run_ids"]:

@@ -10,7 +10,7 @@ from stresstest import clock
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import RESUME_WINDOW_S
 from stresstest.model import DocumentKind, RunSettings, Subject
-from stresstest.model.comparison import CellPlan
+from stresstest.model.comparison import CellPlan, GateOutcome
 from stresstest.store.repository import Store
 from stresstest.tasks import load_prompts, load_task
 
@@ -36,15 +36,21 @@ def cell_key(wanted: RunSettings) -> str:
 
 
 def find_unfinished_check(store: Store, keys: Set[str]) -> tuple[str | None, Mapping[str, str]]:
-    """(id, cell key → run) of the newest check that shares a cell with this one, if it is unfinished."""
+    """(id, cell key → run) of the newest check that shares a cell with this one, if it is unfinished.
+
+    No id where its document must stay as it is: it holds other cells, or has refused a run.
+    """
     for document in store.documents(DocumentKind.CHECK):
         with document.reading() as body:
-            known = {cell["key"]: cell["run_id"] for cell in body.get("cells", ())}
+            cells = body.get("cells", ())
+            known = {cell["key"]: cell["run_id"] for cell in cells}
+            kept = any(cell["key"] not in keys or cell["outcome"] == GateOutcome.BREACH for cell in cells)
         if clock.now() - document.saved > RESUME_WINDOW_S:
             break
         if keys.isdisjoint(known):
             continue
         if document.complete:
             break
-        return document.id, {key: run_id for key, run_id in known.items() if run_id in document.runs}
+        name = None if kept else document.id
+        return name, {key: run_id for key, run_id in known.items() if run_id in document.runs}
     return None, {}

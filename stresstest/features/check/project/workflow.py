@@ -10,7 +10,7 @@ from functools import partial
 from stresstest import clock
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import resume_or_start
+from stresstest.campaign.resume import RESUME_WINDOW_S, resume_or_start
 from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
@@ -185,10 +185,10 @@ class _ProjectCheckSession:
         run_id = self.earlier.get(cell_key(wanted))
         if run_id is not None:
             run = self.store.run(run_id)
-            return run if run.status is RunStatus.DONE else None
+            return run if run.status is RunStatus.DONE and _age(run) <= RESUME_WINDOW_S else None
         for seed in self._used_seeds(wanted) if self.reuse else ():
             found = find_matching_run(self.store, replace(wanted, seed=seed), done=True)
-            if found is not None and clock.now() - (found.ended or found.created) <= self.reuse:
+            if found is not None and _age(found) <= self.reuse:
                 return found
         return None
 
@@ -295,6 +295,11 @@ def _without_replays(sample: CheckSample, baseline: CheckSample) -> CheckSample:
         return sample
     threshold = without_certificate(sample.threshold, why)
     return replace(sample, lacking=sample.lacking or why, threshold=threshold, safe_max_tokens=None)
+
+
+def _age(run: Run) -> float:
+    """Seconds since a finished run ended."""
+    return clock.now() - (run.ended or run.created)
 
 
 def _unmeasured_cell(plan: CellPlan, wanted: RunSettings) -> CellOutcome:

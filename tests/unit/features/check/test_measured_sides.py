@@ -120,9 +120,10 @@ def test_a_candidate_is_asked_for_answers_of_the_baselines_length(
 
 @pytest.mark.simulated
 def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
-    store: str, urls: dict[str, str]
+    store: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--extend: on the border there is more data, both looks at 97.5 %; given again, nothing is sent."""
+    """--extend: on the border there is more data, both looks at 97.5 %; given again, nothing is sent. Both
+    are of one time: the second look of three weeks before made a new candidate pass."""
     with open_store(store) as opened:
         baseline = opened.runs()[-1].id
     words = ("--baseline", baseline, "--base-url", urls["so-so"], "--measure", "--seed", "5")
@@ -137,6 +138,11 @@ def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     _, again, _ = check(store, *words)
     assert again["tokens_spent"] == 0
     assert again["interval"] == document["interval"]
+    for module in (resume, workflow):
+        monkeypatch.setattr(module, "RESUME_WINDOW_S", -1.0)
+    code, old, _ = check(store, *words)
+    assert (code, old["look"], old["tokens_spent"]) == (ExitCode.INCONCLUSIVE, 1, 0)
+    assert "no second look was measured. To measure the candidate anew: --measure" in old["notes"][-1]
 
 
 @pytest.mark.slow
@@ -171,11 +177,13 @@ def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
         """As if by kill -9: nothing handles it."""
 
     measured = workflow._CheckSession._measure
+    calls: list[RunSettings] = []
 
-    async def killed(self: Any, wanted: RunSettings, *, reuse: bool = False) -> CheckSample:
-        if reuse:
+    async def killed(self: Any, wanted: RunSettings) -> CheckSample:
+        calls.append(wanted)
+        if len(calls) > 1:
             raise KilledError
-        return await measured(self, wanted, reuse=reuse)
+        return await measured(self, wanted)
 
     store = with_good_run(str(tmp_path / "s.sqlite3"), urls)
     with open_store(store) as opened:

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.errors import ExitCode
-from stresstest.model import Observation
+from stresstest.features.check.project.baseline import rejected_run_ids
+from stresstest.model import DocumentKind, Observation
 from stresstest.statistics.comparison import lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
+from stresstest.store import open_store
 from tests.support import checked_runs
 from tests.support.commands import command
 from tests.support.scanned_files import write
@@ -290,3 +292,23 @@ def test_the_test_of_later_failures_is_the_sum_over_all_tables(drawn: tuple[int,
     ways = sum(comb(m, k) * comb(n, d + e - k) for k in range(e, min(m, d + e) + 1))
     expected = ways / comb(n + m, d + e) if n and m else 1.0
     assert more_failures_p((d, n), (e, m)) == pytest.approx(expected)
+
+
+def test_a_pass_against_other_recorded_outputs_lifts_no_refusal(tmp_path: Path) -> None:
+    """Recorded baselines have no run, and were one and the same: a log of a bad model lifted what a log of a
+    good one had refused."""
+    store = str(tmp_path / "s.sqlite3")
+    checked_runs.stored(store, "bad", checked_runs.sample(12), created=1000.0)
+
+    def judged(log: str, verdict: str) -> set[str]:
+        body = {
+            "baseline": {"run_ids": [], "files": [log]},
+            "candidate": {"run_ids": ["bad"]},
+            "verdict": verdict,
+        }
+        with open_store(store) as opened:
+            opened.save_document(DocumentKind.CHECK, body, runs=["bad"])
+            return rejected_run_ids(opened)
+
+    assert judged("good.jsonl", "regression") == judged("bad.jsonl", "pass") == {"bad"}
+    assert judged("good.jsonl", "pass") == set()

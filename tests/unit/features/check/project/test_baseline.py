@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from stresstest.campaign.progress import Progress
 from stresstest.campaign.resume import RESUME_WINDOW_S
 from stresstest.clock import now
 from stresstest.errors import StoreError
@@ -16,6 +18,7 @@ from stresstest.features.check.project.cells import (
     find_unfinished_check,
     settings_for_cell,
 )
+from stresstest.features.check.project.workflow import _ProjectCheckSession
 from stresstest.model import (
     Decoding,
     DocumentKind,
@@ -26,7 +29,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.model.comparison import CellPlan
+from stresstest.model.comparison import CellPlan, Project
 from stresstest.store.repository import Store
 from tests.support.stored_data import SUBJECT, make_run
 
@@ -113,6 +116,39 @@ def test_only_a_fresh_unfinished_check_is_gone_on_with(store: Store) -> None:
     keep(False, now())
     assert find_unfinished_check(store, {key}) == ("c", {key: "r1"})
     assert find_unfinished_check(store, {"another"}) == (None, {})
+
+
+@pytest.mark.parametrize("other", [{"outcome": "breach"}, {"key": "another"}], ids=["refused", "other cells"])
+def test_what_an_unfinished_check_has_refused_stays(store: Store, other: dict[str, str]) -> None:
+    """`check --lang en` after a check of two languages was killed wrote over its document: the run that it
+    had refused in the other language was a baseline."""
+    add(store, "r1", 100.0)
+    cells: list[dict[str, Any]] = [
+        {"key": "k", "run_id": "r1", "outcome": "missing"} | other,
+        {"key": "l", "run_id": None, "outcome": "missing"},
+    ]
+    store.save_document(
+        DocumentKind.CHECK, {"cells": cells}, complete=False, runs=["r1"], id="c", saved=now()
+    )
+    name, runs = find_unfinished_check(store, {"k", "l"})
+    assert name is None
+    assert runs == {cells[0]["key"]: "r1"}
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False)])
+def test_a_cell_counts_for_twelve_hours_however_often_the_check_goes_on(
+    store: Store, hours: int, counts: bool
+) -> None:
+    """With a server that never answers the check stayed unfinished for days, and went on each time."""
+    settings = RunSettings(SUBJECT, "http://x/v1", "narrative")
+    plan = CellPlan("lab", "narrative", "it", "default", Decoding())
+    wanted = settings_for_cell(plan, settings)
+    run = add(store, "r1", now() - hours * 3600)
+    body = {"cells": [{"key": cell_key(wanted), "run_id": "r1", "outcome": "pass"}]}
+    store.save_document(DocumentKind.CHECK, body, complete=False, runs=["r1"], id="c", saved=now())
+    session = _ProjectCheckSession(Project((plan,)), settings, store, Progress(), None, asyncio.Event())
+    session.load_reusable_runs()
+    assert session._find_finished_run(wanted) == (store.run(run.id) if counts else None)
 
 
 @pytest.mark.parametrize(
