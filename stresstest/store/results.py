@@ -237,7 +237,12 @@ def save_diagnosis(connection: Connection, found: Diagnosis, saved: float) -> No
 
 
 def read_diagnosis(connection: Connection, run_id: str) -> Diagnosis | None:
-    """The diagnosis of a run, None without one."""
-    table = tables.diagnosis.c
+    """The diagnosis of a run, None without one; without its limit if the run that certified it is gone."""
+    table, run = tables.diagnosis.c, tables.run.c
     body = connection.execute(select(table.body).where(table.run_id == run_id)).scalar()
-    return None if body is None else load(body, Diagnosis)
+    found = None if body is None else load(body, Diagnosis)
+    if found is None or found.safe_run is None:
+        return found
+    if connection.execute(select(run.id).where(run.id == found.safe_run)).scalar() is not None:
+        return found
+    return replace(found, safe_max_tokens=None, safe_run=None)

@@ -12,6 +12,7 @@ from stresstest.errors import StoreError, UsageError
 from stresstest.model import (
     Basis,
     Decoding,
+    Diagnosis,
     DocumentKind,
     Evidence,
     FailureKind,
@@ -212,6 +213,17 @@ def test_summaries_name_what_a_run_is_a_part_of(store: Store) -> None:
     store.save_document(DocumentKind.CHECK, {}, runs=["own"], id="c1")
     parts = {row.id: (row.parent, row.sweep) for row in store.runs()}
     assert parts == {"own": (None, None), "child": ("own", None), "cell": (None, "s2")}
+
+
+def test_a_diagnosis_names_no_run_that_was_deleted(store: Store) -> None:
+    """Every report went on to recommend its limit, and a command that fails."""
+    for name in ("own", "child"):
+        store.create_run(make_run(name))
+    found = Diagnosis("own", (), complete=True, recommended=Decoding(), safe_max_tokens=424, safe_run="child")
+    store.save_diagnosis(found)
+    assert store.diagnosis("own") == found
+    store.delete_run("child")
+    assert store.diagnosis("own") == replace(found, safe_max_tokens=None, safe_run=None)
 
 
 def test_thresholds_latest_first(store: Store) -> None:
