@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import median
 
+from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.diagnosis.evidence.server import is_lost
 from stresstest.diagnosis.intervention.effects import lexical_diversity, recurring_terms
@@ -45,6 +46,7 @@ def sweep_cell(
     measures = [_measure_text(load(g), pattern) for g in sample]
     settings = result.run.settings
     others = measure_others(result.generations, result.samples)
+    server_cap = find_server_cap(result.generations, result.run.profile)
     return SweepCell(
         values=dict(values),
         run_id=result.run.id,
@@ -67,6 +69,7 @@ def sweep_cell(
         quantile=onset_interval(seen, result.threshold.alpha),
         reached=tuple(sorted(o.observed for o in seen)),
         others=None if others is None else others.median,
+        server_cap=None if server_cap is None else server_cap.at,
     )
 
 

@@ -24,7 +24,8 @@ class SweepCell:
     aborted). diversity: median share of distinct words in windows of 50; terms: median of recurring terms per
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
-    token of each answer, sorted. others: median of the requests that other clients had at the server.
+    token of each answer, sorted. others: median of the requests that other clients had at the server. server_cap: output tokens at
+    which the server cut answers although more were asked.
     """
 
     values: Mapping[str, str]
@@ -48,6 +49,7 @@ class SweepCell:
     quantile: tuple[int | None, int | None] = (None, None)
     reached: tuple[int, ...] = ()
     others: float | None = None
+    server_cap: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if loads := differing_loads(found.cells):
         console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
+    if caps := sorted({each.server_cap for each in found.cells if each.server_cap is not None}):
+        console.print(Text(f"note: {_cap_words(caps)}", style="yellow"))
     if found.control is not None:
         console.print(Text(sanitize(f"   {_control_words(found.control, found.cells[0])}"), style="dim"))
     if not found.complete:
@@ -86,6 +88,15 @@ def _load_words(fewest: SweepCell, most: SweepCell) -> str:
     return (
         f"other clients had requests at the server, in the median about {highest} and {least}: a difference "
         f"between cells may come from that."
+    )
+
+
+def _cap_words(caps: Sequence[int]) -> str:
+    """That answers ended before they could fail, or could stay healthy."""
+    lengths = " and ".join(format_count(each) for each in caps)
+    return (
+        f"the server cuts answers at {lengths} tokens although more were asked: nothing beyond that was "
+        f"measured. The cell's run says more: stresstest runs show RUN"
     )
 
 

@@ -53,5 +53,6 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         "lexical_diversity": cell.diversity,
         "recurring_terms": cell.terms,
         "requests_of_others": cell.others,
+        "server_cap": cell.server_cap,
         "tokens_spent": cell.tokens,
     }

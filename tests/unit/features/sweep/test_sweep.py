@@ -261,6 +261,14 @@ def test_no_number_is_cut_on_a_narrow_terminal() -> None:
         assert number in shown
 
 
+def test_a_servers_cap_stands_beside_the_answer() -> None:
+    """Behind a gateway that cuts at 200 tokens nothing fails, and "nothing has to be changed"."""
+    cells = tuple(replace(cell(value, 0, ""), server_cap=200) for value in ("1.0", "1.1"))
+    out = io.StringIO()
+    print_sweep(Console(file=out, width=300), Sweep(cells, sweep_answers(cells, ["repetition_penalty"]), ()))
+    assert "note: the server cuts answers at 200 tokens although more were asked" in out.getvalue()
+
+
 def test_few_failures_without_a_limit_are_no_all_clear() -> None:
     """Where the server hides half of the answers, those that are seen fail rarely."""
     [answer] = sweep_answers([cell("1.0", 3, "loop"), cell("1.1", 0, "")], ["repetition_penalty"])
