@@ -24,8 +24,8 @@ class SweepCell:
     aborted). diversity: median share of distinct words in windows of 50; terms: median of recurring terms per
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
-    token of each answer, sorted. others: median of the requests that other clients had at the server. server_cap: output tokens at
-    which the server cut answers although more were asked.
+    token of each answer, sorted. others: median of the requests that other clients had at the server.
+    server_cap: output tokens at which the server cut answers although more were asked.
     """
 
     values: Mapping[str, str]
