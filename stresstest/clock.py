@@ -10,11 +10,18 @@ import secrets
 import time
 
 _ANCHOR = time.time() - time.monotonic()
+_SLACK_S = 60.0
+"""Seconds by which the clocks of two processes may differ."""
 
 
 def now() -> float:
     """Seconds since the Unix epoch, monotonic within the process."""
     return _ANCHOR + time.monotonic()
+
+
+def is_within(then: float, window: float) -> bool:
+    """Whether a moment lies at most `window` seconds back. No moment of the future does."""
+    return -_SLACK_S <= now() - then <= window
 
 
 def new_id() -> str:

@@ -112,7 +112,7 @@ async def resume_or_start(
 
 def is_recent(run: Run) -> bool:
     """Whether a run is so young that more of it may be measured unasked."""
-    return clock.now() - run.created <= RESUME_WINDOW_S
+    return clock.is_within(run.created, RESUME_WINDOW_S)
 
 
 def _earlier_urls(

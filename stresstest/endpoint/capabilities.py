@@ -79,7 +79,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     probed = await probe_features(endpoint)
     features = endpoint.features = probed.features
     missing += await missing_capabilities(endpoint, probed)
-    fingerprint = probed.trial.assembler.fingerprint
+    fingerprint, answer = probed.trial.assembler.fingerprint, probed.trial.outcome
     return EndpointProfile(
         base_url=endpoint.base_url,
         model=card.id,
@@ -96,6 +96,9 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         simulated=simulated,
         fingerprint=fingerprint and endpoint.address.hide_secrets(fingerprint[:LONGEST_MODEL_NAME]),
         missing=tuple(missing),
+        clock_offset=None
+        if answer.created is None
+        else answer.created - (answer.first_token or answer.ended),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from secrets import randbelow
 
 from stresstest.endpoint import failures
 from stresstest.endpoint.client import Endpoint
@@ -89,7 +90,7 @@ async def _try_features(
         decoding=Decoding(temperature=temperature),
         messages=(Message("user", "Hi"),) if chat else None,
         prompt=None if chat else "Hi",
-        seed=1,
+        seed=randbelow(2**31),  # no cache in front of the server knows the request
     )
     return ProbeResult(await endpoint.trial_generation(request, asked), asked, chat)
 

@@ -8,6 +8,8 @@ from stresstest.model import GenerationRecord
 
 MOST_DELAY_S = 600.0
 """Seconds that a request may wait before the server dates its answer. What is older was there before."""
+_MOST_SKEW_S = 10.0
+"""Seconds by which the clocks of a service's servers may differ."""
 
 
 def replays(
@@ -38,25 +40,29 @@ def _has_same_text(answer: GenerationRecord, first: GenerationRecord) -> bool:
     return answer.token_summary.digest == first.token_summary.digest
 
 
-def dated_before(answers: Collection[GenerationRecord]) -> int:
-    """How many of the answers the server made long before they were asked, by its own clock.
+def dated_before(answers: Collection[GenerationRecord], clock_offset: float | None = None) -> int:
+    """How many of the answers the server made before they were asked, by its own clock.
 
-    Its clock may be wrong by any amount, but is so for all alike. A time that many requests far apart share
-    is no time of the answers, and nothing is known then.
+    clock_offset: seconds by which that is at least ahead of the client's (negative: behind), where a fresh
+    answer has shown it. Without it, answers are compared with the latest of them: some may be old, not all.
+    A time that most requests share over a long time is no time of the answers, and nothing is known then.
     """
     asked: dict[int, list[float]] = {}
     for each in answers:
         if each.created is not None:
             asked.setdefault(each.created, []).append(each.started)
-    if not asked or any(max(times) - min(times) > MOST_DELAY_S for times in asked.values()):
-        return 0
+    allowed = MOST_DELAY_S if clock_offset is None else _MOST_SKEW_S
+    shared = sum(len(times) for times in asked.values() if max(times) - min(times) > allowed)
     offsets = [created - started for created, times in asked.items() for started in times]
-    return sum(offset < max(offsets) - MOST_DELAY_S for offset in offsets)
+    if len(asked) < 2 or 2 * shared > len(offsets):
+        return 0
+    least = max(offsets) if clock_offset is None else clock_offset
+    return sum(offset < least - allowed for offset in offsets)
 
 
 def old_answers_reason(old: int, n: int) -> str:
     """Why a sample with such answers certifies nothing."""
     return (
-        f"{old} of {n} answers were made over ten minutes before they were asked, by the server's own clock: "
-        "a cache in front of the server gave them, perhaps of another model. Ask the server itself"
+        f"{old} of {n} answers were made before they were asked, by the server's own clock: a cache in front "
+        "of the server gave them, perhaps of another model. Ask the server itself"
     )

@@ -40,8 +40,13 @@ def out_of_budget(store: Path, url: str, *args: str) -> str:
     return run_id
 
 
+def theme(number: int) -> str:
+    """A theme without a figure: prompts that differ only in numbers are one."""
+    return "abcdefghij"[number // 10] + "klmnopqrst"[number % 10]
+
+
 def task_file(path: Path, *, name: str = "mine", tokens: int = 40) -> Path:
-    topics = ", ".join(f'"tema {i}"' for i in range(60))
+    topics = ", ".join(f'"tema {theme(i)}"' for i in range(60))
     path.write_text(TASK.format(name=name, topics=topics, tokens=tokens))
     return path
 
@@ -51,7 +56,9 @@ def test_repeated_own_prompts_are_asked_once(tmp_path: Path) -> None:
     """n distinct prompts means n distinct contents: a log's repeats are dropped, and that is said."""
     prompts = tmp_path / "p.jsonl"
     same = [{"id": f"a{i}", "messages": [{"role": "user", "content": "Tema: uno 40"}]} for i in range(50)]
-    many = [{"id": f"b{i}", "messages": [{"role": "user", "content": f"Tema: {i} 40"}]} for i in range(50)]
+    many = [
+        {"id": f"b{i}", "messages": [{"role": "user", "content": f"Tema: {theme(i)} 40"}]} for i in range(50)
+    ]
     prompts.write_text("\n".join(json.dumps(p) for p in same + many))
     with campaign_server(Behaviour(onset=60)) as (fake, script):
         done = run(tmp_path / "s.sqlite3", fake.url, "--prompts", str(prompts), "--horizon", "120")

@@ -109,7 +109,8 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
                 own = refusals.setdefault(run_id, set())
                 _judge(own, body["verdict"], baseline, may_pass=may_pass)
             if evidence.get("fresh_baseline_broken"):
-                refusals.setdefault(evidence["fresh_baseline"], set()).add(baseline)
+                for run_id in (evidence["fresh_baseline"], *body["candidate"]["run_ids"]):
+                    refusals.setdefault(run_id, set()).add(baseline)
     ignored = set() if inconclusive else {_NOBODY}
     return {run_id for run_id, by in refusals.items() if by - ignored}
 

@@ -45,7 +45,7 @@ def find_unfinished_check(store: Store, keys: Set[str]) -> tuple[str | None, Map
             cells = body.get("cells", ())
             known = {cell["key"]: cell["run_id"] for cell in cells}
             kept = any(cell["key"] not in keys or cell["outcome"] == GateOutcome.BREACH for cell in cells)
-        if clock.now() - document.saved > RESUME_WINDOW_S:
+        if not clock.is_within(document.saved, RESUME_WINDOW_S):
             break
         if keys.isdisjoint(known):
             continue

@@ -185,10 +185,10 @@ class _ProjectCheckSession:
         run_id = self.earlier.get(cell_key(wanted))
         if run_id is not None:
             run = self.store.run(run_id)
-            return run if run.status is RunStatus.DONE and _age(run) <= RESUME_WINDOW_S else None
+            return run if run.status is RunStatus.DONE and _ended_within(run, RESUME_WINDOW_S) else None
         for seed in self._used_seeds(wanted) if self.reuse else ():
             found = find_matching_run(self.store, replace(wanted, seed=seed), done=True)
-            if found is not None and _age(found) <= self.reuse:
+            if found is not None and _ended_within(found, self.reuse):
                 return found
         return None
 
@@ -297,9 +297,8 @@ def _without_replays(sample: CheckSample, baseline: CheckSample) -> CheckSample:
     return replace(sample, lacking=sample.lacking or why, threshold=threshold, safe_max_tokens=None)
 
 
-def _age(run: Run) -> float:
-    """Seconds since a finished run ended."""
-    return clock.now() - (run.ended or run.created)
+def _ended_within(run: Run, seconds: float) -> bool:
+    return clock.is_within(run.ended or run.created, seconds)
 
 
 def _unmeasured_cell(plan: CellPlan, wanted: RunSettings) -> CellOutcome:

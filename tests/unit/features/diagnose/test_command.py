@@ -58,7 +58,8 @@ DONE = Diagnosis(
 def stored(folder: Path, found: Diagnosis) -> str:
     path = str(folder / "s.sqlite3")
     with open_store(path) as store:
-        store.create_run(make_run("r1"))
+        for name in ("r1", "r2"):
+            store.create_run(make_run(name))
         store.save_diagnosis(found)
     return path
 
@@ -92,7 +93,7 @@ def test_the_terminal_ends_with_the_chain_and_what_to_do(
 ) -> None:
     """The arms, then the chain, what to do, what it cost, and the next commands."""
     monkeypatch.setenv("COLUMNS", "160")
-    code, out, _ = command("--store", stored(tmp_path, DONE), "diagnose", "latest")
+    code, out, _ = command("--store", stored(tmp_path, DONE), "diagnose", "r1")
     assert code == 0
     parts = (
         "clears",

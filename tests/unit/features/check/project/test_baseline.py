@@ -135,11 +135,12 @@ def test_what_an_unfinished_check_has_refused_stays(store: Store, other: dict[st
     assert runs == {cells[0]["key"]: "r1"}
 
 
-@pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False)])
+@pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False), (-300, False)])
 def test_a_cell_counts_for_twelve_hours_however_often_the_check_goes_on(
     store: Store, hours: int, counts: bool
 ) -> None:
-    """With a server that never answers the check stayed unfinished for days, and went on each time."""
+    """With a server that never answers the check stayed unfinished for days, and went on each time. A run of
+    the future is of a clock that was set back since, and of any age."""
     settings = RunSettings(SUBJECT, "http://x/v1", "narrative")
     plan = CellPlan("lab", "narrative", "it", "default", Decoding())
     wanted = settings_for_cell(plan, settings)
