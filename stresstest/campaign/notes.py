@@ -146,7 +146,7 @@ def _measurement_notes(
     other = run.profile.gap(UNLISTED_MODEL)
     if other is not None:
         notes.append(f"The server has no {other.thing}: {other.cost}.")
-    if mixed := mixed_models_sentence(generations):
+    if (mixed := mixed_models_sentence(generations)) or (mixed := mixed_servers_sentence(generations)):
         notes.append(mixed)
     if run.settings.earlier_urls:
         notes.append(
@@ -205,12 +205,26 @@ def mixed_models_sentence(generations: Sequence[GenerationRecord]) -> str | None
     named = Counter(g.answered_by for g in generations if g.answered_by is not None).most_common()
     if len(named) < 2:
         return None
-    shown = ", ".join(f"{name} {count}" for name, count in named[:_SHOWN_MODELS])
-    more = f" and {len(named) - _SHOWN_MODELS} more" if len(named) > _SHOWN_MODELS else ""
     return (
-        f"The streams name {len(named)} models ({shown}{more}): does a gateway fall back to another one? "
+        f"The streams name {len(named)} models ({_counted(named)}): does a gateway fall back to another one? "
         f"The limit is that of this mixture, not of one model."
     )
+
+
+def mixed_servers_sentence(generations: Sequence[GenerationRecord]) -> str | None:
+    """That the streams carry several `system_fingerprint`s, as those of servers of several versions do."""
+    named = Counter(g.fingerprint for g in generations if g.fingerprint).most_common()
+    if len(named) < 2:
+        return None
+    return (
+        f"The streams carry {len(named)} different system_fingerprints ({_counted(named)}): servers of "
+        f"several versions or settings have answered. The limit is that of this mixture."
+    )
+
+
+def _counted(named: Sequence[tuple[str, int]]) -> str:
+    shown = ", ".join(f"{name} {count}" for name, count in named[:_SHOWN_MODELS])
+    return shown + (f" and {len(named) - _SHOWN_MODELS} more" if len(named) > _SHOWN_MODELS else "")
 
 
 def _origin_notes(run: Run, found: Diagnosis | None) -> list[str]:

@@ -256,6 +256,7 @@ class Endpoint:
             reasoning_tokens=made.reasoning_tokens,
             answer_id=made.answer_id,
             created=made.created,
+            fingerprint=made.fingerprint and self.address.hide_secrets(made.fingerprint[:LONGEST_MODEL_NAME]),
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:

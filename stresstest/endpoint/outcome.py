@@ -69,7 +69,7 @@ class StreamOutcome:
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
     "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
     answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,
-    created: the stream's own name and Unix time.
+    created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream.
     """
 
     finish_reason: str | None
@@ -86,6 +86,7 @@ class StreamOutcome:
     reasoning_tokens: int | None = None
     answer_id: str | None = None
     created: int | None = None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,8 @@ class GenerationRecord:
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
     requests sent, retries included. invalid_from: first token of an invalidated window. answered_by: the
     model that the stream named. unseen_tokens: counted by the server, and surely not in the text. answer_id,
-    created: the stream's own name and Unix time, which a cache replays.
+    created: the stream's own name and Unix time, which a cache replays. fingerprint: its
+    `system_fingerprint`, by which a server names its version and settings.
     """
 
     job: Job
@@ -159,6 +160,7 @@ class GenerationRecord:
     unseen_tokens: int = 0
     answer_id: str | None = None
     created: int | None = None
+    fingerprint: str | None = None
 
     @property
     def key(self) -> str:

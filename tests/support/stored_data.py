@@ -117,6 +117,7 @@ def make_generation(
         unseen_tokens=3,
         answer_id="chatcmpl-1",
         created=1_790_000_000,
+        fingerprint="vllm-0.32.0-tp1",
     )
 
 

@@ -102,6 +102,7 @@ class GenerationAttempt:
             answered_by=outcome.answered_by,
             answer_id=outcome.answer_id,
             created=outcome.created,
+            fingerprint=outcome.fingerprint,
             unseen_tokens=unseen,
         )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.campaign.notes import _sample_notes, mixed_models_sentence
+from stresstest.campaign.notes import _sample_notes, mixed_models_sentence, mixed_servers_sentence
 from stresstest.campaign.withheld import withhold_cap
 from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure, Threshold
 from stresstest.statistics import certified_threshold
@@ -110,3 +110,14 @@ def test_a_mixture_of_models_is_told() -> None:
     said = mixed_models_sentence(answers)
     assert said is not None
     assert said.startswith("The streams name 2 models (mistral-7b 20, fallback 10)")
+
+
+def test_a_mixture_of_servers_is_told() -> None:
+    """Behind one address, two versions of vLLM serve one model: half of the sample is of each."""
+    answers = [
+        replace(g, fingerprint=f"vllm-0.{24 + i % 2}.0") for i, g in enumerate(sample([None] * 30, [9] * 30))
+    ]
+    assert mixed_servers_sentence(answers[::2]) is None
+    said = mixed_servers_sentence(answers)
+    assert said is not None
+    assert "2 different system_fingerprints (vllm-0.24.0 15, vllm-0.25.0 15)" in said
