@@ -136,6 +136,13 @@ def test_foreign_text_changes_no_tag_of_the_page() -> None:
     assert "49" not in [word for word in wild.words.split() if "7*7" in word]
 
 
+def test_no_line_of_the_source_is_a_command_to_a_ci_runner() -> None:
+    """A page may be printed to a job's log, where "::error::" at the beginning of a line has an effect."""
+    page = run_html(dossier("m\n::error::a\n  ##[group]b"))
+    assert not re.search(r"(?m)^\s*(::error|##\[)", page)
+    assert "\u200b::error::a" in Skeleton(page).words
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     st.text(min_size=1, max_size=40).filter(
