@@ -64,5 +64,6 @@ def old_answers_reason(old: int, n: int) -> str:
     """Why a sample with such answers certifies nothing."""
     return (
         f"{old} of {n} answers were made before they were asked, by the server's own clock: a cache in front "
-        "of the server gave them, perhaps of another model. Ask the server itself"
+        "of the server gave them, perhaps of another model (or a clock was set between two parts of the run). "
+        "Ask the server itself"
     )
