@@ -64,6 +64,6 @@ def old_answers_reason(old: int, n: int) -> str:
     """Why a sample with such answers certifies nothing."""
     return (
         f"{old} of {n} answers were made before they were asked, by the server's own clock: a cache in front "
-        "of the server gave them, perhaps of another model (or a clock was set between two parts of the run). "
+        "of the server gave them, perhaps of another model (or a clock was set between two sessions). "
         "Ask the server itself"
     )
