@@ -13,7 +13,7 @@ from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_s
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
-from stresstest.model.server import UNLISTED_MODEL
+from stresstest.model.server import UNLISTED_MODEL, UNREAD_PARAMETERS
 from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
 
 _SHOWN_MODELS = 4
@@ -146,6 +146,9 @@ def _measurement_notes(
     other = run.profile.gap(UNLISTED_MODEL)
     if other is not None:
         notes.append(f"The server has no {other.thing}: {other.cost}.")
+    unread = run.profile.gap(UNREAD_PARAMETERS)
+    if unread is not None:
+        notes.append(f"The server gives no {unread.thing}: {unread.cost}. To be sure, {unread.remedy}.")
     if (mixed := mixed_models_sentence(generations)) or (mixed := mixed_servers_sentence(generations)):
         notes.append(mixed)
     if run.settings.earlier_urls:

@@ -22,6 +22,7 @@ from stresstest.model import (
     RunResult,
     SymptomKind,
 )
+from stresstest.model.server import UNREAD_PARAMETERS
 from stresstest.model.sweep import SweepCell, ThresholdRatio
 from stresstest.statistics import certify, observations, onset_ratio, risk_at
 from stresstest.statistics.certify import clopper_pearson
@@ -46,6 +47,7 @@ def sweep_cell(
     measures = [_measure_text(load(g), pattern) for g in sample]
     settings = result.run.settings
     others = measure_others(result.generations, result.samples)
+    unread = result.run.profile.gap(UNREAD_PARAMETERS)
     server_cap = find_server_cap(result.generations, result.run.profile)
     return SweepCell(
         values=dict(values),
@@ -70,6 +72,7 @@ def sweep_cell(
         reached=tuple(sorted(o.observed for o in seen)),
         others=None if others is None else others.median,
         server_cap=None if server_cap is None else server_cap.at,
+        unread=None if unread is None else unread.what.removeprefix(UNREAD_PARAMETERS),
     )
 
 

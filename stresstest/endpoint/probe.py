@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from secrets import randbelow
 
@@ -12,10 +12,20 @@ from stresstest.endpoint.counting import estimate_tokens
 from stresstest.endpoint.outcome import TrialGeneration
 from stresstest.endpoint.wire import RequestFeatures
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, MissingCapability
-from stresstest.model.server import UNCOUNTED_CHUNKS
+from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS, UNREAD_PARAMETERS
 
 _BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
 _SURE = 0.05
+_INVALID = {
+    "temperature": Decoding(temperature=-1.0),
+    "top_p": Decoding(top_p=2.0),
+    "top_k": Decoding(top_k=-7),
+    "min_p": Decoding(min_p=2.0),
+    "repetition_penalty": Decoding(repetition_penalty=-1.0),
+    "presence_penalty": Decoding(presence_penalty=9.0),
+    "frequency_penalty": Decoding(frequency_penalty=9.0),
+}
+"""Values that vLLM, and every server that reads the parameter, refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class ProbeResult:
     trial: TrialGeneration
     asked: RequestFeatures
     chat: bool
+    seed: int
 
     @property
     def features(self) -> RequestFeatures:
@@ -82,17 +93,54 @@ async def _add_back(endpoint: Endpoint, probed: ProbeResult) -> ProbeResult:
 
 
 async def _try_features(
-    endpoint: Endpoint, asked: RequestFeatures, *, chat: bool, temperature: float | None = None
+    endpoint: Endpoint,
+    asked: RequestFeatures,
+    *,
+    chat: bool,
+    decoding: Decoding | None = None,
+    tokens: int = 2,
+    seed: int | None = None,
 ) -> ProbeResult:
+    seed = randbelow(2**31) if seed is None else seed  # no cache in front of the server knows the request
     request = GenerationRequest(
         model=endpoint.model or "",
-        max_tokens=2,
-        decoding=Decoding(temperature=temperature),
+        max_tokens=tokens,
+        decoding=decoding or Decoding(),
         messages=(Message("user", "Hi"),) if chat else None,
         prompt=None if chat else "Hi",
-        seed=randbelow(2**31),  # no cache in front of the server knows the request
+        seed=seed,
     )
-    return ProbeResult(await endpoint.trial_generation(request, asked), asked, chat)
+    return ProbeResult(await endpoint.trial_generation(request, asked), asked, chat, seed)
+
+
+async def unread_parameters(endpoint: Endpoint, names: Collection[str], *, chat: bool) -> list[str]:
+    """Those of the sampling parameters (`PARAMETERS`) of which the server takes an invalid value.
+
+    A gateway may drop them (LiteLLM's drop_params), and then nothing else tells: valid values are answered
+    all the same. One request of one token for each name.
+    """
+    found = []
+    for name in names:
+        probed = await _try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1)
+        if probed.trial.outcome.failure is None:
+            found.append(name)
+    return found
+
+
+def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:
+    """The capability that is missing where parameters are not known to be read; none without names."""
+    if not names:
+        return ()
+    words = " and ".join(names)
+    values = " and ".join(f"{name} {_INVALID[name].given()[name]:g}" for name in names)
+    return (
+        MissingCapability(
+            f"{UNREAD_PARAMETERS}{words}",
+            f"it takes {values} without complaint, as a gateway does that drops the field (LiteLLM's "
+            f"drop_params); the numbers may be of another decoding",
+            f"ask vLLM itself, or see whether another {words} changes the answers",
+        ),
+    )
 
 
 def _refused(probed: ProbeResult) -> bool:
@@ -106,7 +154,9 @@ async def missing_capabilities(endpoint: Endpoint, probed: ProbeResult) -> list[
     features, made = probed.features, probed.trial.assembler
     if not probed.chat:
         found.append(
-            MissingCapability("chat messages", "only plain prompts work; the model may have no chat template")
+            MissingCapability(
+                PLAIN_PROMPTS_ONLY, "only plain prompts work; the model may have no chat template"
+            )
         )
     if not endpoint.logprobs:
         pass  # not wanted, so not missing
@@ -143,7 +193,10 @@ async def logprobs_mode(endpoint: Endpoint, probed: ProbeResult) -> str | None:
         return None
     entropies: list[float] = []
     for temperature in (1.0, 0.5):
-        again = await _try_features(endpoint, probed.features, chat=probed.chat, temperature=temperature)
+        decoding = Decoding(temperature=temperature)
+        again = await _try_features(
+            endpoint, probed.features, chat=probed.chat, decoding=decoding, seed=probed.seed
+        )
         first = again.trial.tokens[0].entropy if again.trial.tokens else None
         if first is None or first < _SURE:
             return None

@@ -25,7 +25,8 @@ class SweepCell:
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
     token of each answer, sorted. others: median of the requests that other clients had at the server.
-    server_cap: output tokens at which the server cut answers although more were asked.
+    server_cap: output tokens at which the server cut answers although more were asked. unread: sampling
+    parameters that the server is not known to read.
     """
 
     values: Mapping[str, str]
@@ -50,6 +51,7 @@ class SweepCell:
     reached: tuple[int, ...] = ()
     others: float | None = None
     server_cap: int | None = None
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 from stresstest.errors import ExitCode
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
-from tests.support.caching_gateway import caching_gateway
 from tests.support.commands import command
+from tests.support.gateways import caching_gateway
 from tests.support.simulated_servers import LOOPS_BELOW_1_1, served
 
 pytestmark = pytest.mark.simulated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -29,9 +29,11 @@ from stresstest.diagnosis.intervention.outcome import (
     seems_to_clear,
 )
 from stresstest.diagnosis.intervention.wording import link_sentence
+from stresstest.endpoint.probe import unread_parameters
 from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
 from stresstest.features.diagnose.more_prompts import MoreAnswers
-from stresstest.model import Arm, ArmResult, CauseLink, GenerationRecord, Plane, SymptomKind
+from stresstest.model import Arm, ArmResult, CauseLink, Decoding, GenerationRecord, Plane, SymptomKind
+from stresstest.model.server import PLAIN_PROMPTS_ONLY
 
 _FIRST_ALONE = 4
 
@@ -76,9 +78,35 @@ async def examine_cause(
         runner.progress.note(_announcement(len(forks), scratch=runner.scratch))
         outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
     decision = decide_plane(outcomes, arms=declared, forks=len(forks))
+    unread = await _find_unread(runner, outcomes, decision)
     if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
         decision = replace(decision, lacking=f"{decision.lacking}; {more.ended}")
-    return CauseStep(_build_link(runner, generations, forks, outcomes, decision, declared), forks)
+    link = _build_link(runner, generations, forks, outcomes, decision, declared)
+    return CauseStep(replace(link, notes=(*link.notes, *unread)), forks)
+
+
+async def _find_unread(
+    runner: InterventionRunner, outcomes: Mapping[str, ArmOutcome], decision: PlaneDecision
+) -> list[str]:
+    """A note where arms that did not clear send parameters that the server is not known to read."""
+    own = runner.run.settings.decoding
+    changed = {name for outcome in outcomes.values() for name in _changed(own, outcome.arm.decoding)}
+    if decision.arm is not None:
+        changed -= _changed(own, decision.arm.decoding)
+    chat = runner.run.profile.gap(PLAIN_PROMPTS_ONLY) is None
+    unread = " and ".join(await unread_parameters(runner.prepared.endpoint, sorted(changed), chat=chat))
+    if not unread:
+        return []
+    return [
+        f"the server takes invalid values of {unread} without complaint, as a gateway does that drops the "
+        f"field: the changes that send it may never have reached the model"
+    ]
+
+
+def _changed(before: Decoding, after: Decoding) -> set[str]:
+    """The sampling parameters that the second sends with another value."""
+    own = before.sent()
+    return {name for name, value in after.sent().items() if own.get(name) != value}
 
 
 def _announcement(forks: int, *, scratch: bool) -> str:

@@ -50,6 +50,8 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if loads := differing_loads(found.cells):
         console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
+    if unread := [each.unread for each in found.cells if each.unread is not None]:
+        console.print(Text(sanitize(f"note: {_unread_words(unread[0])}"), style="yellow"))
     if caps := sorted({each.server_cap for each in found.cells if each.server_cap is not None}):
         console.print(Text(f"note: {_cap_words(caps)}", style="yellow"))
     if found.control is not None:
@@ -88,6 +90,14 @@ def _load_words(fewest: SweepCell, most: SweepCell) -> str:
     return (
         f"other clients had requests at the server, in the median about {highest} and {least}: a difference "
         f"between cells may come from that."
+    )
+
+
+def _unread_words(names: str) -> str:
+    """That the cells may be of one decoding."""
+    return (
+        f"the server takes invalid values of {names} without complaint, as a gateway does that drops the "
+        f"field: the values of a cell may never have reached the model."
     )
 
 

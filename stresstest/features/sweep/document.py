@@ -54,5 +54,6 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         "recurring_terms": cell.terms,
         "requests_of_others": cell.others,
         "server_cap": cell.server_cap,
+        "not_known_to_be_read": cell.unread,
         "tokens_spent": cell.tokens,
     }

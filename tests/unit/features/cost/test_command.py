@@ -24,9 +24,9 @@ from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
 from stresstest.store.repository import Store
-from tests.support.caching_gateway import caching_gateway
 from tests.support.commands import command
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
+from tests.support.gateways import caching_gateway
 from tests.support.simulated_servers import served
 
 CAP = 250

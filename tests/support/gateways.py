@@ -1,8 +1,9 @@
-"""A gateway that answers what it has been asked before out of its cache, byte for byte, as nginx' does."""
+"""Gateways in front of a server: one with a cache, and one that drops fields of the requests."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,14 +13,28 @@ from aiohttp import ClientSession, web
 
 @contextmanager
 def caching_gateway(upstream: str) -> Iterator[str]:
-    """The base URL of a cache in front of `upstream` (with its /v1), for the length of a `with` block."""
+    """The base URL of a gateway that answers what it has been asked before out of its cache, byte for byte,
+    as nginx does. upstream: with its /v1."""
+    with _served(upstream, cache=True) as url:
+        yield url
+
+
+@contextmanager
+def dropping_gateway(upstream: str, *fields: str) -> Iterator[str]:
+    """The base URL of a gateway that drops these fields of a request, as LiteLLM does by `drop_params`."""
+    with _served(upstream, drops=fields) as url:
+        yield url
+
+
+@contextmanager
+def _served(upstream: str, *, cache: bool = False, drops: tuple[str, ...] = ()) -> Iterator[str]:
     loop = asyncio.new_event_loop()
     port: list[int] = []
     ready, leave = threading.Event(), asyncio.Event()
 
     async def serve() -> None:
         async with ClientSession() as session:
-            runner = web.AppRunner(_gateway(upstream.removesuffix("/v1"), session))
+            runner = web.AppRunner(_gateway(upstream.removesuffix("/v1"), session, cache, drops))
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
@@ -38,11 +53,14 @@ def caching_gateway(upstream: str) -> Iterator[str]:
         thread.join(30)
 
 
-def _gateway(upstream: str, session: ClientSession) -> web.Application:
+def _gateway(upstream: str, session: ClientSession, cache: bool, drops: tuple[str, ...]) -> web.Application:
     kept: dict[tuple[str, bytes], tuple[str, bytes]] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.read()
+        if drops and body:
+            fields = json.loads(body)
+            body = json.dumps({k: v for k, v in fields.items() if k not in drops}).encode()
         key = (request.path, body)
         if key in kept:
             kind, whole = kept[key]
@@ -60,7 +78,7 @@ def _gateway(upstream: str, session: ClientSession) -> web.Application:
                     ConnectionResetError
                 ):  # the client has aborted; the cache takes the whole answer
                     await response.write(part)
-        if reply.status == 200 and request.path.endswith("completions"):
+        if cache and reply.status == 200 and request.path.endswith("completions"):
             kept[key] = kind, b"".join(parts)
         return response
 
