@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.campaign.delivery import slow_delivery_sentence
+from stresstest.campaign.served_model import is_other_model
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
@@ -143,14 +144,7 @@ def _measurement_notes(
         notes.append(
             "The prompts ask for no units, so structure (numbering, lengths of units) was not checked."
         )
-    other = run.profile.gap(UNLISTED_MODEL)
-    if other is not None:
-        notes.append(f"The server has no {other.thing}: {other.cost}.")
-    unread = run.profile.gap(UNREAD_PARAMETERS)
-    if unread is not None:
-        notes.append(f"The server gives no {unread.thing}: {unread.cost}. To be sure, {unread.remedy}.")
-    if (mixed := mixed_models_sentence(generations)) or (mixed := mixed_servers_sentence(generations)):
-        notes.append(mixed)
+    notes += _answering_notes(run, generations)
     if run.settings.earlier_urls:
         notes.append(
             f"The run was interrupted and continued at another address: its answers come from "
@@ -203,6 +197,22 @@ def _timing_notes(
     return notes
 
 
+def _answering_notes(run: Run, generations: Sequence[GenerationRecord]) -> list[str]:
+    """What speaks against the answers being of the model and the decoding that were asked."""
+    notes = []
+    other = run.profile.gap(UNLISTED_MODEL)
+    if other is not None:
+        notes.append(f"The server has no {other.thing}: {other.cost}.")
+    unread = run.profile.gap(UNREAD_PARAMETERS)
+    if unread is not None:
+        notes.append(f"The server gives no {unread.thing}: {unread.cost}. To be sure, {unread.remedy}.")
+    if other_model := other_model_sentence(generations, run.profile.model):
+        notes.append(other_model)
+    if (mixed := mixed_models_sentence(generations)) or (mixed := mixed_servers_sentence(generations)):
+        notes.append(mixed)
+    return notes
+
+
 def mixed_models_sentence(generations: Sequence[GenerationRecord]) -> str | None:
     """That the streams name several models, as a gateway's do that falls back to another one."""
     named = Counter(g.answered_by for g in generations if g.answered_by is not None).most_common()
@@ -211,6 +221,20 @@ def mixed_models_sentence(generations: Sequence[GenerationRecord]) -> str | None
     return (
         f"The streams name {len(named)} models ({_counted(named)}): does a gateway fall back to another one? "
         f"The limit is that of this mixture, not of one model."
+    )
+
+
+def other_model_sentence(generations: Sequence[GenerationRecord], asked: str) -> str | None:
+    """That the streams name one model, and not the one that was asked."""
+    named = {g.answered_by for g in generations if g.answered_by is not None}
+    if len(named) != 1:
+        return None
+    (answered,) = named
+    if not is_other_model(asked, answered):
+        return None
+    return (
+        f"The streams name the model {answered!r}, not {asked!r}, which was asked: an alias, or a gateway "
+        f"that answers with another model. The limit is that of the model that answered."
     )
 
 

@@ -60,6 +60,14 @@ def profile_changes(before: EndpointProfile, after: EndpointProfile) -> list[Cha
     ]
 
 
+def is_other_model(asked: str, answered: str) -> bool:
+    """Whether the name that a stream gives is another model's than was asked. With a date or a provider more
+    or less it is the same."""
+    one, other = sorted((asked.lower(), answered.lower()), key=len)
+    rest = other.removeprefix(one) if other.startswith(one) else other.removesuffix(one)
+    return rest == other or (rest != "" and rest[0] not in "-:@." and rest[-1] not in "/:.")
+
+
 def refuse_changed_prompts(run: Run, digest: str, *, consequence: str, hint: str) -> None:
     """UsageError when the prompts are no longer those of the run. digest: of the prompts as they are now."""
     if digest != run.prompts_digest:

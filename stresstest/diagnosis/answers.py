@@ -109,6 +109,8 @@ def _search(rows: Sequence[_Row]) -> _Search:
             before = row
         elif too_few := _too_few_reach(row, before):
             words.append(_in_another_way(row) or too_few)
+        elif other := _by_another_model(row, rows[0]):
+            words.append(other)
         elif chance := _may_be_chance(row, rows, worst):
             words.append(chance)
         else:
@@ -192,6 +194,18 @@ def _may_be_chance(row: _Row, rows: Sequence[_Row], worst: str | None) -> str | 
     return (
         f"at {value:g}, {failed} of {each.generations} fail with {worst}: the difference from {before} of "
         f"{first.generations} at {first_value:g} may be chance"
+    )
+
+
+def _by_another_model(row: _Row, first: _Row) -> str | None:
+    """That the streams of a cell name models that those of the first one do not."""
+    (value, each), (first_value, before) = row, first
+    others = [name for name in each.answered_by if name not in before.answered_by]
+    if not others or not before.answered_by:
+        return None
+    return (
+        f"at {value:g} the streams name the model {' and '.join(others[:3])}, at {first_value:g} "
+        f"{' and '.join(before.answered_by[:3])}: a gateway answers with another one"
     )
 
 

@@ -26,7 +26,7 @@ class SweepCell:
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
     token of each answer, sorted. others: median of the requests that other clients had at the server.
     server_cap: output tokens at which the server cut answers although more were asked. unread: sampling
-    parameters that the server is not known to read.
+    parameters that the server is not known to read. answered_by: the models that the sample's streams name.
     """
 
     values: Mapping[str, str]
@@ -52,6 +52,7 @@ class SweepCell:
     others: float | None = None
     server_cap: int | None = None
     unread: str | None = None
+    answered_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,52 @@
-"""Gateways in front of a server: one with a cache, and one that drops fields of the requests."""
+"""Gateways in front of a server: with a cache, dropping fields of requests, falling back to another model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
 
 from aiohttp import ClientSession, web
 
+Route = Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
+"""Where a request goes (a base URL with /v1), and with which body."""
 
-@contextmanager
-def caching_gateway(upstream: str) -> Iterator[str]:
+
+def caching_gateway(upstream: str) -> AbstractContextManager[str]:
     """The base URL of a gateway that answers what it has been asked before out of its cache, byte for byte,
-    as nginx does. upstream: with its /v1."""
-    with _served(upstream, cache=True) as url:
-        yield url
+    as nginx does."""
+    return _served(upstream, lambda body: (upstream, body), cache=True)
 
 
-@contextmanager
-def dropping_gateway(upstream: str, *fields: str) -> Iterator[str]:
+def dropping_gateway(upstream: str, *fields: str) -> AbstractContextManager[str]:
     """The base URL of a gateway that drops these fields of a request, as LiteLLM does by `drop_params`."""
-    with _served(upstream, drops=fields) as url:
-        yield url
+    return _served(upstream, lambda body: (upstream, {k: v for k, v in body.items() if k not in fields}))
+
+
+def fallback_gateway(
+    upstream: str, other: str, falls_back: Callable[[dict[str, Any]], bool]
+) -> AbstractContextManager[str]:
+    """The base URL of a gateway that answers some requests with the model "fallback", served at `other`, as
+    LiteLLM does by `fallbacks`."""
+
+    def route(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        return (other, body | {"model": "fallback"}) if falls_back(body) else (upstream, body)
+
+    return _served(upstream, route)
 
 
 @contextmanager
-def _served(upstream: str, *, cache: bool = False, drops: tuple[str, ...] = ()) -> Iterator[str]:
+def _served(upstream: str, route: Route, *, cache: bool = False) -> Iterator[str]:
     loop = asyncio.new_event_loop()
     port: list[int] = []
     ready, leave = threading.Event(), asyncio.Event()
 
     async def serve() -> None:
         async with ClientSession() as session:
-            runner = web.AppRunner(_gateway(upstream.removesuffix("/v1"), session, cache, drops))
+            runner = web.AppRunner(_gateway(upstream, route, session, cache))
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
@@ -53,30 +65,25 @@ def _served(upstream: str, *, cache: bool = False, drops: tuple[str, ...] = ()) 
         thread.join(30)
 
 
-def _gateway(upstream: str, session: ClientSession, cache: bool, drops: tuple[str, ...]) -> web.Application:
+def _gateway(upstream: str, route: Route, session: ClientSession, cache: bool) -> web.Application:
     kept: dict[tuple[str, bytes], tuple[str, bytes]] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        if drops and body:
-            fields = json.loads(body)
-            body = json.dumps({k: v for k, v in fields.items() if k not in drops}).encode()
-        key = (request.path, body)
+        asked = await request.read()
+        key = (request.path, asked)
         if key in kept:
             kind, whole = kept[key]
             return web.Response(body=whole, headers={"Content-Type": kind})
-        sent = {"Content-Type": request.headers.get("Content-Type", "application/json")}
-        async with session.request(
-            request.method, upstream + request.path_qs, data=body, headers=sent
-        ) as reply:
+        base_url, sent = route(json.loads(asked)) if asked else (upstream, None)
+        url = base_url.removesuffix("/v1") + request.path_qs
+        async with session.request(request.method, url, json=sent) as reply:
             kind, parts = reply.headers.get("Content-Type", ""), []
             response = web.StreamResponse(status=reply.status, headers={"Content-Type": kind})
             await response.prepare(request)
             async for part in reply.content.iter_any():
                 parts.append(part)
-                with suppress(
-                    ConnectionResetError
-                ):  # the client has aborted; the cache takes the whole answer
+                # The client may have aborted; the cache takes the whole answer.
+                with suppress(ConnectionResetError):
                     await response.write(part)
         if cache and reply.status == 200 and request.path.endswith("completions"):
             kept[key] = kind, b"".join(parts)

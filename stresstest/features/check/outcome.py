@@ -14,6 +14,7 @@ from stresstest.features.check.reservations import (
     find_reservations,
     foreign_language_objection,
     later_failures_objection,
+    other_model_objection,
     refuse_same_file,
     replayed_objection,
     reservation_notes,
@@ -65,6 +66,7 @@ def compare_samples(
         lacking = (
             lacking
             or replayed_objection(baseline, candidate)
+            or other_model_objection(baseline, candidate)
             or reservations.pass_objection(rule)
             or few_answers_objection(baseline, candidate)
             or foreign_language_objection(baseline, candidate, rule)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from stresstest.campaign.served_model import is_other_model
 from stresstest.errors import UsageError
 from stresstest.features.check.sample import MAX_NAMED, CheckSample
 from stresstest.model.percent import percent
@@ -206,3 +207,23 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
         f"{again} of the candidate's {len(candidate.certifying)} answers are the baseline's own again, by "
         "id, time and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
     )
+
+
+def other_model_objection(baseline: CheckSample, candidate: CheckSample) -> str | None:
+    """Why answers that are not of the candidate's model, by the names in their streams, decide nothing: they
+    name another one where the baseline's name their own, or the same one for two models."""
+    asked, before = candidate.subject.model, baseline.subject.model
+    named, named_before = _named_models(candidate), _named_models(baseline)
+    fell_back = named and all(is_other_model(asked, each) for each in named)
+    is_alias = named_before and all(is_other_model(before, each) for each in named_before)
+    is_same = asked != before and named == (named_before or {before})
+    if not (is_same or (fell_back and not is_alias)):
+        return None
+    return (
+        f"the candidate's streams name the model {' and '.join(sorted(named)[:MAX_NAMED])}, not {asked}: a "
+        f"gateway answers with another model than was asked"
+    )
+
+
+def _named_models(sample: CheckSample) -> set[str]:
+    return {g.answered_by for g in sample.certifying if g.answered_by is not None}

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.foreign_answers import refuse_foreign
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.replayed import refuse_replayed
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sentence
 from stresstest.economics.account import Prices, measured_cost
@@ -185,7 +185,7 @@ class _CostMeasurement:
         found = await runner.run_batch(pair, arm, limits if arm is CostArm.CAPPED else None)
         if found is None:
             return False
-        refuse_replayed(found, self.answers)
+        refuse_foreign(found, self.answers)
         self.answers += [g.to_record() for g in found]
         planted = runner.planted_ids(pair)
         if arm is not CostArm.CAPPED:

@@ -10,10 +10,10 @@ from itertools import zip_longest
 from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.execution.driver import GenerationTask, drive
 from stresstest.campaign.execution.events import GenerationAdvanced, GenerationEvent, GenerationFinished
+from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
-from stresstest.campaign.replayed import ReplayedAnswersError, refuse_replayed
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
@@ -211,9 +211,9 @@ class InterventionRunner:
                     if keep_tokens:
                         self._streamed[generation.key] = generation
                     self.spent += generation.output_tokens
-            refuse_replayed(answers, earlier)
-        except (ReplacedServerError, ReplayedAnswersError):
-            # Any of them may be the other server's, or a cache's: a diagnosis that goes on asks again.
+            refuse_foreign(answers, earlier)
+        except (ReplacedServerError, ForeignAnswersError):
+            # Any of them may be another server's, model's, or a cache's: a diagnosis that goes on asks again.
             keys = [each.key for each in answers]
             for key in keys:
                 self.stored.pop(key, None)

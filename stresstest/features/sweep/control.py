@@ -10,9 +10,9 @@ from hashlib import sha256
 
 from stresstest.campaign.campaign_setup import PreparedCampaign, prepare_campaign
 from stresstest.campaign.execution.driver import drive
+from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.replayed import ReplayedAnswersError, refuse_replayed
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.answers import still_fails
 from stresstest.diagnosis.evidence.server import is_lost
@@ -98,8 +98,8 @@ async def _request(
             ):
                 await asyncio.to_thread(store.add_generation, run_id, generation)
                 found.append(generation.to_record())
-        refuse_replayed(found, store.records(run_id))
-    except (ReplacedServerError, ReplayedAnswersError):
+        refuse_foreign(found, store.records(run_id))
+    except (ReplacedServerError, ForeignAnswersError):
         await asyncio.to_thread(store.remove_generations, run_id, [g.key for g in found])
         raise
     if stop.is_set():

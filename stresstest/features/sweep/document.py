@@ -54,6 +54,7 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         "recurring_terms": cell.terms,
         "requests_of_others": cell.others,
         "server_cap": cell.server_cap,
+        "answered_by": list(cell.answered_by),
         "not_known_to_be_read": cell.unread,
         "tokens_spent": cell.tokens,
     }

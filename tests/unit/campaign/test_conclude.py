@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.campaign.notes import _sample_notes, mixed_models_sentence, mixed_servers_sentence
+from stresstest.campaign.notes import (
+    _sample_notes,
+    mixed_models_sentence,
+    mixed_servers_sentence,
+    other_model_sentence,
+)
 from stresstest.campaign.withheld import withhold_cap
 from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure, Threshold
 from stresstest.statistics import certified_threshold
@@ -110,6 +115,26 @@ def test_a_mixture_of_models_is_told() -> None:
     said = mixed_models_sentence(answers)
     assert said is not None
     assert said.startswith("The streams name 2 models (mistral-7b 20, fallback 10)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "told"),
+    [
+        ("new", "old", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", False),
+        ("openai/gpt-4o", "gpt-4o", False),
+        ("Qwen2.5", "qwen2.5", False),
+        ("m", "fallback-m2", True),
+        ("m", "mistral", True),
+        ("new", None, False),
+    ],
+)
+def test_another_model_than_was_asked_is_told(asked: str, answered: str | None, told: bool) -> None:
+    """While the new model's server was down, a gateway answered every request with the old one: "safe"."""
+    answers = [replace(g, answered_by=answered) for g in sample([None] * 30, [9] * 30)]
+    said = other_model_sentence(answers, asked)
+    assert (said is not None) == told
+    assert said is None or said.startswith(f"The streams name the model {answered!r}, not {asked!r}, which")
 
 
 def test_a_mixture_of_servers_is_told() -> None:

@@ -99,6 +99,33 @@ def test_a_refused_run_is_no_baseline(store: str) -> None:
     assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["base"])
 
 
+@pytest.mark.parametrize(
+    ("model", "named", "before", "code"),
+    [
+        ("new", "lab", "lab", ExitCode.INCONCLUSIVE),
+        ("new", "new", "lab", ExitCode.DONE),
+        ("lab", "other", "lab", ExitCode.INCONCLUSIVE),
+        ("lab", "lab-2026", "lab", ExitCode.DONE),
+        ("new", "mistral-v2", "mistral-v1", ExitCode.DONE),
+        ("new", "mistral-v1", "mistral-v1", ExitCode.INCONCLUSIVE),
+        ("new", None, "lab", ExitCode.DONE),
+    ],
+)
+def test_a_gateway_that_answers_with_another_model_passes_none(
+    tmp_path: Path, model: str, named: str | None, before: str, code: ExitCode
+) -> None:
+    """The new model's server was down, and the gateway fell back to the old one for every request: "pass". An
+    alias for each side says nothing against it."""
+    store = str(tmp_path / "s.sqlite3")
+    for name, subject, answered in (("base", "lab", before), ("new", model, named)):
+        answers = [replace(each, answered_by=answered) for each in sample(0)]
+        stored(store, name, answers, created=2000.0, model=subject)
+    found, document, err = check(store, "--baseline", "base", "--candidate", "new")
+    assert found == code, err
+    if code is ExitCode.INCONCLUSIVE:
+        assert f"streams name the model {named}, not {model}: a gateway" in document["lacking"]
+
+
 def test_findings_warn_or_fail(store: str, snapshot: Snapshot) -> None:
     """A smaller limit and new symptoms are told; --error-on makes them fail a check that its test passes."""
     generations = sample(0, reach=T)

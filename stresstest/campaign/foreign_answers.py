@@ -1,0 +1,34 @@
+"""Refuses answers that are not of the server and the model that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from stresstest.errors import EndpointError
+from stresstest.model import GenerationRecord
+from stresstest.statistics.replays import replays
+
+
+class ForeignAnswersError(EndpointError):
+    """A cache in front of the server has answered, or another model."""
+
+
+def refuse_foreign(answers: Collection[GenerationRecord], earlier: Collection[GenerationRecord]) -> None:
+    """ForeignAnswersError where answers are `earlier` ones again, or their streams name another model than
+    those do: both have to be of the server and the model."""
+    again = len(replays(answers, earlier))
+    if again:
+        raise ForeignAnswersError(
+            f"{again} of {len(answers)} answers are earlier ones again, by id, time and text: a cache in "
+            "front of the server gives them, so that the two cannot be compared.",
+            hint="Ask vLLM itself, or switch the gateway's cache off.",
+        )
+    known = {each.answered_by for each in earlier} - {None}
+    others = {each.answered_by for each in answers} - {None} - known
+    if known and others:
+        before, now = (" and ".join(sorted(filter(None, names))[:3]) for names in (known, others))
+        raise ForeignAnswersError(
+            f"The streams name the model {now}, and those of the answers before {before}: a gateway answers "
+            "with another model, so that the two cannot be compared.",
+            hint="Ask vLLM itself, or switch the gateway's fallback off.",
+        )
