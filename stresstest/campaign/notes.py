@@ -12,6 +12,7 @@ from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
+from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.model.server import UNLISTED_MODEL, UNREAD_PARAMETERS
@@ -155,6 +156,12 @@ def _measurement_notes(
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
+    if restarts := count_restarts(samples):
+        notes.append(
+            f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
+            f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
+            f"name: the limit is that of what answered."
+        )
     others = measure_others(generations, samples)
     if others is not None and others.median >= 1.0:
         notes.append(

@@ -30,6 +30,14 @@ class Address:
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
 
+    def file_identity(self) -> tuple[int, int] | None:
+        """Device and number of the SQLite file that is at the path now; None without a file."""
+        try:
+            found = self.path.stat() if self.path is not None else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
+
     def scrub(self, message: str) -> str:
         """The message without the address's password, in case a driver quotes it."""
         for secret in (self.url.password, *_query_secrets(self.url)):

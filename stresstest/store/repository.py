@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from stresstest.clock import new_id, now
+from stresstest.errors import StoreError
 from stresstest.model import (
     Diagnosis,
     DocumentKind,
@@ -53,6 +54,7 @@ class Store:
     def __init__(self, engine: Engine, address: Address) -> None:
         self._engine = engine
         self._address = address
+        self._file = address.file_identity()
 
     def __repr__(self) -> str:
         return f"Store({self._address.shown!r})"
@@ -306,3 +308,9 @@ class Store:
     def _write(self, doing: str) -> Iterator[Connection]:
         with translate_errors(self._address, doing), writing(self._engine) as connection:
             yield connection
+        if self._address.file_identity() != self._file:
+            raise StoreError(
+                f"The store {self.location} was deleted, moved or replaced while it was open: what is "
+                "written to it now would be lost.",
+                hint="Begin again with --store FILE, in a folder that nothing else changes.",
+            )

@@ -64,6 +64,13 @@ def longest_gap(moments: Iterable[float]) -> float:
     return max((after - before for before, after in pairwise(sorted(moments))), default=0.0)
 
 
+def count_restarts(samples: Iterable[ServerSample]) -> int:
+    """How often the counters of tokens fell: the server began again, or another one answered."""
+    totals = [(s.prompt_tokens, s.generation_tokens) for s in samples]
+    known = [(a, b) for a, b in totals if a is not None and b is not None]
+    return sum(after[0] < before[0] or after[1] < before[1] for before, after in pairwise(known))
+
+
 def counter_increase(samples: Iterable[ServerSample], name: CounterName) -> float | None:
     """The increase of a counter over the readings, across restarts of the server."""
     return increase(getattr(s, name) for s in samples)

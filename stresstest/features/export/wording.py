@@ -9,6 +9,7 @@ from stresstest.features.export.answers import NO_PROMPT
 from stresstest.features.export.training import TRL_MAX_LENGTH, length_summary, length_unit, sequence_room
 from stresstest.features.export.workflow import ExportedSet, ExportOptions
 from stresstest.model import Decoding
+from stresstest.records.input_file import label
 
 _HEALING_PENALTY = 1.15
 """Suggested where no diagnosis has found the decoding that clears the failure."""
@@ -66,7 +67,7 @@ def next_commands(
     """The commands that would give pairs, or more of them."""
     if options.at_onset:
         first = [f"stresstest diagnose {run}" for run in found.without_forks]
-        again = ["stresstest", "export", "dpo", *options.sources, "--at-onset", "-o", output]
+        again = ["stresstest", "export", "dpo", *map(label, options.sources), "--at-onset", "-o", output]
         return [*first, shlex.join(again)] if first else []
     if unpaired_file is None:
         return []
@@ -83,7 +84,7 @@ def next_commands(
     for name, value in changed.options().items():
         words += [f"--{name.replace('_', '-')}", value]
     sources = [*options.sources, *(word for each in options.chosen_from for word in ("--chosen-from", each))]
-    again = ["stresstest", "export", "dpo", *sources, "--chosen-from", "latest", "-o", output]
+    again = ["stresstest", "export", "dpo", *map(label, sources), "--chosen-from", "latest", "-o", output]
     return [shlex.join(words), shlex.join(again)]
 
 

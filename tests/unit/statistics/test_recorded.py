@@ -214,14 +214,17 @@ def test_without_copies_a_thinned_sample_keeps_its_size() -> None:
     assert healthy.effective_share() > 0.85
 
 
-def test_exact_copies_of_a_record_are_one_prompt() -> None:
-    """The same line a hundred times in a log is no evidence from a hundred requests."""
+@pytest.mark.parametrize(("words", "ids", "copies"), [(99, False, 99), (99, True, 99), (9, True, 0)])
+def test_copies_of_a_record_are_one_prompt(words: int, ids: bool, copies: int) -> None:
+    """The same line a hundred times in a log is no evidence from a hundred requests, nor an answer that two
+    loggers write with ids of their own. Short answers are the same by chance."""
     sample = RecordedSample()
     for n in range(100):
-        sample.add(replace(output(n), identity=1), truncated=False)
+        one = replace(output(n), identity=5000 + n if ids else 1, digest=7)
+        sample.add(replace(one, words=replace(one.words, length=words)), truncated=False)
         sample.add(output(n + 1000), truncated=False)
-    assert sample.effective_share() == pytest.approx(101 / 200)
-    assert (sample.copies, sample.clustered, sample.prompts) == (99, False, None)
+    assert sample.effective_share() == pytest.approx((200 - copies) / 200)
+    assert (sample.copies, sample.clustered, sample.prompts) == (copies, False, None)
 
 
 def test_length_effect_takes_the_outermost_classes() -> None:

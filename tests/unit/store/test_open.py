@@ -47,6 +47,23 @@ def test_default_place_is_the_data_folder(tmp_path: Path, monkeypatch: pytest.Mo
         assert (tmp_path / "data" / "stresstest").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_store_that_is_taken_away_while_it_is_open_is_told(tmp_path: Path, how: str) -> None:
+    """The restore of a CI cache: a measurement ended with "certified", and nothing of it was stored."""
+    path, other = tmp_path / "s.sqlite3", tmp_path / "other.sqlite3"
+    open_store(str(other)).close()
+    with open_store(str(path)) as store:
+        store.create_run(make_run("r1"))
+        if how == "moved":
+            path.rename(tmp_path / "moved.sqlite3")
+        elif how == "deleted":
+            path.unlink()
+        else:
+            other.rename(path)
+        with pytest.raises(StoreError, match="deleted, moved or replaced while it was open"):
+            store.add_generation("r1", make_generation(0))
+
+
 def test_relative_data_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The XDG specification calls a relative XDG_DATA_HOME invalid."""
     monkeypatch.setenv("XDG_DATA_HOME", "somewhere")

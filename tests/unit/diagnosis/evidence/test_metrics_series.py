@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.diagnosis.evidence.metrics_series import (
+    count_restarts,
     counter_increase,
     cut_window,
     finished_increase,
@@ -28,6 +29,16 @@ def test_window_is_what_lies_inside_and_one_before(times: list[int], start: int,
     before = [s for s in samples if s.at < start][-1:]
     inside = [s for s in samples if start <= s.at <= end]
     assert cut_window(samples, start, end) == before + inside
+
+
+def test_counters_that_begin_again_are_restarts() -> None:
+    """Other weights under the same name, root and version came with a restarted server."""
+    readings = [(100.0, 500.0), (160.0, 900.0), (12.0, 40.0), (None, None), (70.0, 90.0), (3.0, 95.0)]
+    samples = [
+        ServerSample(float(i), prompt_tokens=a, generation_tokens=b) for i, (a, b) in enumerate(readings)
+    ]
+    assert count_restarts(samples) == 2
+    assert count_restarts(samples[:2]) == count_restarts([]) == 0
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 50)), max_size=20))

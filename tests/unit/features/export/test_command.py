@@ -21,6 +21,8 @@ from stresstest.features.diagnose.workflow import DiagnoseOptions, diagnose
 from stresstest.features.export.answers import AskedPrompt, ExportedAnswer
 from stresstest.features.export.pairing import with_known_prompts
 from stresstest.features.export.rows import prompt_rows
+from stresstest.features.export.wording import next_commands
+from stresstest.features.export.workflow import ExportedSet, ExportOptions
 from stresstest.model import Decoding, Job, Message, Phase, Plane, Run, RunSettings, RunStatus, Subject
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
@@ -159,6 +161,15 @@ def test_a_run_alone_has_no_pair_and_says_what_would_give_some(
     assert "--repetition-penalty 1.1 " in f"{ask} "
     assert again.startswith("stresstest export dpo looping --chosen-from latest")
     snapshot(told["nothing"])
+
+
+def test_what_to_do_next_holds_no_password_and_no_signature() -> None:
+    """The command to repeat stood in a CI log with the address as it was given."""
+    log = "https://usr:pw@host/log.jsonl?X-Amz-Signature=sig&token=tok"
+    for options in (ExportOptions((log,), (log,)), ExportOptions((log,), at_onset=True)):
+        told = next_commands(ExportedSet(without_forks=("r1",)), options, "pairs.jsonl", "unpaired.jsonl")
+        assert "host/log.jsonl" in told[-1]
+        assert not any(secret in " ".join(told) for secret in ("pw@", "=sig", "tok"))
 
 
 def test_forks_differ_from_the_cut_on(world: World, tmp_path: Path) -> None:
