@@ -38,6 +38,7 @@ def object_in(value: Any) -> dict[str, Any] | None:
     """An object, or the response body that a JSON text holds; None for anything else."""
     if not isinstance(value, str):
         return value if isinstance(value, dict) else None
+    value = value.strip()
     written = value.startswith("{") and value.endswith("}") and any(mark in value for mark in _BODY_MARKS)
     found = structure_in(value) if written else None
     whole = isinstance(found, dict) and ("choices" in found or is_whole_body(found) or is_message(found))

@@ -14,6 +14,8 @@ from typing import Any
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import is_prompted, refuse_whole_answers
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
+from stresstest.records.formats.bodies.bare import as_body
+from stresstest.records.formats.bodies.body import parse_answers
 from stresstest.records.formats.bodies.calls import (
     ONLY_TOOL_CALLS,
     has_calls,
@@ -25,6 +27,7 @@ from stresstest.records.formats.bodies.calls import (
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 from stresstest.records.formats.fields import FINISH_KEYS, TEXTLESS, TIME_KEYS, answered
+from stresstest.records.formats.openai import object_in
 from stresstest.records.formats.pieces import join_pieces, refuse_stream
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (
@@ -165,6 +168,8 @@ def _mapped_records(row: Row, place: Place) -> list[Record]:
     if value is None:
         raise UnreadableError(f"nothing at {named}")
     place = replace(place, format=repr(named))
+    if body := as_body(object_in(value)):
+        return answered(row, parse_answers(body), place, body)
     beside = value_at(row, path[:-1]) if path[1:] else row
     holder = beside if isinstance(beside, dict) else {}
     prompted = _may_hold_prompt(row, str(path[-1]))

@@ -104,3 +104,16 @@ def test_a_few_words_of_a_prompt_may_begin_an_answer() -> None:
     """Nobody can tell whose they are."""
     [record] = read({"prompt": "The boats", "response": "The boats are out."})
     assert (record.text, record.answer_at) == ("The boats are out.", None)
+
+
+@pytest.mark.parametrize("text", [True, False], ids=["JSON text", "object"])
+def test_a_body_where_a_field_points_is_read_as_one(text: bool) -> None:
+    """Docker keeps each line of a log as text. The body was judged with its JSON around the answer: T was more
+    than twice too long."""
+    body = {
+        "object": "chat.completion",
+        "choices": [{"finish_reason": "length", "message": {"role": "assistant", "content": SAMPLES[0]}}],
+        "usage": {"completion_tokens": 300},
+    }
+    (found,) = read({"log": json.dumps(body) + "\n" if text else body, "stream": "stdout"}, "response=log")
+    assert (found.text, found.finish_reason, found.completion_tokens) == (SAMPLES[0], "length", 300)
