@@ -108,8 +108,8 @@ def test_a_few_words_of_a_prompt_may_begin_an_answer() -> None:
 
 @pytest.mark.parametrize("text", [True, False], ids=["JSON text", "object"])
 def test_a_body_where_a_field_points_is_read_as_one(text: bool) -> None:
-    """Docker keeps each line of a log as text. The body was judged with its JSON around the answer: T was more
-    than twice too long."""
+    """Docker keeps each line of a log as text. The body was judged with its JSON around the answer: T was
+    more than twice too long."""
     body = {
         "object": "chat.completion",
         "choices": [{"finish_reason": "length", "message": {"role": "assistant", "content": SAMPLES[0]}}],
