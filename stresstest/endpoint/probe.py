@@ -16,6 +16,9 @@ from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS, UNREAD
 
 _BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
 _SURE = 0.05
+_TRIES = 3
+_PASSING = frozenset({FailureKind.HTTP_ERROR, FailureKind.CUT, FailureKind.STREAM_ERROR})
+"""Failures after which a probe is repeated at once."""
 _INVALID = {
     "temperature": Decoding(temperature=-1.0),
     "top_p": Decoding(top_p=2.0),
@@ -101,16 +104,22 @@ async def _try_features(
     tokens: int = 2,
     seed: int | None = None,
 ) -> ProbeResult:
-    seed = randbelow(2**31) if seed is None else seed  # no cache in front of the server knows the request
-    request = GenerationRequest(
-        model=endpoint.model or "",
-        max_tokens=tokens,
-        decoding=decoding or Decoding(),
-        messages=(Message("user", "Hi"),) if chat else None,
-        prompt=None if chat else "Hi",
-        seed=seed,
-    )
-    return ProbeResult(await endpoint.trial_generation(request, asked), asked, chat, seed)
+    """One probe, repeated where the server fails in a way that may pass. seed: a new one by default, so that
+    no cache in front of the server knows the request."""
+    for _ in range(_TRIES):
+        own = randbelow(2**31) if seed is None else seed
+        request = GenerationRequest(
+            model=endpoint.model or "",
+            max_tokens=tokens,
+            decoding=decoding or Decoding(),
+            messages=(Message("user", "Hi"),) if chat else None,
+            prompt=None if chat else "Hi",
+            seed=own,
+        )
+        trial = await endpoint.trial_generation(request, asked)
+        if trial.outcome.failure is None or trial.outcome.failure.kind not in _PASSING:
+            break
+    return ProbeResult(trial, asked, chat, own)
 
 
 async def unread_parameters(endpoint: Endpoint, names: Collection[str], *, chat: bool) -> list[str]:

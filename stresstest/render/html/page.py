@@ -26,9 +26,9 @@ _STYLES = ("uplot-1.6.32.min.css", "report.css")
 _SCRIPTS = ("uplot-1.6.32.min.js", "report.js", "charts.js", "ladder.js")
 _UNIT = re.compile(r"(?<=\d) %")
 """The blank between a number and %, replaced by a no-break space."""
-_CI_COMMAND = re.compile(r"(?m)^([ \t]*(?:::|##))")
-"""What a CI runner takes for a command where the page's source is printed to its log. An invisible character
-(U+200B) before it takes its effect away."""
+_CI_COMMAND = re.compile(r"\s*\n\s*(?=::|##)")
+"""What stands before a command to a CI runner where the page's source is printed to its log: not at the
+beginning of a line it has no effect."""
 _BREAKING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -99,7 +99,7 @@ def _environment() -> Environment:
         if not isinstance(value, str) or isinstance(value, Markup):
             return value
         text = _UNIT.sub("\u00a0%", sanitize_for_page(value))
-        return _CI_COMMAND.sub("\u200b\\1", text)
+        return _CI_COMMAND.sub(" ", text)
 
     return Environment(
         loader=PackageLoader("stresstest.render.html"),
