@@ -74,12 +74,14 @@ class GenerationAttempt:
         if failure is None:
             hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
             unseen = max(count_unseen(tokens, outcome.output_tokens), hidden)
+            if reason == "length" and not tokens and not unseen:
+                unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
         counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens)
             verdict, tokens = scale.verdict(verdict), scale.tokens()
         if unseen:
-            verdict = observe_shown(verdict, outcome.output_tokens)
+            verdict = observe_shown(verdict, outcome.output_tokens or unseen)
         if failure is not None and failure.at_token != verdict.tokens:
             failure = replace(failure, at_token=verdict.tokens)
         return Generation(

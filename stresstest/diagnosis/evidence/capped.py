@@ -26,7 +26,7 @@ class ServerCap:
 
 def find_server_cap(generations: Iterable[GenerationRecord], profile: EndpointProfile) -> ServerCap | None:
     """The length at which the server cuts answers although more was requested and would fit, if any."""
-    cut = [g for g in generations if g.finish_reason == "length" and g.output_tokens < _limit(g, profile)]
+    cut = [g for g in generations if g.finish_reason == "length" and 0 < g.output_tokens < _limit(g, profile)]
     if not cut:
         return None
     at, seen = Counter(g.output_tokens for g in cut).most_common(1)[0]

@@ -8,7 +8,7 @@ from stresstest.economics.account import Prices
 from stresstest.economics.fit import fit_engine
 from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
-from stresstest.features.cost.record_span import record_span
+from stresstest.features.cost.record_span import named_span
 from stresstest.model.cost import Cost, RequestSpan
 from stresstest.records import DamagedLine
 from stresstest.scanning.job import ScanJob
@@ -32,13 +32,15 @@ class LogSpans:
     """The requests of logs in the order they were sent.
 
     timeless: answers without times or token counts. textless: answers without text, or not all of it, whose
-    degeneration is unknown. damaged: lines without an answer. notes: what all of them together show.
+    degeneration is unknown. damaged: lines without an answer. copies: requests that are in the logs again.
+    notes: what all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
     timeless: int = 0
     textless: int = 0
     damaged: int = 0
+    copies: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -63,18 +65,20 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     """The requests that have times and token counts, with the verdicts of the detectors."""
     job = replace(settings.job, mapped=replace(settings.job.mapped, textless=True))
     heard = _Listener(listener)
-    spans: list[RequestSpan] = []
-    timeless = 0
-    for span in extract_with_verdicts(
-        settings.files, job, record_span, heard, strict=settings.strict, workers=settings.workers
+    once: dict[int, RequestSpan] = {}
+    timeless = copies = 0
+    for found in extract_with_verdicts(
+        settings.files, job, named_span, heard, strict=settings.strict, workers=settings.workers
     ):
-        if span is None:
+        if found is None:
             timeless += 1
         else:
-            spans.append(span)
-    textless = sum(span.degenerate is None for span in spans)
-    ordered = tuple(sorted(spans, key=lambda span: span.submitted))
-    return LogSpans(ordered, timeless, textless, heard.lost, tuple(heard.notes))
+            span, name = found
+            copies += hash(name) in once
+            once.setdefault(hash(name), span)
+    textless = sum(span.degenerate is None for span in once.values())
+    ordered = tuple(sorted(once.values(), key=lambda span: span.submitted))
+    return LogSpans(ordered, timeless, textless, heard.lost, copies, tuple(heard.notes))
 
 
 class _Listener:
@@ -105,6 +109,8 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         )
     if found.timeless:
         notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")
+    if found.copies:
+        notes.append(f"{found.copies} lines are copies of a request that was read before, and are left out.")
     if found.damaged:
         notes.append(f"{found.damaged} lines hold no answer.")
     return tuple(notes)

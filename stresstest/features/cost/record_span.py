@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stresstest.detectors.registry import is_repetition
 from stresstest.model.cost import RequestSpan
 from stresstest.model.scanned import ScanVerdict
@@ -46,3 +48,13 @@ def _token_time(record: Record, token: int, length: int) -> float:
     assert record.end is not None
     first = record.start if record.first_token is None else record.first_token
     return first + (record.end - first) * min(1.0, token / max(length, 1))
+
+
+def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object] | None:
+    """The span of one recorded answer, and what only the lines of one request share: all of it and the text;
+    its id too where the times are in whole seconds, in which two requests may agree."""
+    span = record_span(record, verdict)
+    if span is None:
+        return None
+    exact = span.submitted % 1 or span.end % 1
+    return span, (replace(span, id="") if exact else span, verdict.digest)

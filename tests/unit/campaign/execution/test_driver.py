@@ -25,6 +25,7 @@ from stresstest.campaign.execution.events import (
 )
 from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import Timeouts
 from stresstest.endpoint.wire import RequestFeatures
@@ -32,6 +33,7 @@ from stresstest.errors import EndpointError
 from stresstest.model import (
     RIGORS,
     Decoding,
+    EndpointProfile,
     FailureKind,
     Generation,
     GenerationRequest,
@@ -210,6 +212,17 @@ async def test_reasoning_that_is_shown_is_observed() -> None:
         (made,) = await collect(endpoint, [task_of(0, max_tokens=4096)])
     assert made.unseen_tokens == 0
     assert made.verdict.observed > 0
+
+
+async def test_an_answer_that_is_cut_with_nothing_shown_is_no_evidence() -> None:
+    """A gateway keeps reasoning and its count to itself: what loops in it ends at the cap, with nothing
+    there, and fell out of the sample as empty."""
+    events = [*sse(chunk("", finish="length"), usage_only(7, 0)), DONE]
+    async with fake_vllm(Events(events)) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0, max_tokens=600)])
+    (seen,) = observations([made])
+    assert (made.unseen_tokens, seen.observed, seen.unresolved) == (600, 0, True)
+    assert find_server_cap([made] * 5, EndpointProfile("http://x", "m")) is None
 
 
 async def test_an_answer_without_any_text_is_no_evidence() -> None:

@@ -45,6 +45,20 @@ def test_a_log_of_text_is_judged_and_priced(tmp_path: Path) -> None:
     assert cost.share_of_time == pytest.approx(1.0 - (cost.counterfactual or 0.0) / (cost.wall_clock or 1.0))
 
 
+def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:
+    """Rotated logs overlap, and a file may be named twice: the account was of twice the requests, at twice
+    the load."""
+    log = rows()
+    whole = cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    again = cost_from_files(LogCostSettings((written(tmp_path, [*log, *log[:20]]),)), SilentScanProgress())
+    assert again.spans == whole.spans
+    assert again.money == whole.money
+    assert "20 lines are copies of a request that was read before, and are left out." in again.notes
+    choices = [{**row, "response": f"{row['response']} {n}"} for row in log for n in range(2)]
+    both = cost_from_files(LogCostSettings((written(tmp_path, choices),)), SilentScanProgress())
+    assert len(both.spans) == 2 * len(log), "two choices of one request are two answers"
+
+
 def test_the_onset_of_a_loop_is_placed_in_time(tmp_path: Path) -> None:
     """Wasted time begins at the onset: between start and end, in proportion to the tokens."""
     cost = cost_from_files(LogCostSettings((written(tmp_path, rows()),)), SilentScanProgress())
