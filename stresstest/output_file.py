@@ -13,8 +13,11 @@ _DATABASE = b"SQLite format 3\0"
 
 
 def refuse_database(name: str | Path) -> None:
-    """Raise UsageError for a file that is an SQLite database: it may be a store of runs."""
+    """Raise UsageError for a file that is an SQLite database: it may be a store of runs; and for "-", which
+    would be the name of a file."""
     path = Path(name)
+    if str(name) == "-":
+        raise UsageError("- names no file.", hint="To write to standard output: /dev/stdout")
     try:
         if not path.is_file():  # a pipe must not be read
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.errors import ExitCode
+from stresstest.errors import ExitCode, UsageError
 from stresstest.output_file import refuse_database, replace_file
 from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
@@ -142,3 +142,11 @@ def test_a_half_written_file_is_not_begun_in_a_link(tmp_path: Path) -> None:
         replace_file(path, ["text"])
     assert not (tmp_path / "absent").exists()
     assert not path.exists()
+
+
+def test_a_dash_is_no_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`export … -o -` wrote a file of that name where standard output was meant."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="names no file"):
+        refuse_database("-")
+    assert not list(tmp_path.iterdir())
