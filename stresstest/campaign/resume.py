@@ -88,7 +88,10 @@ async def resume_or_start(
     and a new one is started. Raises as `run_campaign` does.
     """
     if earlier is not None and not is_recent(earlier):
-        progress.note(f"run {earlier.id} was left unfinished over twelve hours ago; a new one is started")
+        progress.note(
+            f"run {earlier.id} was begun over twelve hours ago and left unfinished; a new one is started (to "
+            f"finish the old one: stresstest run --resume {earlier.id})"
+        )
     elif earlier is not None:
         progress.note(f"continuing run {earlier.id}, which an earlier check started")
         created(earlier)
@@ -111,8 +114,10 @@ async def resume_or_start(
 
 
 def is_recent(run: Run) -> bool:
-    """Whether a run is so young that more of it may be measured unasked."""
-    return clock.is_within(run.created, RESUME_WINDOW_S)
+    """Whether a run is so young that more of it may be measured unasked: since its end, or, unfinished, since
+    its beginning."""
+    done = run.ended if run.status is RunStatus.DONE else None
+    return clock.is_within(done or run.created, RESUME_WINDOW_S)
 
 
 def _earlier_urls(

@@ -310,7 +310,8 @@ class _CheckSession:
     def _find_second_look(self, first: Run, wanted: RunSettings) -> Run | None:
         """The finished run of an earlier check's second look, if it was made right after this first one."""
         found = find_matching_run(self.store, wanted, done=True)
-        if found is None or not 0 <= found.created - first.created <= RESUME_WINDOW_S:
+        since = first.ended or first.created
+        if found is None or not first.created <= found.created <= since + RESUME_WINDOW_S:
             return None
         return found
 

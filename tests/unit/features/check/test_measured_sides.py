@@ -250,7 +250,7 @@ def test_an_old_interrupted_check_starts_again(
     code, document, err = check(store, *words)
     assert code == ExitCode.DONE, err
     assert before not in document["candidate"]["run_ids"]
-    assert f"run {before} was left unfinished over twelve hours ago" in err
+    assert f"run {before} was begun over twelve hours ago and left unfinished; a new one" in err
 
 
 @pytest.mark.slow
