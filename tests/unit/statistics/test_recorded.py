@@ -196,7 +196,7 @@ def test_a_record_with_many_copies_widens_the_interval_of_a_thinned_sample(heavy
         copied = rng.random() < 0.25
         failing = copied or rng.random() < 0.1
         found = output(n, onset=5 if failing else None)
-        sample.add(replace(found, identity=heavy) if copied else found, truncated=False)
+        sample.add(replace(found, identity=heavy, digest=heavy) if copied else found, truncated=False)
     lo, hi = clustered_interval(6500, 20_000, sample.effective_share())
     assert lo < 0.1 < hi
 
