@@ -74,7 +74,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     if run.status is not RunStatus.DONE:
         threshold = _without_certificate(threshold, len(certifying))
-    elif old := dated_before(certifying, run.profile.clock_offset):
+    elif old := dated_before(certifying, run.profile.clock):
         threshold = without_certificate(threshold, old_answers_reason(old, len(certifying)))
     threshold = judge_fitness(threshold, generations, certifying, run)
     climb = [g for g in generations if g.job.phase is Phase.CLIMB]

@@ -6,16 +6,22 @@ from collections.abc import Collection
 
 from stresstest.errors import EndpointError
 from stresstest.model import GenerationRecord
-from stresstest.statistics.replays import replays
+from stresstest.model.server import ServerClock
+from stresstest.statistics.replays import dated_before, old_answers_reason, replays
 
 
 class ForeignAnswersError(EndpointError):
     """A cache in front of the server has answered, or another model."""
 
 
-def refuse_foreign(answers: Collection[GenerationRecord], earlier: Collection[GenerationRecord]) -> None:
-    """ForeignAnswersError where answers are `earlier` ones again, or their streams name another model than
-    those do: both have to be of the server and the model."""
+def refuse_foreign(
+    answers: Collection[GenerationRecord], earlier: Collection[GenerationRecord], clock: ServerClock | None
+) -> None:
+    """ForeignAnswersError where answers are `earlier` ones again, are older than their requests by the
+    server's clock, or name another model than the earlier ones do: both have to be of server and model."""
+    old = dated_before(answers, clock)
+    if old:
+        raise ForeignAnswersError(f"{old_answers_reason(old, len(answers))}.")
     again = len(replays(answers, earlier))
     if again:
         raise ForeignAnswersError(

@@ -18,7 +18,7 @@ from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe
 from stresstest.endpoint.wire import sane_count
 from stresstest.errors import EndpointError
 from stresstest.model import EndpointProfile, FailureKind, MissingCapability, ServiceFailure
-from stresstest.model.server import UNLISTED_MODEL
+from stresstest.model.server import UNLISTED_MODEL, ServerClock
 
 SIMULATOR_NAME = "stresstest-sim"
 _CACHE_LINE = re.compile(r"^vllm:cache_config_info\{.{0,10000}", re.MULTILINE)
@@ -96,9 +96,9 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         simulated=simulated,
         fingerprint=fingerprint and endpoint.address.hide_secrets(fingerprint[:LONGEST_MODEL_NAME]),
         missing=tuple(missing),
-        clock_offset=None
+        clock=None
         if answer.created is None
-        else answer.created - (answer.first_token or answer.ended),
+        else ServerClock(answer.created, answer.created - (answer.first_token or answer.ended)),
     )
 
 

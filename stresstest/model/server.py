@@ -91,13 +91,24 @@ GPU_READINGS = "GPU readings"
 
 
 @dataclass(frozen=True, slots=True)
+class ServerClock:
+    """What a fresh answer showed of the clock that dates answers.
+
+    created: its time. ahead: seconds by which the clock is at least ahead of the client's (negative: behind).
+    """
+
+    created: int
+    ahead: float
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointProfile:
     """Capabilities of the endpoint, determined once per run. `base_url` contains no credentials.
 
     on_cpu: vLLM that computes on the CPU, as far as its metrics show. fingerprint: the server's
     `system_fingerprint`. defaults: the server's sampling defaults, where it reveals them. replaced: what
     the server said otherwise of itself in the midst of the measurement; the sample is of two servers then.
-    clock_offset: seconds by which the server's clock is at least ahead of the client's, by a fresh answer.
+    clock: of the server, by a fresh answer.
     """
 
     base_url: str
@@ -117,7 +128,7 @@ class EndpointProfile:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[MissingCapability, ...] = ()
     replaced: str | None = None
-    clock_offset: float | None = None
+    clock: ServerClock | None = None
 
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""

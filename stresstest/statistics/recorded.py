@@ -37,11 +37,11 @@ class RecordedSample:
     """Positions of a group's outputs in compact columns; above `most` outputs, a random subsample.
 
     What is kept is a function of the outputs and their order alone, never of the parts in which they were
-    added. Outputs without a prompt are named by their text, if it is long, or else by their identity, so that
-    copies of a record and answers that two loggers wrote share a name: they count as one prompt for the
-    interval, and are kept or dropped together. Beyond `most`, all outputs are also counted in `_BUCKETS`
-    random groups of prompts: what one prompt or one record with a million copies does to the variance is seen
-    there, whether it is among the kept ones or not.
+    added. Outputs without a prompt are named by their text, if it is long and healthy, or else by their
+    identity, so that copies of a record and answers that two loggers wrote share a name: they count as one
+    prompt for the interval, and are kept or dropped together. Beyond `most`, all outputs are also counted in
+    `_BUCKETS` random groups of prompts: what one prompt or one record with a million copies does to the
+    variance is seen there, whether it is among the kept ones or not.
     """
 
     def __init__(self, most: int = MAX_KEPT) -> None:
@@ -65,8 +65,10 @@ class RecordedSample:
 
     def add(self, judged: ScanVerdict, *, truncated: bool) -> None:
         """Add one output. truncated: its symptom is a truncation, so the onset is only where it ended."""
-        is_long = judged.digest and judged.words.length >= COPY_TOKENS
-        name = judged.cluster or _mix64(judged.digest if is_long else judged.identity)
+        # Loops of several requests are often the same text; long healthy answers are not.
+        extent = judged.words
+        by_text = judged.digest and extent.onset is None and extent.length >= COPY_TOKENS
+        name = judged.cluster or _mix64(judged.digest if by_text else judged.identity)
         if self._spread is not None:
             _count(self._spread, name, judged.words.onset is not None)
             self._settled = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from stresstest.model import GenerationRecord
+from stresstest.model.server import ServerClock
 
 MOST_DELAY_S = 600.0
 """Seconds that a request may wait before the server dates its answer. What is older was there before."""
@@ -40,23 +41,25 @@ def _has_same_text(answer: GenerationRecord, first: GenerationRecord) -> bool:
     return answer.token_summary.digest == first.token_summary.digest
 
 
-def dated_before(answers: Collection[GenerationRecord], clock_offset: float | None = None) -> int:
+def dated_before(answers: Collection[GenerationRecord], clock: ServerClock | None = None) -> int:
     """How many of the answers the server made before they were asked, by its own clock.
 
-    clock_offset: seconds by which that is at least ahead of the client's (negative: behind), where a fresh
-    answer has shown it. Without it, answers are compared with the latest of them: some may be old, not all.
+    clock: the server's; without it, answers are compared with the latest of them: some may be old, not all.
     A time that most requests share over a long time is no time of the answers, and nothing is known then.
     """
     asked: dict[int, list[float]] = {}
     for each in answers:
         if each.created is not None:
             asked.setdefault(each.created, []).append(each.started)
-    allowed = MOST_DELAY_S if clock_offset is None else _MOST_SKEW_S
+    if len(asked) == 1 and clock is not None:  # all in one second, or the server's own start
+        ((created, times),) = asked.items()
+        return len(times) if created < clock.created - _MOST_SKEW_S else 0
+    allowed = MOST_DELAY_S if clock is None else _MOST_SKEW_S
     shared = sum(len(times) for times in asked.values() if max(times) - min(times) > allowed)
     offsets = [created - started for created, times in asked.items() for started in times]
     if len(asked) < 2 or 2 * shared > len(offsets):
         return 0
-    least = max(offsets) if clock_offset is None else clock_offset
+    least = max(offsets) if clock is None else clock.ahead
     return sum(offset < least - allowed for offset in offsets)
 
 

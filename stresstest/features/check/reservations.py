@@ -216,13 +216,18 @@ def other_model_objection(baseline: CheckSample, candidate: CheckSample) -> str 
     named, named_before = _named_models(candidate), _named_models(baseline)
     fell_back = named and all(is_other_model(asked, each) for each in named)
     is_alias = named_before and all(is_other_model(before, each) for each in named_before)
-    is_same = asked != before and named == (named_before or {before})
+    # A folder (KServe's /mnt/models) names no model.
+    is_same = asked != before and named == (named_before or {before}) and not any(map(_is_folder, named))
     if not (is_same or (fell_back and not is_alias)):
         return None
     return (
         f"the candidate's streams name the model {' and '.join(sorted(named)[:MAX_NAMED])}, not {asked}: a "
         f"gateway answers with another model than was asked"
     )
+
+
+def _is_folder(name: str) -> bool:
+    return name.startswith("/")
 
 
 def _named_models(sample: CheckSample) -> set[str]:

@@ -182,7 +182,7 @@ def _incomplete_reason(run: Run) -> str | None:
 
 
 def _old_reason(run: Run, certifying: Sequence[GenerationRecord]) -> str | None:
-    old = dated_before(certifying, run.profile.clock_offset)
+    old = dated_before(certifying, run.profile.clock)
     return old_answers_reason(old, len(certifying)) if old else None
 
 

@@ -185,7 +185,7 @@ class _CostMeasurement:
         found = await runner.run_batch(pair, arm, limits if arm is CostArm.CAPPED else None)
         if found is None:
             return False
-        refuse_foreign(found, self.answers)
+        refuse_foreign(found, self.answers, self.profile.clock)
         self.answers += [g.to_record() for g in found]
         planted = runner.planted_ids(pair)
         if arm is not CostArm.CAPPED:

@@ -211,7 +211,7 @@ class InterventionRunner:
                     if keep_tokens:
                         self._streamed[generation.key] = generation
                     self.spent += generation.output_tokens
-            refuse_foreign(answers, earlier)
+            refuse_foreign(answers, earlier, self.run.profile.clock)
         except (ReplacedServerError, ForeignAnswersError):
             # Any of them may be another server's, model's, or a cache's: a diagnosis that goes on asks again.
             keys = [each.key for each in answers]

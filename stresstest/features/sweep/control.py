@@ -98,7 +98,7 @@ async def _request(
             ):
                 await asyncio.to_thread(store.add_generation, run_id, generation)
                 found.append(generation.to_record())
-        refuse_foreign(found, store.records(run_id))
+        refuse_foreign(found, store.records(run_id), prepared.profile.clock)
     except (ReplacedServerError, ForeignAnswersError):
         await asyncio.to_thread(store.remove_generations, run_id, [g.key for g in found])
         raise

@@ -9,6 +9,7 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.foreign_answers import refuse_foreign
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.resume import is_recent, resume_campaign
@@ -133,6 +134,7 @@ async def run_sweep(
                 if known.status is RunStatus.DONE:
                     stored.append(known)
                 ending = await resume_campaign(known.id, store, progress, api_key=api_key, stop=stop)
+            refuse_foreign(ending.result.certifying, (), ending.result.run.profile.clock)
         except EndpointError as error:
             return SweepResult(document.current(), tuple(stored), error=error)
         if ending.interrupted or ending.error is not None:

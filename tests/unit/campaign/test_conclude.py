@@ -126,6 +126,11 @@ def test_a_mixture_of_models_is_told() -> None:
         ("Qwen2.5", "qwen2.5", False),
         ("m", "fallback-m2", True),
         ("m", "mistral", True),
+        ("gpt-4o", "gpt-4o-mini", True),
+        ("gpt-4", "gpt-4-32k", True),
+        ("lab", "/mnt/models/lab", False),
+        ("claude-3-5-sonnet", "us.anthropic.claude-3-5-sonnet", False),
+        ("gemini-2.0-flash", "gemini-2.0-flash-001", False),
         ("new", None, False),
     ],
 )

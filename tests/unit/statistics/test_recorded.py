@@ -214,15 +214,18 @@ def test_without_copies_a_thinned_sample_keeps_its_size() -> None:
     assert healthy.effective_share() > 0.85
 
 
-@pytest.mark.parametrize(("words", "ids", "copies"), [(99, False, 99), (99, True, 99), (9, True, 0)])
-def test_copies_of_a_record_are_one_prompt(words: int, ids: bool, copies: int) -> None:
+@pytest.mark.parametrize(
+    ("words", "ids", "onset", "copies"),
+    [(99, False, None, 99), (99, True, None, 99), (9, True, None, 0), (99, True, 5, 0), (99, False, 5, 99)],
+)
+def test_copies_of_a_record_are_one_prompt(words: int, ids: bool, onset: int | None, copies: int) -> None:
     """The same line a hundred times in a log is no evidence from a hundred requests, nor an answer that two
-    loggers write with ids of their own. Short answers are the same by chance."""
+    loggers write with ids of their own. Short answers are the same by chance, and loops more often."""
     sample = RecordedSample()
     for n in range(100):
         one = replace(output(n), identity=5000 + n if ids else 1, digest=7)
-        sample.add(replace(one, words=replace(one.words, length=words)), truncated=False)
-        sample.add(output(n + 1000), truncated=False)
+        sample.add(replace(one, words=replace(one.words, length=words, onset=onset)), truncated=False)
+        sample.add(output(n + 1000, onset=onset), truncated=False)
     assert sample.effective_share() == pytest.approx((200 - copies) / 200)
     assert (sample.copies, sample.clustered, sample.prompts) == (copies, False, None)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.model import GenerationRecord
+from stresstest.model.server import ServerClock
 from stresstest.statistics.replays import dated_before, replays
 from tests.support.generations import make, make_job
 
@@ -64,7 +65,7 @@ def test_a_clock_that_is_wrong_dates_no_answer_before_its_request(
     own = [
         replace(g, created=g.created + skew + wait * (i % 2)) for i, g in enumerate(answers(n)) if g.created
     ]
-    assert dated_before(own, skew - 0.5 if known else None) == 0
+    assert dated_before(own, ServerClock(MIDNIGHT + skew, skew - 0.5) if known else None) == 0
 
 
 @given(skew=st.integers(-(10**7), 10**7), old=st.integers(1, 20))
@@ -82,8 +83,12 @@ def test_a_whole_sample_out_of_a_cache_is_known_by_a_fresh_answer(skew: int, lat
     again = [
         replace(g, started=g.started + later, created=g.created + skew) for g in answers(38) if g.created
     ]
-    assert dated_before(again, skew - 0.5) == 38
+    clock = ServerClock(MIDNIGHT + skew + later, skew - 0.5)
+    assert dated_before(again, clock) == 38
     assert dated_before(again) == 0, "nothing to compare with"
+    at_once = [replace(g, created=MIDNIGHT + skew) for g in again]
+    assert dated_before(at_once, clock) == 38
+    assert dated_before(at_once, replace(clock, created=MIDNIGHT + skew)) == 0, "perhaps the server's start"
 
 
 def test_a_time_that_is_the_servers_and_not_the_answers_says_nothing() -> None:
@@ -91,5 +96,5 @@ def test_a_time_that_is_the_servers_and_not_the_answers_says_nothing() -> None:
     own = [replace(g, created=MIDNIGHT, started=MIDNIGHT + 60.0 * i) for i, g in enumerate(answers(40))]
     two = [replace(g, created=MIDNIGHT + 7 * (i % 2)) for i, g in enumerate(own)]
     for dated in (own, two):
-        assert dated_before(dated) == dated_before(dated, 0.0) == 0
-    assert dated_before([replace(g, created=None) for g in own], 0.0) == 0
+        assert dated_before(dated) == dated_before(dated, ServerClock(MIDNIGHT, 0.0)) == 0
+    assert dated_before([replace(g, created=None) for g in own], ServerClock(MIDNIGHT, 0.0)) == 0

@@ -108,6 +108,7 @@ def test_a_refused_run_is_no_baseline(store: str) -> None:
         ("lab", "lab-2026", "lab", ExitCode.DONE),
         ("new", "mistral-v2", "mistral-v1", ExitCode.DONE),
         ("new", "mistral-v1", "mistral-v1", ExitCode.INCONCLUSIVE),
+        ("new", "/mnt/models", "/mnt/models", ExitCode.DONE),
         ("new", None, "lab", ExitCode.DONE),
     ],
 )

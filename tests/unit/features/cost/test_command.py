@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.progress import Progress
 from stresstest.economics.account import Prices
 from stresstest.endpoint import client
@@ -20,6 +21,7 @@ from stresstest.errors import ExitCode, InterruptedEarlyError, StoreError, Usage
 from stresstest.features.cost.batches import Workload
 from stresstest.features.cost.workflow import CHUNKS_NOTE, measure_cost
 from stresstest.model import DocumentKind, EndpointProfile, GenerationRequest, Plane, RunSettings, Subject
+from stresstest.model.server import ServerClock
 from stresstest.simulation.engine import EngineSpec, Hazard, ModelSpec, Scenario, StepTime
 from stresstest.simulation.engine.scenario.distribution import FixedDistribution, LognormalDistribution
 from stresstest.store import open_store
@@ -27,6 +29,7 @@ from stresstest.store.repository import Store
 from tests.support.commands import command
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
 from tests.support.gateways import caching_gateway
+from tests.support.generations import make, make_job
 from tests.support.simulated_servers import served
 
 CAP = 250
@@ -166,6 +169,16 @@ def test_answers_out_of_a_gateways_cache_have_no_cost(healthy: str, prompts: Pat
         code, found, err = cost(url, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
     assert (code, found["pairs"]) == (ExitCode.ENDPOINT, 0)
     assert "6 of 8 answers are earlier ones again, by id, time and text: a cache in front" in err
+
+
+def test_a_batch_that_is_older_than_its_requests_has_no_cost() -> None:
+    """The same command sends the same requests: both arms came from the cache of the day before."""
+    day = 86_400.0
+    made = [
+        replace(make(make_job(index=i), 40), started=1.79e9 + day, created=int(1.79e9) + i) for i in range(8)
+    ]
+    with pytest.raises(ForeignAnswersError, match="8 of 8 answers were made before they were asked"):
+        refuse_foreign(made, (), ServerClock(int(1.79e9 + day), -0.2))
 
 
 def test_what_a_full_disk_keeps_from_the_store_is_printed(
