@@ -211,7 +211,10 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
 
 def other_model_objection(baseline: CheckSample, candidate: CheckSample) -> str | None:
     """Why answers that are not of the candidate's model, by the names in their streams, decide nothing: they
-    name another one where the baseline's name their own, or the same one for two models."""
+    name another one where the baseline's name their own, or the same one for two models. Of recorded outputs
+    nobody knows what was asked."""
+    if baseline.run is None or candidate.run is None:
+        return None
     asked, before = candidate.subject.model, baseline.subject.model
     named, named_before = _named_models(candidate), _named_models(baseline)
     fell_back = named and all(is_other_model(asked, each) for each in named)
