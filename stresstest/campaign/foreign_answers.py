@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from stresstest.errors import EndpointError
 from stresstest.model import GenerationRecord
+from stresstest.model.model_names import is_other_model
 from stresstest.model.server import ServerClock
 from stresstest.statistics.replays import dated_before, old_answers_reason, replays
 
@@ -29,10 +30,11 @@ def refuse_foreign(
             "front of the server gives them, so that the two cannot be compared.",
             hint="Ask vLLM itself, or switch the gateway's cache off.",
         )
-    known = {each.answered_by for each in earlier} - {None}
-    others = {each.answered_by for each in answers} - {None} - known
+    known = {each.answered_by for each in earlier if each.answered_by is not None}
+    named = {each.answered_by for each in answers if each.answered_by is not None}
+    others = {name for name in named if all(is_other_model(each, name) for each in known)}
     if known and others:
-        before, now = (" and ".join(sorted(filter(None, names))[:3]) for names in (known, others))
+        before, now = (" and ".join(sorted(names)[:3]) for names in (known, others))
         raise ForeignAnswersError(
             f"The streams name the model {now}, and those of the answers before {before}: a gateway answers "
             "with another model, so that the two cannot be compared.",

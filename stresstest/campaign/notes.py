@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.campaign.delivery import slow_delivery_sentence
-from stresstest.campaign.served_model import is_other_model
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
@@ -15,6 +14,7 @@ from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
+from stresstest.model.model_names import is_other_model
 from stresstest.model.server import UNLISTED_MODEL, UNREAD_PARAMETERS
 from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
 

@@ -6,7 +6,6 @@ Checked before a stored run is continued, while one is measured, and before a st
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -59,19 +58,6 @@ def profile_changes(before: EndpointProfile, after: EndpointProfile) -> list[Cha
         for name, old, new in pairs
         if old != new and (name == "simulated" or None not in (old, new))
     ]
-
-
-_VERSION = re.compile(r"[-@:.]?(?:v?\d{3,8}(?:[-.]\d+)*|v\d+|latest|preview)")
-"""What a server adds to a model's name: -2024-08-06, -0613, -latest."""
-
-
-def is_other_model(asked: str, answered: str) -> bool:
-    """Whether the name that a stream gives is another model's than was asked. With a date or a provider more
-    or less it is the same."""
-    one, other = sorted((asked.lower(), answered.lower()), key=len)
-    if other == one or (other.startswith(one) and _VERSION.fullmatch(other.removeprefix(one))):
-        return False
-    return not (other.endswith(one) and other.removesuffix(one).endswith(("/", ":", ".")))
 
 
 def refuse_changed_prompts(run: Run, digest: str, *, consequence: str, hint: str) -> None:

@@ -45,22 +45,24 @@ def dated_before(answers: Collection[GenerationRecord], clock: ServerClock | Non
     """How many of the answers the server made before they were asked, by its own clock.
 
     clock: the server's; without it, answers are compared with the latest of them: some may be old, not all.
-    A time that most requests share over a long time is no time of the answers, and nothing is known then.
+    What was made before the fresh answer is old. A time that most requests share over a long time is no time
+    of the answers (some servers give that of their own start), and nothing else is known then.
     """
     asked: dict[int, list[float]] = {}
     for each in answers:
         if each.created is not None:
             asked.setdefault(each.created, []).append(each.started)
-    if len(asked) == 1 and clock is not None:  # all in one second, or the server's own start
-        ((created, times),) = asked.items()
-        return len(times) if created < clock.created - _MOST_SKEW_S else 0
     allowed = MOST_DELAY_S if clock is None else _MOST_SKEW_S
     shared = sum(len(times) for times in asked.values() if max(times) - min(times) > allowed)
     offsets = [created - started for created, times in asked.items() for started in times]
-    if len(asked) < 2 or 2 * shared > len(offsets):
-        return 0
-    least = max(offsets) if clock is None else clock.ahead
-    return sum(offset < least - allowed for offset in offsets)
+    is_clock = len(asked) > 1 and 2 * shared <= len(offsets)
+    if clock is None:
+        return sum(offset < max(offsets) - allowed for offset in offsets) if is_clock else 0
+    return sum(
+        created < clock.created - allowed or (is_clock and created - started < clock.ahead - allowed)
+        for created, times in asked.items()
+        for started in times
+    )
 
 
 def old_answers_reason(old: int, n: int) -> str:

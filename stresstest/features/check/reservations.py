@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from stresstest.campaign.served_model import is_other_model
 from stresstest.errors import UsageError
 from stresstest.features.check.sample import MAX_NAMED, CheckSample
+from stresstest.model.model_names import is_other_model
 from stresstest.model.percent import percent
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
@@ -210,22 +210,25 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
 
 
 def other_model_objection(baseline: CheckSample, candidate: CheckSample) -> str | None:
-    """Why answers that are not of the candidate's model, by the names in their streams, decide nothing: they
-    name another one where the baseline's name their own, or the same one for two models. Of recorded outputs
-    nobody knows what was asked."""
+    """Why answers that are not of the candidate's model, by the names in their streams, decide nothing: some
+    name another one where the baseline's name their own, or all the same one for two models. Of recorded
+    outputs nobody knows what was asked."""
     if baseline.run is None or candidate.run is None:
         return None
     asked, before = candidate.subject.model, baseline.subject.model
     named, named_before = _named_models(candidate), _named_models(baseline)
-    fell_back = named and all(is_other_model(asked, each) for each in named)
+    foreign = {name for name in named if is_other_model(asked, name)}
     is_alias = named_before and all(is_other_model(before, each) for each in named_before)
+    if asked == before:
+        foreign -= named_before
     # A folder (KServe's /mnt/models) names no model.
     is_same = asked != before and named == (named_before or {before}) and not any(map(_is_folder, named))
-    if not (is_same or (fell_back and not is_alias)):
+    if not (is_same or (foreign and not is_alias)):
         return None
+    others = " and ".join(sorted(foreign or named)[:MAX_NAMED])
     return (
-        f"the candidate's streams name the model {' and '.join(sorted(named)[:MAX_NAMED])}, not {asked}: a "
-        f"gateway answers with another model than was asked"
+        f"the candidate's streams name the model {others}, not {asked}: a gateway answers with another model "
+        f"than was asked"
     )
 
 

@@ -89,6 +89,9 @@ def test_a_whole_sample_out_of_a_cache_is_known_by_a_fresh_answer(skew: int, lat
     at_once = [replace(g, created=MIDNIGHT + skew) for g in again]
     assert dated_before(at_once, clock) == 38
     assert dated_before(at_once, replace(clock, created=MIDNIGHT + skew)) == 0, "perhaps the server's start"
+    two_seconds = [replace(g, created=MIDNIGHT + skew + i % 2) for i, g in enumerate(again)]
+    fresh = [replace(g, created=MIDNIGHT + skew + later + i) for i, g in enumerate(again)]
+    assert dated_before([*two_seconds[:25], *fresh[25:]], clock) == 25
 
 
 def test_a_time_that_is_the_servers_and_not_the_answers_says_nothing() -> None:

@@ -109,6 +109,7 @@ def test_a_refused_run_is_no_baseline(store: str) -> None:
         ("new", "mistral-v2", "mistral-v1", ExitCode.DONE),
         ("new", "mistral-v1", "mistral-v1", ExitCode.INCONCLUSIVE),
         ("new", "/mnt/models", "/mnt/models", ExitCode.DONE),
+        ("new", "new+lab", "lab", ExitCode.INCONCLUSIVE),
         ("new", None, "lab", ExitCode.DONE),
     ],
 )
@@ -119,12 +120,14 @@ def test_a_gateway_that_answers_with_another_model_passes_none(
     alias for each side says nothing against it."""
     store = str(tmp_path / "s.sqlite3")
     for name, subject, answered in (("base", "lab", before), ("new", model, named)):
-        answers = [replace(each, answered_by=answered) for each in sample(0)]
+        names = (answered or "").split("+") if answered else [None]
+        answers = [replace(each, answered_by=names[i % len(names)]) for i, each in enumerate(sample(0))]
         stored(store, name, answers, created=2000.0, model=subject)
     found, document, err = check(store, "--baseline", "base", "--candidate", "new")
     assert found == code, err
     if code is ExitCode.INCONCLUSIVE:
-        assert f"streams name the model {named}, not {model}: a gateway" in document["lacking"]
+        other = (named or "").rpartition("+")[2]
+        assert f"streams name the model {other}, not {model}: a gateway" in document["lacking"]
 
 
 def test_findings_warn_or_fail(store: str, snapshot: Snapshot) -> None:

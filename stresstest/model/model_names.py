@@ -1,0 +1,21 @@
+"""Do two names of a model mean the same one?"""
+
+from __future__ import annotations
+
+import re
+
+_VERSION = re.compile(r"[-@:.]?(?:v?\d{3,8}(?:[-.]\d+)*|v\d+|preview)")
+"""What a server adds to a model's name: -2024-08-06, -0613, -v1."""
+
+
+def is_other_model(asked: str, answered: str) -> bool:
+    """Whether the name that a stream gives is another model's than was asked. With a date, "latest" or a
+    provider more or less it is the same."""
+    one, other = sorted((_base(asked), _base(answered)), key=len)
+    if other == one or (other.startswith(one) and _VERSION.fullmatch(other.removeprefix(one))):
+        return False
+    return not (other.endswith(one) and other.removesuffix(one).endswith((":", ".")))
+
+
+def _base(name: str) -> str:
+    return name.lower().rstrip("/").rpartition("/")[2].removesuffix("-latest")
