@@ -166,7 +166,9 @@ def _decoding(result: RunResult) -> dict[str, Any]:
 def _endpoint(result: RunResult) -> dict[str, Any]:
     profile = result.run.profile
     found = {f.name: getattr(profile, f.name) for f in fields(profile)}
-    return {**found, "defaults": dict(profile.defaults), "missing": [asdict(m) for m in profile.missing]}
+    clock = None if profile.clock is None else asdict(profile.clock)
+    missing = [asdict(each) for each in profile.missing]
+    return {**found, "defaults": dict(profile.defaults), "missing": missing, "clock": clock}
 
 
 def _server(server: ServerSummary | None) -> dict[str, Any] | None:

@@ -23,10 +23,13 @@ def test_eight_writers_that_are_killed_lose_and_double_nothing(tmp_path: Path) -
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
 def test_a_killed_measurement_says_what_an_undisturbed_one_says(name: str, tmp_path: Path) -> None:
     """`run` has a test of its own, in test_kill_and_resume.py. On a busy machine the readings of `/metrics`
-    may miss the peak of the KV cache."""
+    may miss the peak of the KV cache, and what is modelled from times that short is chance."""
     found = measure(tmp_path, 1, 3, [name])
     assert [
-        each for killed in found[name] for each in killed.differs if not each.startswith(".kv_peak")
+        each
+        for killed in found[name]
+        for each in killed.differs
+        if not each.startswith((".kv_peak", ".modelled"))
     ] == []
 
 

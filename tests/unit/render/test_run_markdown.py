@@ -30,6 +30,7 @@ from stresstest.model import (
     Token,
 )
 from stresstest.model.percent import percent
+from stresstest.model.server import MissingCapability, ServerClock
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.markdown import run_markdown
 from stresstest.render.run_document import dumps, full_document, run_document
@@ -109,6 +110,20 @@ def test_the_page_of_a_run(snapshot: Snapshot) -> None:
     lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
     snapshot(run_markdown(result()), "certified")
     snapshot(run_markdown(replace(result(), threshold=lacking, safe_max_tokens=None)), "not certified")
+
+
+def test_every_field_of_a_profile_is_json() -> None:
+    """A field that was new and no number made `run --json` and each report fail."""
+    profile = EndpointProfile(
+        "http://x/v1",
+        "m",
+        defaults={"temperature": 0.7},
+        missing=(MissingCapability("logprobs", "no entropy"),),
+        clock=ServerClock(1_790_000_000, -0.4),
+    )
+    found = result()
+    document = json.loads(dumps(run_document(replace(found, run=replace(found.run, profile=profile)))))
+    assert document["endpoint"]["clock"] == {"created": 1_790_000_000, "ahead": -0.4}
 
 
 def test_run_document_has_exactly_the_contracts_keys() -> None:
