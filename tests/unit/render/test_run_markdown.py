@@ -122,7 +122,9 @@ def test_every_field_of_a_profile_is_json() -> None:
         clock=ServerClock(1_790_000_000, -0.4),
     )
     found = result()
-    document = json.loads(dumps(run_document(replace(found, run=replace(found.run, profile=profile)))))
+    document = json.loads(
+        dumps(full_document(replace(found, run=replace(found.run, profile=profile)), whole))
+    )
     assert document["endpoint"]["clock"] == {"created": 1_790_000_000, "ahead": -0.4}
 
 
