@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.evidence.weighing import effective_penalties
 from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare_arms
@@ -94,7 +95,8 @@ async def _find_unread(
     if decision.arm is not None:
         changed -= _changed(own, decision.arm.decoding)
     chat = runner.run.profile.gap(PLAIN_PROMPTS_ONLY) is None
-    unread = " and ".join(await unread_parameters(runner.prepared.endpoint, sorted(changed), chat=chat))
+    asked = unread_parameters(runner.prepared.endpoint, sorted(changed), chat=chat)
+    unread = " and ".join(await run_unless_stopped(runner.stop, asked))
     if not unread:
         return []
     return [
