@@ -28,7 +28,7 @@ from stresstest.model import (
 )
 from stresstest.model.result import certifying_sample
 from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
-from stresstest.statistics.replays import dated_before, old_answers_reason
+from stresstest.statistics.replays import old_answers_reason
 from stresstest.statistics.sample import count_distinct_prompts
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     if run.status is not RunStatus.DONE:
         threshold = _without_certificate(threshold, len(certifying))
-    elif old := dated_before(certifying, run.profile.clock):
-        threshold = without_certificate(threshold, old_answers_reason(old, len(certifying)))
+    elif old := old_answers_reason(certifying, run.profile.clock):
+        threshold = without_certificate(threshold, old)
     threshold = judge_fitness(threshold, generations, certifying, run)
     climb = [g for g in generations if g.job.phase is Phase.CLIMB]
     threshold = withhold_cap(threshold, climb, certifying, settings)

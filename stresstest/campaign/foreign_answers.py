@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from stresstest.errors import EndpointError
 from stresstest.model import GenerationRecord
-from stresstest.model.model_names import is_other_model
+from stresstest.model.model_names import other_models
 from stresstest.model.server import ServerClock
-from stresstest.statistics.replays import dated_before, old_answers_reason, replays
+from stresstest.statistics.replays import old_answers_reason, replays
 
 
 class ForeignAnswersError(EndpointError):
@@ -20,9 +20,8 @@ def refuse_foreign(
 ) -> None:
     """ForeignAnswersError where answers are `earlier` ones again, are older than their requests by the
     server's clock, or name another model than the earlier ones do: both have to be of server and model."""
-    old = dated_before(answers, clock)
-    if old:
-        raise ForeignAnswersError(f"{old_answers_reason(old, len(answers))}.")
+    if old := old_answers_reason(answers, clock):
+        raise ForeignAnswersError(f"{old}.")
     again = len(replays(answers, earlier))
     if again:
         raise ForeignAnswersError(
@@ -32,9 +31,8 @@ def refuse_foreign(
         )
     known = {each.answered_by for each in earlier if each.answered_by is not None}
     named = {each.answered_by for each in answers if each.answered_by is not None}
-    others = {name for name in named if all(is_other_model(each, name) for each in known)}
-    if known and others:
-        before, now = (" and ".join(sorted(names)[:3]) for names in (known, others))
+    if others := other_models(known, named):
+        before, now = (" and ".join(names[:3]) for names in (sorted(known), others))
         raise ForeignAnswersError(
             f"The streams name the model {now}, and those of the answers before {before}: a gateway answers "
             "with another model, so that the two cannot be compared.",

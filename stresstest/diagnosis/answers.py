@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from stresstest.detectors.registry import symptom_info
 from stresstest.diagnosis.intervention.forks import symptom_family
-from stresstest.model.model_names import is_other_model
+from stresstest.model.model_names import other_models
 from stresstest.model.sweep import SweepCell, SweepControl
 from stresstest.statistics.certify import needed_at_risk
 from stresstest.statistics.comparison import more_failures_p
@@ -201,9 +201,8 @@ def _may_be_chance(row: _Row, rows: Sequence[_Row], worst: str | None) -> str | 
 def _by_another_model(row: _Row, first: _Row) -> str | None:
     """That the streams of a cell name models that those of the first one do not."""
     (value, each), (first_value, before) = row, first
-    known = before.answered_by
-    others = [name for name in each.answered_by if all(is_other_model(own, name) for own in known)]
-    if not others or not known:
+    others = other_models(before.answered_by, each.answered_by)
+    if not others:
         return None
     return (
         f"at {value:g} the streams name the model {' and '.join(others[:3])}, at {first_value:g} "

@@ -37,8 +37,8 @@ from stresstest.model.tokens import entropy_bound
 # Remaining text of at most this many characters is the end of a token already counted.
 _LONGEST_REST = 64
 _LONGEST_SHARED = 32
-LONGEST_SPLIT = 1 << 18
 _LONGEST_ID = 128
+LONGEST_SPLIT = 1 << 18
 """Characters of an event's text that is cut into words: they are held at once."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]
 

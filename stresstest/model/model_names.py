@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 
 _VERSION = re.compile(r"[-@:.]?(?:v?\d{3,8}(?:[-.]\d+)*|v\d+|preview)")
 """What a server adds to a model's name: -2024-08-06, -0613, -v1."""
@@ -15,6 +16,11 @@ def is_other_model(asked: str, answered: str) -> bool:
     if other == one or (other.startswith(one) and _VERSION.fullmatch(other.removeprefix(one))):
         return False
     return not (other.endswith(one) and other.removesuffix(one).endswith((":", ".")))
+
+
+def other_models(known: Collection[str], named: Iterable[str]) -> list[str]:
+    """The names that are another model's than all known ones, sorted; none where nothing is known."""
+    return sorted(name for name in named if known and all(is_other_model(own, name) for own in known))
 
 
 def _base(name: str) -> str:

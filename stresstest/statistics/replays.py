@@ -65,10 +65,13 @@ def dated_before(answers: Collection[GenerationRecord], clock: ServerClock | Non
     )
 
 
-def old_answers_reason(old: int, n: int) -> str:
-    """Why a sample with such answers certifies nothing."""
+def old_answers_reason(answers: Collection[GenerationRecord], clock: ServerClock | None) -> str | None:
+    """Why a sample with answers that are older than their requests certifies nothing; None without any."""
+    old = dated_before(answers, clock)
+    if not old:
+        return None
     return (
-        f"{old} of {n} answers were made before they were asked, by the server's own clock: a cache in front "
-        "of the server gave them, perhaps of another model (or a clock was set between two sessions). "
-        "Ask the server itself"
+        f"{old} of {len(answers)} answers were made before they were asked, by the server's own clock: a "
+        "cache in front of the server gave them, perhaps of another model (or a clock was set between two "
+        "sessions). Ask the server itself"
     )

@@ -33,7 +33,7 @@ from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
 from stresstest.statistics.certify import known_observations, unusable_reason
 from stresstest.statistics.recorded import certify_recorded
-from stresstest.statistics.replays import dated_before, old_answers_reason
+from stresstest.statistics.replays import old_answers_reason
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -141,7 +141,9 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         run=run,
         certifying=certifying,
         token_texts=texts_by_token_id(map(store.loader(run.id), certifying[:MAX_READ_GENERATIONS])),
-        lacking=_incomplete_reason(run) or unusable_reason(certifying) or _old_reason(run, certifying),
+        lacking=_incomplete_reason(run)
+        or unusable_reason(certifying)
+        or old_answers_reason(certifying, run.profile.clock),
         notes=_empty_note(f"run {run.id}", len(empty)),
         empty=empty,
         tokens_spent=result.tokens_spent,
@@ -179,11 +181,6 @@ def _incomplete_reason(run: Run) -> str | None:
         f"run {run.id} is not complete ({run.status}), and the missing part is not random. To continue "
         f"it: stresstest run --resume {run.id}"
     )
-
-
-def _old_reason(run: Run, certifying: Sequence[GenerationRecord]) -> str | None:
-    old = dated_before(certifying, run.profile.clock)
-    return old_answers_reason(old, len(certifying)) if old else None
 
 
 def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
