@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stresstest.campaign.delivery import slow_delivery_sentence
+from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
@@ -14,11 +15,7 @@ from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
-from stresstest.model.model_names import is_other_model
-from stresstest.model.server import UNLISTED_MODEL, UNREAD_PARAMETERS
 from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
-
-_SHOWN_MODELS = 4
 
 
 def run_notes(
@@ -145,7 +142,7 @@ def _measurement_notes(
         notes.append(
             "The prompts ask for no units, so structure (numbering, lengths of units) was not checked."
         )
-    notes += _answering_notes(run, generations)
+    notes += provenance_notes(run, generations)
     if run.settings.earlier_urls:
         notes.append(
             f"The run was interrupted and continued at another address: its answers come from "
@@ -202,63 +199,6 @@ def _timing_notes(
     elif any(g.token_summary.count and not g.token_summary.entropy for g in generations):
         notes.append("Entropy was not measured: the server gave no logprobs.")
     return notes
-
-
-def _answering_notes(run: Run, generations: Sequence[GenerationRecord]) -> list[str]:
-    """What speaks against the answers being of the model and the decoding that were asked."""
-    notes = []
-    other = run.profile.gap(UNLISTED_MODEL)
-    if other is not None:
-        notes.append(f"The server has no {other.thing}: {other.cost}.")
-    unread = run.profile.gap(UNREAD_PARAMETERS)
-    if unread is not None:
-        notes.append(f"The server gives no {unread.thing}: {unread.cost}. To be sure, {unread.remedy}.")
-    if other_model := other_model_sentence(generations, run.profile.model):
-        notes.append(other_model)
-    if (mixed := mixed_models_sentence(generations)) or (mixed := mixed_servers_sentence(generations)):
-        notes.append(mixed)
-    return notes
-
-
-def mixed_models_sentence(generations: Sequence[GenerationRecord]) -> str | None:
-    """That the streams name several models, as a gateway's do that falls back to another one."""
-    named = Counter(g.answered_by for g in generations if g.answered_by is not None).most_common()
-    if len(named) < 2:
-        return None
-    return (
-        f"The streams name {len(named)} models ({_counted(named)}): does a gateway fall back to another one? "
-        f"The limit is that of this mixture, not of one model."
-    )
-
-
-def other_model_sentence(generations: Sequence[GenerationRecord], asked: str) -> str | None:
-    """That the streams name one model, and not the one that was asked."""
-    named = {g.answered_by for g in generations if g.answered_by is not None}
-    if len(named) != 1:
-        return None
-    (answered,) = named
-    if not is_other_model(asked, answered):
-        return None
-    return (
-        f"The streams name the model {answered!r}, not {asked!r}, which was asked: an alias, or a gateway "
-        f"that answers with another model. The limit is that of the model that answered."
-    )
-
-
-def mixed_servers_sentence(generations: Sequence[GenerationRecord]) -> str | None:
-    """That the streams carry several `system_fingerprint`s, as those of servers of several versions do."""
-    named = Counter(g.fingerprint for g in generations if g.fingerprint).most_common()
-    if len(named) < 2:
-        return None
-    return (
-        f"The streams carry {len(named)} different system_fingerprints ({_counted(named)}): servers of "
-        f"several versions or settings have answered. The limit is that of this mixture."
-    )
-
-
-def _counted(named: Sequence[tuple[str, int]]) -> str:
-    shown = ", ".join(f"{name} {count}" for name, count in named[:_SHOWN_MODELS])
-    return shown + (f" and {len(named) - _SHOWN_MODELS} more" if len(named) > _SHOWN_MODELS else "")
 
 
 def _origin_notes(run: Run, found: Diagnosis | None) -> list[str]:

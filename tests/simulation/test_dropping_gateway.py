@@ -41,7 +41,7 @@ def test_a_run_says_that_a_parameter_may_not_be_in_force(servers: tuple[str, str
         assert ("no sign that it reads repetition_penalty: it takes repetition_penalty -1" in notes) == place
         assert "reads temperature" not in notes
         _, _, err = command("--store", store, "recommend", "--format", "vllm")
-        assert ("is not known to read repetition_penalty" in err) == place
+        assert ("no sign that it reads repetition_penalty" in " ".join(err.split())) == place
 
 
 def test_a_sweep_says_that_its_values_may_be_one(servers: tuple[str, str], tmp_path: Path) -> None:

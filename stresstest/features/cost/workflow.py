@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from stresstest import clock
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.foreign_answers import refuse_foreign
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.foreign_answers import refuse_foreign
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.evidence.capped import find_server_cap, server_cap_sentence
 from stresstest.economics.account import Prices, measured_cost

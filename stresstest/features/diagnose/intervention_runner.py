@@ -10,10 +10,10 @@ from itertools import zip_longest
 from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.execution.driver import GenerationTask, drive
 from stresstest.campaign.execution.events import GenerationAdvanced, GenerationEvent, GenerationFinished
-from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import PromptSource, prompt_text, requested_text
+from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost

@@ -91,7 +91,7 @@ def command(
     with open_store(options["store"]) as store:
         found = _select_rows(store, model, task, lang, like)
         rows = found if allow_one_prompt else _without_single_prompts(found)
-        _warn_about_unread(store, rows)
+        _warn_about_answers(store, rows)
         _warn_about_server(store, rows, base_url, options["api_key"])
         # Only these formats show the cheapest caps; the others enforce certified limits.
         cheapest = find_cheapest_caps(store, rows) if output in {"table", "json"} else []
@@ -224,17 +224,15 @@ def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThres
     return kept
 
 
-def _warn_about_unread(store: Store, rows: Sequence[StoredThreshold]) -> None:
-    """Say on stderr of which rows the decoding may never have reached the model."""
-    from stresstest.model.server import UNREAD_PARAMETERS
+def _warn_about_answers(store: Store, rows: Sequence[StoredThreshold]) -> None:
+    """Say on stderr of which rows the answers may not be of the model or the decoding that were asked."""
+    from stresstest.campaign.provenance.notes import provenance_notes
     from stresstest.render.text import single_line, subject_name
 
-    for row in rows:
-        unread = store.run(row.run_id).profile.gap(UNREAD_PARAMETERS)
-        if unread is not None and row.limit is not None:
-            names = unread.what.removeprefix(UNREAD_PARAMETERS)
-            said = f"{subject_name(row.subject)}: the server of run {row.run_id} is not known to read {names}"
-            typer.echo(f"warning: {single_line(f'{said}; {unread.cost}.')}", err=True)
+    for row in (row for row in rows if row.limit is not None):
+        for note in provenance_notes(store.run(row.run_id), store.records(row.run_id)):
+            said = f"{subject_name(row.subject)}, run {row.run_id}: {note}"
+            typer.echo(f"warning: {single_line(said)}", err=True)
 
 
 def _warn_about_server(

@@ -10,9 +10,9 @@ from hashlib import sha256
 
 from stresstest.campaign.campaign_setup import PreparedCampaign, prepare_campaign
 from stresstest.campaign.execution.driver import drive
-from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.ladder import derive_seed
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.diagnosis.answers import still_fails
 from stresstest.diagnosis.evidence.server import is_lost

@@ -9,9 +9,9 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.foreign_answers import refuse_foreign
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.provenance.foreign_answers import refuse_foreign
 from stresstest.campaign.resume import is_recent, resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes

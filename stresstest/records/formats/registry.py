@@ -15,10 +15,12 @@ import msgspec
 
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
+    api_page,
     conversation,
     langfuse,
     langsmith,
     litellm,
+    lm_eval,
     openai,
     openai_batch,
     opentelemetry,
@@ -44,11 +46,13 @@ from stresstest.records.record import (
 
 TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
+    api_page.FORMAT,
     pieces.PIECE,
     opentelemetry.FORMAT,
     langfuse.FORMAT,
     langsmith.FORMAT,
     litellm.FORMAT,
+    lm_eval.FORMAT,
     plain.USER_MAPPING,
     conversation.FORMAT,
     openai.RESPONSES,

@@ -6,12 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.campaign.notes import (
-    _sample_notes,
-    mixed_models_sentence,
-    mixed_servers_sentence,
-    other_model_sentence,
-)
+from stresstest.campaign.notes import _sample_notes
 from stresstest.campaign.withheld import withhold_cap
 from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure, Threshold
 from stresstest.statistics import certified_threshold
@@ -103,55 +98,3 @@ def test_a_model_that_never_fails_needs_no_cap_below_its_answers() -> None:
     assert withhold_cap(certified_threshold(capped, rigor), [], capped, settings).withheld is None
     failing = sample([None] * 37 + [215], ends)
     assert withhold_cap(certified_threshold(failing, rigor), [], failing, settings).withheld is None
-
-
-def test_a_mixture_of_models_is_told() -> None:
-    """A gateway that falls back to another model gives a limit of both: the streams' own names show it."""
-    answers = [
-        replace(g, answered_by="mistral-7b" if i < 20 else "fallback")
-        for i, g in enumerate(sample([None] * 30, [9] * 30))
-    ]
-    assert mixed_models_sentence(answers[:20]) is None
-    said = mixed_models_sentence(answers)
-    assert said is not None
-    assert said.startswith("The streams name 2 models (mistral-7b 20, fallback 10)")
-
-
-@pytest.mark.parametrize(
-    ("asked", "answered", "told"),
-    [
-        ("new", "old", True),
-        ("gpt-4o", "gpt-4o-2024-08-06", False),
-        ("openai/gpt-4o", "gpt-4o", False),
-        ("Qwen2.5", "qwen2.5", False),
-        ("m", "fallback-m2", True),
-        ("m", "mistral", True),
-        ("gpt-4o", "gpt-4o-mini", True),
-        ("mistral-v1", "mistral-v2", True),
-        ("openai/gpt-4o", "gpt-4o-2024-08-06", False),
-        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022", False),
-        ("hosted_vllm/m", "m", False),
-        ("gpt-4", "gpt-4-32k", True),
-        ("lab", "/mnt/models/lab", False),
-        ("claude-3-5-sonnet", "us.anthropic.claude-3-5-sonnet", False),
-        ("gemini-2.0-flash", "gemini-2.0-flash-001", False),
-        ("new", None, False),
-    ],
-)
-def test_another_model_than_was_asked_is_told(asked: str, answered: str | None, told: bool) -> None:
-    """While the new model's server was down, a gateway answered every request with the old one: "safe"."""
-    answers = [replace(g, answered_by=answered) for g in sample([None] * 30, [9] * 30)]
-    said = other_model_sentence(answers, asked)
-    assert (said is not None) == told
-    assert said is None or said.startswith(f"The streams name the model {answered!r}, not {asked!r}, which")
-
-
-def test_a_mixture_of_servers_is_told() -> None:
-    """Behind one address, two versions of vLLM serve one model: half of the sample is of each."""
-    answers = [
-        replace(g, fingerprint=f"vllm-0.{24 + i % 2}.0") for i, g in enumerate(sample([None] * 30, [9] * 30))
-    ]
-    assert mixed_servers_sentence(answers[::2]) is None
-    said = mixed_servers_sentence(answers)
-    assert said is not None
-    assert "2 different system_fingerprints (vllm-0.24.0 15, vllm-0.25.0 15)" in said

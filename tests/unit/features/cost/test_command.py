@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from stresstest.campaign.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.economics.account import Prices
 from stresstest.endpoint import client
 from stresstest.endpoint.wire import RequestFeatures, build_body

@@ -1,0 +1,1 @@
+"""Whether answers are of the server, the model and the decoding that were asked."""

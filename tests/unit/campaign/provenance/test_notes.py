@@ -1,0 +1,70 @@
+"""What a run says where its answers may not be of the model and the decoding that were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from stresstest.campaign.provenance.notes import provenance_notes
+from stresstest.model import GenerationRecord
+from tests.support.samples import sample
+from tests.support.stored_data import make_run
+
+
+def told(answers: Sequence[GenerationRecord], asked: str = "m") -> list[str]:
+    run = make_run()
+    return provenance_notes(replace(run, profile=replace(run.profile, model=asked)), answers)
+
+
+def test_a_mixture_of_models_is_told() -> None:
+    """A gateway that falls back to another model gives a limit of both: the streams' own names show it."""
+    answers = [
+        replace(g, answered_by="mistral-7b" if i < 20 else "fallback")
+        for i, g in enumerate(sample([None] * 30, [9] * 30))
+    ]
+    assert told(answers[:20], "mistral-7b") == []
+    [said] = told(answers, "mistral-7b")
+    assert said.startswith("The streams name 2 models (mistral-7b 20, fallback 10)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "is_told"),
+    [
+        ("new", "old", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", False),
+        ("openai/gpt-4o", "gpt-4o", False),
+        ("Qwen2.5", "qwen2.5", False),
+        ("m", "fallback-m2", True),
+        ("m", "mistral", True),
+        ("gpt-4o", "gpt-4o-mini", True),
+        ("mistral-v1", "mistral-v2", True),
+        ("openai/gpt-4o", "gpt-4o-2024-08-06", False),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022", False),
+        ("hosted_vllm/m", "m", False),
+        ("gpt-4", "gpt-4-32k", True),
+        ("lab", "/mnt/models/lab", False),
+        ("claude-3-5-sonnet", "us.anthropic.claude-3-5-sonnet", False),
+        ("gemini-2.0-flash", "gemini-2.0-flash-001", False),
+        ("new", None, False),
+    ],
+)
+def test_another_model_than_was_asked_is_told(asked: str, answered: str | None, is_told: bool) -> None:
+    """While the new model's server was down, a gateway answered every request with the old one: "safe"."""
+    answers = [replace(g, answered_by=answered) for g in sample([None] * 30, [9] * 30)]
+    said = told(answers, asked)
+    assert len(said) == is_told
+    assert all(
+        each.startswith(f"The streams name the model {answered!r}, not {asked!r}, which") for each in said
+    )
+
+
+def test_a_mixture_of_servers_is_told() -> None:
+    """Behind one address, two versions of vLLM serve one model: half of the sample is of each."""
+    answers = [
+        replace(g, fingerprint=f"vllm-0.{24 + i % 2}.0") for i, g in enumerate(sample([None] * 30, [9] * 30))
+    ]
+    assert told(answers[::2]) == []
+    [said] = told(answers)
+    assert "2 different system_fingerprints (vllm-0.24.0 15, vllm-0.25.0 15)" in said
