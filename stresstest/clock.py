@@ -27,3 +27,8 @@ def is_within(then: float, window: float) -> bool:
 def new_id() -> str:
     """A new identifier that sorts by time (UTC), such as 20261121-173000-4f2a."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+
+
+def format_time(then: float) -> str:
+    """A moment in UTC, such as 2026-11-21 17:30."""
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(then))

@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stresstest import clock
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
 from stresstest.campaign.conclude import find_run, update_conclusion
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.age import is_recent
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.session import CampaignResult, CampaignSession, watch_gpus
 from stresstest.errors import UsageError
 from stresstest.model import GenerationRecord, Phase, Run, RunSettings, RunStatus
 from stresstest.model.address import clean_url
 from stresstest.store.repository import Store
-
-RESUME_WINDOW_S = 12 * 3600.0
-"""Seconds for which an unfinished measurement is gone on with unasked: later, the server may be another."""
 
 
 async def resume_campaign(
@@ -111,13 +108,6 @@ async def resume_or_start(
         except UsageError as error:
             progress.note(f"it cannot be continued, so a new one is started: {error}")
     return await run_campaign(wanted, store, progress, api_key=api_key, stop=stop, created=created)
-
-
-def is_recent(run: Run) -> bool:
-    """Whether a run is so young that more of it may be measured unasked: since its end, or, unfinished, since
-    its beginning."""
-    done = run.ended if run.status is RunStatus.DONE else None
-    return clock.is_within(done or run.created, RESUME_WINDOW_S)
 
 
 def _earlier_urls(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stresstest.clock import format_time
 from stresstest.model import Decoding
-from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import thinking_words
 from stresstest.render.text import (
     certified_sentence,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stresstest.clock import format_time
 from stresstest.model import Basis, RunResult, RunStatus
 from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
@@ -230,11 +230,6 @@ def _print_excerpt(console: Console, result: RunResult, glyphs: Glyphs) -> None:
     text.append(single_line(after)[:_SHOWN], style="red")
     text.append(f" {glyphs.more}", style="dim")
     _say(console, Padding(text, (0, 2)))
-
-
-def format_time(clock_seconds: float) -> str:
-    """``2026-11-21 17:30``, in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(clock_seconds))
 
 
 def provenance(row: StoredThreshold) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from stresstest.campaign.provenance.age import pause_clause
 from stresstest.model import GenerationRecord, Run
 from stresstest.model.model_names import is_other_model
 from stresstest.model.server import UNLISTED_MODEL, UNREAD_PARAMETERS
@@ -25,6 +26,8 @@ def provenance_notes(run: Run, generations: Sequence[GenerationRecord]) -> list[
         notes.append(other_model)
     if (mixed := _mixed_models_sentence(generations)) or (mixed := _mixed_servers_sentence(generations)):
         notes.append(mixed)
+    if pause := pause_clause(generations):
+        notes.append(f"The answers are of several sittings: {pause}.")
     return notes
 
 

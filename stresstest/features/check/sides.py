@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stresstest.campaign.served_model import profile_changes
+from stresstest.clock import format_time
 from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server
 from stresstest.features.check.references import Reference
 from stresstest.features.check.sample import CheckSample, join_samples
 from stresstest.model import Run
-from stresstest.render.run_summary import format_time
 from stresstest.statistics import safe_max_tokens
 
 

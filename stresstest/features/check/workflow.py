@@ -12,7 +12,8 @@ from stresstest.campaign.campaign_setup import ladder_without_server
 from stresstest.campaign.ladder import ALARM_HEADROOM, certified_length
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import RESUME_WINDOW_S, is_recent, resume_or_start
+from stresstest.campaign.provenance.age import RESUME_WINDOW_S, is_recent
+from stresstest.campaign.resume import resume_or_start
 from stresstest.campaign.served_model import refuse_changed_prompts
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, UsageError

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from stresstest.campaign.execution.eventloop import run_unless_stopped
+from stresstest.campaign.provenance.age import pause_clause
 from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.evidence.weighing import effective_penalties
 from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare_arms
@@ -324,4 +325,5 @@ def _notes(
             "answers could not be continued (no token ids, or no /tokenize); the prompts were sent "
             "again instead, and the context plane could not be tested"
         )
-    return tuple(notes)
+    pause = pause_clause([*(fork.source for fork in forks), *runner.stored.values()])
+    return (*notes, *([] if pause is None else [pause]))

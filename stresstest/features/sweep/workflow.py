@@ -11,8 +11,9 @@ from math import isfinite
 from stresstest.campaign.campaign_setup import prepare_campaign
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.provenance.age import is_recent
 from stresstest.campaign.provenance.foreign_answers import refuse_foreign
-from stresstest.campaign.resume import is_recent, resume_campaign
+from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
 from stresstest.diagnosis.answers import sweep_answers, working_cells

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stresstest.clock import format_time
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import RunResult
 from stresstest.model.percent import percent, percent_at_most
@@ -15,7 +16,6 @@ from stresstest.render.html.findings import finding_sections
 from stresstest.render.html.page import render
 from stresstest.render.html.verdict import VerdictText, describe_verdict
 from stresstest.render.report_data import ReportData
-from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import decoding_words
 from stresstest.render.text import cause_words, format_threshold, language_name
 

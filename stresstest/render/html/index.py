@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from stresstest.clock import format_time
 from stresstest.model.percent import percent
 from stresstest.render.html.page import render
 from stresstest.render.limits import overruled_words
-from stresstest.render.run_summary import format_time, provenance
+from stresstest.render.run_summary import provenance
 from stresstest.render.text import format_count, format_threshold, language_name
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from stresstest.clock import format_time
 from stresstest.detectors.registry import entries
 from stresstest.diagnosis.depth import depth_series
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
@@ -21,7 +22,6 @@ from stresstest.render.html.parts import SECOND, excerpt_parts
 from stresstest.render.html.planes import plane_rows
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.report_data import ReportData
-from stresstest.render.run_summary import format_time
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     FORK_GLOSS,

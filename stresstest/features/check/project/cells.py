@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stresstest import clock
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import RESUME_WINDOW_S
+from stresstest.campaign.provenance.age import RESUME_WINDOW_S
 from stresstest.model import DocumentKind, RunSettings, Subject
 from stresstest.model.comparison import CellPlan, GateOutcome
 from stresstest.store.repository import Store

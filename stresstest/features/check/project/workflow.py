@@ -10,7 +10,8 @@ from functools import partial
 from stresstest import clock
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.resume import RESUME_WINDOW_S, resume_or_start
+from stresstest.campaign.provenance.age import RESUME_WINDOW_S
+from stresstest.campaign.resume import resume_or_start
 from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError

@@ -68,3 +68,12 @@ def test_a_mixture_of_servers_is_told() -> None:
     assert told(answers[::2]) == []
     [said] = told(answers)
     assert "2 different system_fingerprints (vllm-0.24.0 15, vllm-0.25.0 15)" in said
+
+
+def test_a_pause_of_weeks_is_told() -> None:
+    """A run that was resumed three weeks later may be half of the model that was served before."""
+    answers = [replace(g, started=1_795_000_000.0 + i) for i, g in enumerate(sample([None] * 30, [9] * 30))]
+    later = [replace(g, started=g.started + (21 * 86_400 if i > 19 else 0)) for i, g in enumerate(answers)]
+    assert told(answers) == []
+    [said] = told(later)
+    assert "nothing was asked between 2026-11-18 11:06 and 2026-12-09 11:07 UTC" in said

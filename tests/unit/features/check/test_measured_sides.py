@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stresstest.campaign import resume
+from stresstest.campaign.provenance import age
 from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample, workflow
@@ -138,7 +138,7 @@ def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     _, again, _ = check(store, *words)
     assert again["tokens_spent"] == 0
     assert again["interval"] == document["interval"]
-    for module in (resume, workflow):
+    for module in (age, workflow):
         monkeypatch.setattr(module, "RESUME_WINDOW_S", -1.0)
     code, old, _ = check(store, *words)
     assert (code, old["look"], old["tokens_spent"]) == (ExitCode.INCONCLUSIVE, 1, 0)
@@ -246,7 +246,7 @@ def test_an_old_interrupted_check_starts_again(
     words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "33")
     _, document, _ = check(store, *words, "--budget-time", "0.2s")
     (before,) = document["candidate"]["run_ids"]
-    monkeypatch.setattr(resume, "RESUME_WINDOW_S", 0.0)
+    monkeypatch.setattr(age, "RESUME_WINDOW_S", 0.0)
     code, document, err = check(store, *words)
     assert code == ExitCode.DONE, err
     assert before not in document["candidate"]["run_ids"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.resume import RESUME_WINDOW_S
+from stresstest.campaign.provenance.age import RESUME_WINDOW_S
 from stresstest.clock import now
 from stresstest.errors import StoreError
 from stresstest.features.check.project.baseline import find_cell_baseline
