@@ -137,7 +137,7 @@ class TokenAssembler:
         """The tokens of one chunk that arrived at clock second `at`. Raises TooManyTokensError."""
         self._take_names(chunk)
         grown = self._take_usage(chunk)
-        for choice in chunk.choices:
+        for choice in chunk.choices or ():
             if choice.index == self._index:
                 break
         else:
@@ -158,6 +158,8 @@ class TokenAssembler:
             for call in delta.tool_calls or ():
                 answer += (call.function and call.function.arguments) or ""
         logprobs, ids = choice.logprobs, choice.token_ids
+        if isinstance(logprobs, float):
+            logprobs = None
         if (
             logprobs is None
             and ids is not None
@@ -267,7 +269,8 @@ class TokenAssembler:
         self._outdated = False
         if not chunk.choices:
             return None
-        self.running_usage = True
+        # Beside the last event of an answer it is its total (OpenRouter), and no running count.
+        self.running_usage |= not all(choice.finish_reason for choice in chunk.choices)
         return max(0, total - before)
 
     def _count(self, choice: ChunkChoice, logprobs: ChunkLogprobs | None, grown: int | None) -> int | None:

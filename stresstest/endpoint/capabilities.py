@@ -178,13 +178,14 @@ async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard
             failures.failure_from_status(reply.status, reply.body, endpoint.address)
         )
     try:
-        cards = msgspec.json.decode(reply.body, type=_ModelList).data
+        listed = msgspec.json.decode(reply.body, type=_ModelList | list[_ModelCard])
     except (ValueError, RecursionError):
         what = "a web page" if reply.body.lstrip()[:1] == b"<" else "something else"
         raise EndpointError(
             f"The server at {endpoint.base_url} answered with {what} instead of a list of models.",
             hint="Check --base-url (it usually ends in /v1).",
         ) from None
+    cards = listed if isinstance(listed, list) else listed.data  # Together's API gives the bare list
     _require_short(card.id for card in cards)
     return cards
 

@@ -72,10 +72,12 @@ class ChunkDelta(msgspec.Struct, gc=False):
 
 
 class ChunkChoice(msgspec.Struct, gc=False):
+    """logprobs: a bare number in Together's streams, of a token that it does not name."""
+
     index: int = 0
     delta: ChunkDelta | None = None
     text: str | None = None
-    logprobs: ChunkLogprobs | None = None
+    logprobs: ChunkLogprobs | float | None = None
     token_ids: list[int] | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
@@ -104,7 +106,7 @@ class ChunkUsage(msgspec.Struct, gc=False):
 class StreamChunk(msgspec.Struct, gc=False):
     """One event of a stream. error: sent by a server that fails after the response headers."""
 
-    choices: list[ChunkChoice] = []
+    choices: list[ChunkChoice] | None = None
     usage: ChunkUsage | None = None
     id: Any = None
     created: Any = None

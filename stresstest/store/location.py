@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 _FILE_NAME = "stresstest.sqlite3"
+_CONNECTION = re.compile(r"(?:^|\s)password\s*=|^[\w+.-]+:[^/\\\s]*@", re.IGNORECASE)
+"""In what no file is called: libpq's ``password=…``, and a URL whose slashes are missing."""
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 
 
@@ -66,11 +69,19 @@ def locate(url: str | None) -> Address:
     if not url:
         return _file(data_folder() / _FILE_NAME, named=False)
     if "://" not in url:
+        if _CONNECTION.search(url):
+            raise UsageError(
+                "The store's address looks like a database connection, but is no URL.", hint=_HINT
+            )
         return _file(_expanded(url))
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise UsageError("The store's URL cannot be understood.", hint=_HINT) from None
+    if "@" in (parsed.host or ""):
+        raise UsageError(
+            "The store's URL has several @ signs.", hint="Within a password, write @ as %40 and / as %2F."
+        )
     if parsed.drivername in _POSTGRES:
         parsed = parsed.set(drivername="postgresql+psycopg")
         return Address(parsed, parsed.set(query={}).render_as_string(hide_password=True), None)

@@ -130,7 +130,7 @@ def _streamed(stream: bytes) -> list[str]:
             break
         if chunk.error is not None or chunk.object == "error":
             break
-        choice = next((c for c in chunk.choices if c.index == 0), None)
+        choice = next((c for c in (chunk.choices or ()) if c.index == 0), None)
         if choice is not None:
             delta = choice.delta
             thought = (delta.reasoning or delta.reasoning_content or "") if delta else ""

@@ -202,7 +202,7 @@ class AnswerReader:
             if len(self.choices) > 1 and chunk.choices:
                 chunk.usage = None  # of all choices together: no count of this one's tokens
         added = 0
-        for choice in chunk.choices:
+        for choice in chunk.choices or ():
             watch = self.choice(choice.index)
             tokens = watch.assembler.add_chunk(chunk, 0.0)
             if watch.assembler.finish_reason is not None:

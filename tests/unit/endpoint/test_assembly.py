@@ -169,6 +169,16 @@ def test_a_total_with_the_last_event_is_no_count_of_its_text(total: int) -> None
     tokens += made.flush(1.0)
     assert [token.text for token in tokens] == ["Hello", " my", " friend"]
     assert (made.total, made.produced, len(made.uncounted_texts)) == (total, 3, 3)
+    assert not made.running_usage  # so OpenRouter ends every stream
+
+
+def test_events_of_other_apis_are_read() -> None:
+    """Some end with `choices: null`, and Together gives each token's logprob as a bare number."""
+    made = TokenAssembler()
+    made.add_chunk(decoded({"choices": [{"delta": {"content": "Hi"}, "logprobs": -0.5}]}), 1.0)
+    made.add_chunk(decoded({"choices": None, "usage": {"completion_tokens": 1}}), 1.0)
+    assert [token.text for token in made.flush(1.0)] == ["Hi"]
+    assert (made.total, made.top_seen) == (1, 0)
 
 
 def test_a_held_word_comes_before_what_is_counted_after_it() -> None:

@@ -169,6 +169,13 @@ async def test_a_server_without_a_list_cannot_be_checked() -> None:
             assert "a list of the models" in {gap.what for gap in found.missing}
 
 
+async def test_a_bare_list_of_models_is_read() -> None:
+    """As Together's API gives it."""
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/v1/models"] = page([{"id": "lab", "context_length": 4096}])
+        assert (await profile_endpoint(endpoint, None)).model == "lab"
+
+
 async def test_a_server_that_is_no_api() -> None:
     """A web page for the model list is a wrong address, said in words."""
     async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:

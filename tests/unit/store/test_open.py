@@ -250,6 +250,40 @@ def test_unusable_urls(url: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "host=localhost password=hunter2 dbname=st",
+        "password = hunter2",
+        "postgresql+asyncpg:me:hunter2@localhost/st",
+        "me:hunter2@localhost",
+        "postgresql://me:hun@ter2@localhost/st",
+        "postgresql://me:hunter2@x@localhost:5432/st",
+    ],
+)
+def test_a_connection_that_is_no_url_is_no_file(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq's form became a SQLite file with the password in its name, and an @ in a password part of the
+    host, which was asked of the name server."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        open_store(address)
+    assert "ter2" not in f"{refused.value} {refused.value.hint}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["user=me/s.db", "a@b.db", "12:30.db"])
+def test_files_may_have_such_signs_in_their_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of partitions, times of day."""
+    (tmp_path / "user=me").mkdir()
+    monkeypatch.chdir(tmp_path)
+    open_store(name).close()
+    assert (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "postgres"])
 def test_an_unreachable_server_shows_no_password(scheme: str) -> None:
     """No server (or no driver installed): a sentence, and the password nowhere in the traceback."""
