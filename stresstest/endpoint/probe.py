@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from secrets import randbelow
@@ -128,12 +129,10 @@ async def unread_parameters(endpoint: Endpoint, names: Collection[str], *, chat:
     A gateway may drop them (LiteLLM's drop_params), and then nothing else tells: valid values are answered
     all the same. One request of one token for each name.
     """
-    found = []
-    for name in names:
-        probed = await _try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1)
-        if probed.trial.outcome.failure is None:
-            found.append(name)
-    return found
+    probes = [_try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
+    # All at once: a server that hangs on an invalid value is waited for once.
+    answers = await asyncio.gather(*probes)
+    return [name for name, each in zip(names, answers, strict=True) if each.trial.outcome.failure is None]
 
 
 def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:
