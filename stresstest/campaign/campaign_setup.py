@@ -17,7 +17,6 @@ from stresstest.endpoint.capabilities import profile_endpoint, read_generation_c
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.probe import missing_reading, unread_parameters
 from stresstest.model import RIGORS, EndpointProfile, Run, RunSettings
-from stresstest.model.server import PLAIN_PROMPTS_ONLY
 
 UNMASKING_HEADROOM = 2
 """A campaign that a diagnosis starts plans the floor of its rigor, and this many more for lost answers."""
@@ -97,7 +96,8 @@ async def prepare_campaign(
                     f"{profile.model} ({profile.max_model_len or 0:,} tokens) has no room for more"
                 )
             settings = replace(settings, horizon=horizon)
-            unread = await run_unless_stopped(stop, _unread(endpoint, profile, settings))
+            asked = unread_parameters(endpoint, profile, settings.decoding.sent())
+            unread = await run_unless_stopped(stop, asked)
             profile = replace(profile, missing=(*profile.missing, *missing_reading(unread)))
         else:
             refuse_changed_server(continued.run, profile)
@@ -118,11 +118,6 @@ async def _fetch_profile(endpoint: Endpoint, model: str | None) -> EndpointProfi
     """The endpoint's profile; with its sampling defaults, if the model's folder is on this machine."""
     found = await profile_endpoint(endpoint, model)
     return replace(found, defaults=read_generation_config(found.root) or {})
-
-
-async def _unread(endpoint: Endpoint, profile: EndpointProfile, settings: RunSettings) -> list[str]:
-    chat = profile.gap(PLAIN_PROMPTS_ONLY) is None
-    return await unread_parameters(endpoint, settings.decoding.sent(), chat=chat)
 
 
 def _ladder_setup(settings: RunSettings, prompts: PromptSource) -> LadderSetup:

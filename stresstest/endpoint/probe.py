@@ -12,7 +12,14 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import estimate_tokens
 from stresstest.endpoint.outcome import TrialGeneration
 from stresstest.endpoint.wire import RequestFeatures
-from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, MissingCapability
+from stresstest.model import (
+    Decoding,
+    EndpointProfile,
+    FailureKind,
+    GenerationRequest,
+    Message,
+    MissingCapability,
+)
 from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS, UNREAD_PARAMETERS
 
 _BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
@@ -123,12 +130,15 @@ async def _try_features(
     return ProbeResult(trial, asked, chat, own)
 
 
-async def unread_parameters(endpoint: Endpoint, names: Collection[str], *, chat: bool) -> list[str]:
+async def unread_parameters(
+    endpoint: Endpoint, profile: EndpointProfile, names: Collection[str]
+) -> list[str]:
     """Those of the sampling parameters (`PARAMETERS`) of which the server takes an invalid value.
 
     A gateway may drop them (LiteLLM's drop_params), and then nothing else tells: valid values are answered
     all the same. One request of one token for each name.
     """
+    chat = profile.gap(PLAIN_PROMPTS_ONLY) is None
     probes = [_try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
     # All at once: a server that hangs on an invalid value is waited for once.
     answers = await asyncio.gather(*probes)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.probe import unread_parameters
+from stresstest.model import MissingCapability
 from stresstest.model.request import PARAMETERS
+from stresstest.model.server import PLAIN_PROMPTS_ONLY
 from tests.support.gateways import dropping_gateway
 
 pytestmark = pytest.mark.vllm
@@ -18,5 +23,7 @@ async def test_vllm_is_seen_to_read_each_parameter_unless_a_gateway_drops_it(lab
     with dropping_gateway(lab_url, *dropped) as gateway:
         for url, expected in ((lab_url, []), (gateway, dropped)):
             async with Endpoint(url, model="lab") as endpoint:
-                for chat in (True, False):
-                    assert await unread_parameters(endpoint, PARAMETERS, chat=chat) == expected
+                profile = await profile_endpoint(endpoint, "lab")
+                for missing in ((), (MissingCapability(PLAIN_PROMPTS_ONLY, "only plain prompts work"),)):
+                    asked = replace(profile, missing=missing)
+                    assert await unread_parameters(endpoint, asked, PARAMETERS) == expected

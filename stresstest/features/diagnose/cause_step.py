@@ -35,7 +35,6 @@ from stresstest.endpoint.probe import unread_parameters
 from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
 from stresstest.features.diagnose.more_prompts import MoreAnswers
 from stresstest.model import Arm, ArmResult, CauseLink, Decoding, GenerationRecord, Plane, SymptomKind
-from stresstest.model.server import PLAIN_PROMPTS_ONLY
 
 _FIRST_ALONE = 4
 
@@ -95,8 +94,7 @@ async def _find_unread(
     changed = {name for outcome in outcomes.values() for name in _changed(own, outcome.arm.decoding)}
     if decision.arm is not None:
         changed -= _changed(own, decision.arm.decoding)
-    chat = runner.run.profile.gap(PLAIN_PROMPTS_ONLY) is None
-    asked = unread_parameters(runner.prepared.endpoint, sorted(changed), chat=chat)
+    asked = unread_parameters(runner.prepared.endpoint, runner.run.profile, sorted(changed))
     unread = " and ".join(await run_unless_stopped(runner.stop, asked))
     if not unread:
         return []

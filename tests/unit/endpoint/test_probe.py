@@ -34,4 +34,5 @@ async def test_a_parameter_whose_invalid_value_is_taken_is_not_known_to_be_read(
 
     async with fake_vllm(gateway) as server, Endpoint(server.url, model="lab") as endpoint:
         names = ("temperature", "repetition_penalty")
-        assert await unread_parameters(endpoint, names, chat=True) == ["repetition_penalty"]
+        profile = await profile_endpoint(endpoint, "lab")
+        assert await unread_parameters(endpoint, profile, names) == ["repetition_penalty"]
