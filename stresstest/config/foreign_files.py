@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from stresstest.config.suggestions import suggest_closest
+from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
 
 MAX_FILE = 4 * 1024 * 1024
@@ -138,7 +138,7 @@ def toml_table(raw: bytes, where: str) -> Iterator[TomlTable]:
     where: the file's name, the beginning of each message.
     """
     try:
-        yield TomlTable(tomllib.loads(raw.decode("utf-8")))
+        yield TomlTable(parse_toml(raw.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,6 @@ variables of their own: a Kubernetes service called "stresstest" sets ``STRESSTE
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from stresstest.config.foreign_files import MAX_FILE, format_short, is_named_pipe
 from stresstest.config.found_file import PROJECT_FILE, refuse_found_options
 from stresstest.config.suggestions import closest_names, did_you_mean
+from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _text(path: Path) -> str:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(path))
+        return parse_toml(_text(path))
     except OSError as error:
         raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, which is no TOML error

@@ -71,6 +71,12 @@ def infer_language(text: str) -> str | None:
     return language if chars and chars + twins >= MAJORITY * total else None
 
 
+def begins_in(text: str, language: str) -> bool:
+    """Whether the first passage of an answer is in this language."""
+    first = next(_passages(text[:READ_CHARS], quotations=True), "")
+    return _language_of(first, twice=True) == language
+
+
 def infer_group_language(texts: Iterable[str]) -> str | None:
     """The language most answers of a group start in, None without a clear majority."""
     found = Counter(language for text in texts if (language := infer_language(text)) is not None)

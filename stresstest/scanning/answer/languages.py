@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from stresstest.detectors.identification.inference import infer_group_language, infer_language
+from stresstest.detectors.gibberish.second_reading import is_spelled_like
+from stresstest.detectors.identification.inference import begins_in, infer_group_language, infer_language
 from stresstest.detectors.identification.names import read_language_name
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
@@ -13,6 +14,9 @@ from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob, group_key
 
 _FIRST_ANSWERS = 40
 """First answers of a group from which its language is inferred."""
+_BEGINNING = 200
+"""Characters that have to be spelled like the language that an answer is taken to begin in: Yoruba, which no
+identifier here knows, is taken for Vietnamese."""
 STATED = ("record", "given")
 """Sources of a language that was stated. A prompt that names another one may be forbidding it; where the
 language is a guess from answers, the prompt knows better."""
@@ -49,15 +53,21 @@ def wanted_language(record: Record, job: ScanJob, of_group: str | None) -> tuple
     return (found, source) if found else (None, None)
 
 
-def infer_own_language(record: Record) -> tuple[str | None, str]:
-    """The language that an answer begins in, and whether its prompt is in that one too.
+def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str | None]:
+    """The language that an answer of a group begins in, and its source.
 
     A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
-    that another one was wanted of it.
+    that another one was wanted of it. Neither where it begins in no language that is known here, unless its
+    prompt, or a part of its beginning, is in the group's.
     """
-    own = infer_language(_answer_text(record))
-    asked = infer_language(record.prompt_text) if own and record.prompt_text else None
-    return own, "prompt" if own == asked else OTHER_LANGUAGE
+    text = _answer_text(record)
+    own = infer_language(text)
+    if own == of_group:
+        return of_group, "group"
+    asked = infer_language(record.prompt_text) if record.prompt_text else None
+    if own is not None and is_spelled_like(text[:_BEGINNING], own):
+        return own, "prompt" if own == asked else OTHER_LANGUAGE
+    return (of_group, "group") if asked == of_group or begins_in(text, of_group) else (None, None)
 
 
 def _answer_text(record: Record) -> str:

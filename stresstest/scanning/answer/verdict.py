@@ -67,14 +67,14 @@ def build_verdict(
         record = replace(record, finish_reason=None)
         (verdict,) = _detect_all([record], [language])
     if source not in STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
-        own, own_source = infer_own_language(record) if source == "group" else (None, "")
+        own = infer_own_language(record, language) if language and source == "group" else wanted
         named = named_languages(record.prompt_text)
         if named != NOT_NAMED:
             verdict = _detect_all([record], [language], named)[0]
         # Of an answer in several languages nobody knows the one wanted: healthy in one of them is healthy.
-        if own and own != language and (named == NOT_NAMED or verdict.degenerate):
-            language, source = own, own_source
-            verdict = _detect_all([record], [own], named)[0]
+        if own != wanted and (named == NOT_NAMED or verdict.degenerate):
+            language, source = own
+            verdict = _detect_all([record], [language], named)[0]
     capped, end = was_capped(record), finish_reason(record)
     cut = capped is True or not record.has_text or (record.finish_reason is None and end is None)
     if cut and not verdict.degenerate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -623,6 +624,50 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
     assert said.symptoms == {"language_drift": 2}
     (given,) = run(write(tmp_path / "c.jsonl", rows), job=ScanJob(language="en")).groups
     assert given.symptoms == {"language_drift": 2}
+
+
+HAUSA = (
+    "An aika odarku yau da safe kuma za ta iso gobe da yamma. Idan babu kowa a gida, za ku iya canza lokacin "
+    "a cikin manhaja. Muna ba ku hakuri saboda jinkirin da aka samu. Ku kashe na'urar ku sake kunnawa bayan "
+    "minti biyar. Kada ku manta da fasfo da tikitinku."
+)
+YORUBA = (
+    "A ti fi ohun tí ẹ ra ránṣẹ́ ní àárọ̀ yìí, yóò sì dé ní ọ̀la ní ìrọ̀lẹ́. Bí kò bá sí ẹnikẹ́ni nílé, ẹ lè yí "
+    "àkókò padà lórí áàpù náà. Ẹ má bínú pé ẹ ní láti dúró fún ìgbà pípẹ́. Ẹ jọ̀wọ́ ẹ pa ẹ̀rọ náà kí ẹ sì "
+    "dúró fún ìṣẹ́jú márùn-ún. Ẹ rẹ ẹ̀wà sínú omi ní gbogbo òru. Ẹ má gbàgbé láti mú ìwé ìrìnnà yín wá."
+)
+
+
+@pytest.mark.parametrize("foreign", [HAUSA, YORUBA])
+def test_an_answer_in_a_language_that_nothing_here_knows_is_no_gibberish(
+    tmp_path: Path, foreign: str
+) -> None:
+    """Of a log of customers' questions, most in English, every answer in Hausa was called gibberish. Where
+    the prompt, or the answer's beginning, is in the group's language, or the user names one, it is."""
+    rows: list[dict[str, Any]] = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(12)]
+    rows += [{"text": foreign, "finish_reason": "stop"}]
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == {}
+    assert group.language_sources == {"group": 12, "unknown": 1}
+    rows[-1]["prompt"] = "Please tell me what has become of my order, and when it will arrive."
+    (asked,) = run(write(tmp_path / "b.jsonl", rows), job=ScanJob()).groups
+    assert asked.degenerate == 1
+    rows[-1] = {"text": story(5) + foreign, "finish_reason": "stop"}
+    (left,) = run(write(tmp_path / "c.jsonl", rows), job=ScanJob()).groups
+    assert left.degenerate == 1
+    rows[-1] = {"text": foreign, "finish_reason": "stop"}
+    (given,) = run(write(tmp_path / "d.jsonl", rows), job=ScanJob(language="en")).groups
+    assert given.degenerate == 1
+
+
+def test_letters_without_words_are_gibberish_in_every_group(tmp_path: Path) -> None:
+    """They are in no language, known here or not."""
+    letters = random.Random(5)
+    salad = " ".join("".join(letters.choices("bcdfghjklmnpqrstvwxz", k=7)) for _ in range(120))
+    rows = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(12)]
+    rows.append({"text": salad, "finish_reason": "stop"})
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == {"gibberish": 1}
 
 
 def test_an_answer_in_the_named_language_and_the_prompts_is_as_asked_for(tmp_path: Path) -> None:
