@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import json
+import os
 import re
 import stat
 import sys
@@ -111,6 +112,8 @@ def read_chunks(name: str) -> Iterator[RecordChunk]:
                     return
                 file.seek(0)
             yield from _stream(shown, cast(_Readable, file))
+            if not is_address(name) and file.seekable() and file.tell() > os.fstat(file.fileno()).st_size:
+                yield _damaged_chunk(shown, 0, "it was cut while it was read (rotated?): the rest is lost")
     except OSError as error:
         yield _damaged_chunk(shown, 0, f"cannot be read ({error.strerror or error})")
 
