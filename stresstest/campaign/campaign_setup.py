@@ -15,7 +15,7 @@ from stresstest.campaign.prompt_source import PromptSource, load_prompt_source
 from stresstest.campaign.served_model import refuse_changed_prompts, refuse_changed_server
 from stresstest.endpoint.capabilities import profile_endpoint, read_generation_config
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.probe import missing_reading, unread_parameters
+from stresstest.endpoint.probe import missing_reading, refuse_cache, unread_parameters
 from stresstest.model import RIGORS, EndpointProfile, Run, RunSettings
 
 UNMASKING_HEADROOM = 2
@@ -88,6 +88,7 @@ async def prepare_campaign(
     ) as endpoint:
         profile = await run_unless_stopped(stop, _fetch_profile(endpoint, settings.subject.model or None))
         if continued is None:
+            await run_unless_stopped(stop, refuse_cache(endpoint, profile, settings.decoding))
             settings = replace(settings, subject=replace(settings.subject, model=profile.model))
             horizon = await run_unless_stopped(stop, horizon_for(endpoint, profile, prompts, settings))
             if on_note is not None and settings.horizon and settings.horizon > horizon:

@@ -12,6 +12,7 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import estimate_tokens
 from stresstest.endpoint.outcome import TrialGeneration
 from stresstest.endpoint.wire import RequestFeatures
+from stresstest.errors import EndpointError
 from stresstest.model import (
     Decoding,
     EndpointProfile,
@@ -20,6 +21,7 @@ from stresstest.model import (
     Message,
     MissingCapability,
 )
+from stresstest.model.answer_ids import is_unique_id
 from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS, UNREAD_PARAMETERS
 
 _BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
@@ -143,6 +145,28 @@ async def unread_parameters(
     # All at once: a server that hangs on an invalid value is waited for once.
     answers = await asyncio.gather(*probes)
     return [name for name, each in zip(names, answers, strict=True) if each.trial.outcome.failure is None]
+
+
+async def refuse_cache(endpoint: Endpoint, profile: EndpointProfile, decoding: Decoding) -> None:
+    """Raise EndpointError where the same request gets the same answer again, by its id: a cache in front of
+    the server gives it, and may give those of the model that was served before. Three requests.
+
+    A server that names all its answers alike is told by another request.
+    """
+    chat, seed = profile.gap(PLAIN_PROMPTS_ONLY) is None, randbelow(2**31)
+
+    async def answer_id(tokens: int) -> str | None:
+        probed = await _try_features(endpoint, _BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed)
+        return probed.trial.assembler.answer_id
+
+    first, other, again = [await answer_id(tokens) for tokens in (2, 3, 2)]
+    if first is not None and first == again != other and is_unique_id(first):
+        raise EndpointError(
+            "A cache in front of the server gives the same answer again to the same request: what it gives "
+            "need not be of the model that is served now.",
+            hint="Ask the server itself, or switch the cache off, for LiteLLM by "
+            """--extra-body '{"cache": {"no-cache": true}}'.""",
+        )
 
 
 def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:

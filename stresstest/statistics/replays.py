@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from stresstest.model import GenerationRecord
+from stresstest.model.answer_ids import is_unique_id
 from stresstest.model.server import ServerClock
 
 MOST_DELAY_S = 600.0
@@ -16,29 +17,31 @@ _MOST_SKEW_S = 10.0
 def replays(
     answers: Iterable[GenerationRecord], earlier: Iterable[GenerationRecord]
 ) -> list[GenerationRecord]:
-    """Those of the answers that are an earlier one again, to its id, time and text; of a stream that was
-    aborted only a part of the text is known.
+    """Those of the answers that are an earlier one again, to its id and text. Where ids are few, or a stream
+    was aborted, of whose text only a part is known, to its time as well: some caches write a new one.
 
     None where every answer has the same id: such a server has none.
     """
-    known: dict[tuple[str, int | None], list[GenerationRecord]] = {}
+    known: dict[str, list[GenerationRecord]] = {}
     for each in earlier:
         if each.answer_id is not None and not each.token_summary.textless:
-            known.setdefault((each.answer_id, each.created), []).append(each)
-    if len({name for name, _ in known}) < 2:
+            known.setdefault(each.answer_id, []).append(each)
+    if len(known) < 2:
         return []
     return [
         each
         for each in answers
         if each.answer_id is not None
-        and any(_has_same_text(each, first) for first in known.get((each.answer_id, each.created), ()))
+        and any(_is_same(each, first) for first in known.get(each.answer_id, ()))
     ]
 
 
-def _has_same_text(answer: GenerationRecord, first: GenerationRecord) -> bool:
+def _is_same(answer: GenerationRecord, first: GenerationRecord) -> bool:
+    at_once = answer.created == first.created
     if answer.aborted or first.aborted:
-        return True
-    return answer.token_summary.digest == first.token_summary.digest
+        return at_once
+    same = answer.token_summary.digest == first.token_summary.digest
+    return same and (at_once or is_unique_id(first.answer_id or ""))
 
 
 def dated_before(answers: Collection[GenerationRecord], clock: ServerClock | None = None) -> int:

@@ -16,7 +16,7 @@ from tests.support.gateways import caching_gateway
 from tests.support.simulated_servers import LOOPS_BELOW_1_1, served
 
 pytestmark = pytest.mark.simulated
-_AGAIN = "are earlier ones again, by id, time and text: a cache in front of the server"
+_AGAIN = "are earlier ones again, by id and text: a cache in front of the server"
 RUN = ("--lang", "it", "--no-seed", "--rigor", "quick", "--horizon", "130", "--gpus", "none")
 
 
@@ -27,6 +27,22 @@ def cached(tmp_path: Path) -> Iterator[str]:
     file.write_text(LOOPS_BELOW_1_1, encoding="utf-8")
     with served(load_scenario(str(file)), name="m") as running, caching_gateway(running.base_url) as url:
         yield url
+
+
+def test_a_cache_is_seen_before_anything_is_measured(tmp_path: Path) -> None:
+    """After a change of the weights, `run` certified the model before: LiteLLM dates cached answers anew."""
+    common = ("--store", str(tmp_path / "s.sqlite3"), "--display", "none")
+    healthy = tmp_path / "healthy.toml"
+    healthy.write_text('name = "healthy"\n', encoding="utf-8")
+    with (
+        served(load_scenario(str(healthy)), name="m") as running,
+        caching_gateway(running.base_url, 0) as url,
+    ):
+        for seeds in ((), ("--no-seed",)):
+            code, out, err = command(*common, "run", "--base-url", url, "--lang", "it", *seeds)
+            assert code == ExitCode.ENDPOINT, out
+            assert "A cache in front of the server gives the same answer again to the same request" in err
+            assert "--extra-body" in err
 
 
 def test_a_sweeps_control_is_no_replay(cached: str, tmp_path: Path) -> None:
@@ -60,7 +76,7 @@ def test_a_swapped_model_does_not_pass_on_its_predecessors_answers(tmp_path: Pat
         words = ("check", "--baseline", "m", "--candidate", "m", "--base-url", url, "--measure", "--json")
         code, out, err = command(*common, *words, "--horizon", "130")
         assert code == ExitCode.INCONCLUSIVE, out
-        assert "are the baseline's own again, by id, time and text" in json.loads(out)["lacking"]
+        assert "are the baseline's own again, by id and text" in json.loads(out)["lacking"]
 
         project = tmp_path / "stresstest.toml"
         project.write_text(

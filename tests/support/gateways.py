@@ -15,10 +15,10 @@ Route = Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]
 """Where a request goes (a base URL with /v1), and with which body."""
 
 
-def caching_gateway(upstream: str) -> AbstractContextManager[str]:
+def caching_gateway(upstream: str, least: int = 1000) -> AbstractContextManager[str]:
     """The base URL of a gateway that answers what it has been asked before out of its cache, byte for byte,
-    as nginx does."""
-    return _served(upstream, lambda body: (upstream, body), cache=True)
+    as nginx does. least: bytes of what is kept."""
+    return _served(upstream, lambda body: (upstream, body), least=least)
 
 
 def dropping_gateway(upstream: str, *fields: str) -> AbstractContextManager[str]:
@@ -39,14 +39,15 @@ def fallback_gateway(
 
 
 @contextmanager
-def _served(upstream: str, route: Route, *, cache: bool = False) -> Iterator[str]:
+def _served(upstream: str, route: Route, *, least: int | None = None) -> Iterator[str]:
+    """least: bytes of an answer that is kept; None keeps none."""
     loop = asyncio.new_event_loop()
     port: list[int] = []
     ready, leave = threading.Event(), asyncio.Event()
 
     async def serve() -> None:
         async with ClientSession() as session:
-            runner = web.AppRunner(_gateway(upstream, route, session, cache))
+            runner = web.AppRunner(_gateway(upstream, route, session, least))
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
@@ -65,7 +66,7 @@ def _served(upstream: str, route: Route, *, cache: bool = False) -> Iterator[str
         thread.join(30)
 
 
-def _gateway(upstream: str, route: Route, session: ClientSession, cache: bool) -> web.Application:
+def _gateway(upstream: str, route: Route, session: ClientSession, least: int | None) -> web.Application:
     kept: dict[tuple[str, bytes], tuple[str, bytes]] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -85,8 +86,10 @@ def _gateway(upstream: str, route: Route, session: ClientSession, cache: bool) -
                 # The client may have aborted; the cache takes the whole answer.
                 with suppress(ConnectionResetError):
                     await response.write(part)
-        if cache and reply.status == 200 and request.path.endswith("completions"):
-            kept[key] = kind, b"".join(parts)
+        whole = b"".join(parts)
+        is_answer = reply.status == 200 and request.path.endswith("completions")
+        if least is not None and is_answer and len(whole) >= least:
+            kept[key] = kind, whole
         return response
 
     app = web.Application(client_max_size=2**26)

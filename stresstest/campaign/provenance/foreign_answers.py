@@ -25,7 +25,7 @@ def refuse_foreign(
     again = len(replays(answers, earlier))
     if again:
         raise ForeignAnswersError(
-            f"{again} of {len(answers)} answers are earlier ones again, by id, time and text: a cache in "
+            f"{again} of {len(answers)} answers are earlier ones again, by id and text: a cache in "
             "front of the server gives them, so that the two cannot be compared.",
             hint="Ask vLLM itself, or switch the gateway's cache off.",
         )

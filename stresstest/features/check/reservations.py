@@ -205,7 +205,7 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
         return None
     return (
         f"{again} of the candidate's {len(candidate.certifying)} answers are the baseline's own again, by "
-        "id, time and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
+        "id and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
     )
 
 

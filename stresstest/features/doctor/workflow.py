@@ -12,8 +12,9 @@ from stresstest.endpoint.capabilities import profile_endpoint, read_generation_c
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.cpu_vllm import REMEDY, WHY_SEEDS_KILL
 from stresstest.endpoint.outcome import HttpReply
+from stresstest.endpoint.probe import refuse_cache
 from stresstest.errors import EndpointError, StoreError, UsageError
-from stresstest.model import EndpointProfile
+from stresstest.model import Decoding, EndpointProfile
 from stresstest.model.server import UNLISTED_MODEL, CheckState, HealthCheck
 from stresstest.telemetry.gpu.nvml_sampler import probe_gpus
 from stresstest.telemetry.gpu.watch import ELSEWHERE, MISSING_GPUS_COST, is_local
@@ -54,6 +55,7 @@ async def _endpoint(base_url: str, model: str | None, api_key: str | None) -> li
     async with Endpoint(base_url, api_key=api_key, model=model) as endpoint:
         try:
             found = await profile_endpoint(endpoint, model)
+            await refuse_cache(endpoint, found, Decoding())
         except EndpointError as error:
             return [
                 HealthCheck(

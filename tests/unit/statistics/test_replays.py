@@ -51,6 +51,14 @@ def test_an_equal_answer_that_is_new_is_none(change: dict[str, Any]) -> None:
     assert replays([replace(each, **change) for each in before], before) == []
 
 
+def test_a_cache_may_write_a_new_time() -> None:
+    """LiteLLM's does, and keeps the id. Aborted streams are cut at other places: they need the time too."""
+    before = [replace(each, answer_id=f"{each.answer_id}-6f1c2a9e") for each in answers(8)]
+    again = [replace(each, created=MIDNIGHT + 99) for each in before]
+    assert replays(again, before) == again
+    assert replays([replace(each, aborted=True) for each in again], before) == []
+
+
 def test_a_server_whose_ids_are_all_the_same_has_none() -> None:
     """Its answers may come again to the second and the letter, where a test server is as fast as that."""
     before = answers(8, ids=False)
