@@ -8,7 +8,7 @@ from typing import Any
 
 MAX_KEY_PARTS = 32
 """Parts of a dotted key. The parser keeps every beginning of a key, which is quadratic in its parts."""
-_PART = r"(?:[A-Za-z0-9_-]++|\"[^\"\n]*+\"|'[^'\n]*+')"
+_PART = r"(?:[A-Za-z0-9_-]++|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+')"
 _LONG_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS}}}", re.MULTILINE
 )

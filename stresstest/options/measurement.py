@@ -16,6 +16,7 @@ import typer
 
 from stresstest.errors import ExitCode, InterruptedEarlyError, StresstestError
 from stresstest.options.common import progress_for, show_error
+from stresstest.options.interruptions import SIGNALS, Interruptions
 from stresstest.options.streams import is_output_closed
 
 if TYPE_CHECKING:
@@ -45,13 +46,20 @@ def run_measurement(
     from stresstest.render.run_document import dumps
     from stresstest.store import open_store
 
+    interruptions = Interruptions()
     try:
-        with open_store(options["store"]) as store, closing(progress_for(options["display"])) as progress:
-            return run(until_interrupted(lambda stop: workflow(store, progress, stop)))
+        with (
+            open_store(options["store"]) as store,
+            closing(progress_for(options["display"])) as progress,
+            interruptions,
+        ):
+            return run(_until_interrupted(lambda stop: workflow(store, progress, stop), interruptions))
     except InterruptedEarlyError:
         if empty is not None:
             typer.echo(dumps(empty()))
         raise
+    finally:
+        interruptions.forget_deadline()
 
 
 def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept: str = "") -> None:
@@ -69,14 +77,16 @@ def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept:
 def on_signals(handler: Callable[[], object]) -> None:
     """Call `handler` on Ctrl-C and SIGTERM, from the running event loop."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         try:
             loop.add_signal_handler(number, handler)
         except NotImplementedError:  # Windows event loops have no signal handlers
             break
 
 
-async def until_interrupted(workflow: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+async def _until_interrupted(
+    workflow: Callable[[asyncio.Event], Awaitable[T]], interruptions: Interruptions
+) -> T:
     """Run `workflow(stop)`. The first Ctrl-C or SIGTERM sets `stop`, the second cancels the workflow.
 
     `stop` is also set when both output streams have lost their readers (`2>&1 | head -1`). Raises
@@ -84,26 +94,31 @@ async def until_interrupted(workflow: Callable[[asyncio.Event], Awaitable[T]]) -
     """
     stop = asyncio.Event()
     running = asyncio.ensure_future(workflow(stop))
+    loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
         if stop.is_set():
             _cancelled.set()
             # The loop waits for its threads when it closes, and some wait long themselves, for a name lookup
             # for example: those at work are left behind with their pool.
-            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+            loop.set_default_executor(ThreadPoolExecutor())
             running.cancel()
             return
         stop.set()
         sys.stderr.write("\n\nstopping; the results so far are kept. Press Ctrl-C again to stop at once\n")
 
-    on_signals(interrupt)
+    interruptions.heard = lambda: loop.call_soon_threadsafe(interrupt)
+    interruptions.listen()
     output_watch = asyncio.ensure_future(_stop_when_output_closed(stop))
     try:
         return await running
     except asyncio.CancelledError:
-        raise InterruptedEarlyError("Interrupted before anything was measured.") from None
+        raise InterruptedEarlyError(
+            "Interrupted at once; the answers that had ended before are kept."
+        ) from None
     finally:
         output_watch.cancel()
+        interruptions.heard = lambda: None
 
 
 def exit_process(code: int | str | None) -> NoReturn:

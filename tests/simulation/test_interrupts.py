@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import sqlite3
 import struct
 import termios
 import time
@@ -170,6 +171,29 @@ def test_a_database_that_never_answers(
     check_ending(
         *interrupted(process, lambda: bool(select.select([deaf_database], [], [], 0)[0]), record_property)
     )
+
+
+@pytest.mark.parametrize("words", [MEASURING["run"], MEASURING["diagnose"]], ids=["run", "diagnose"])
+def test_a_store_that_stops_answering(
+    words: tuple[str, ...], place: Place, stalling: FakeVllm, tmp_path: Path, record_property: Record
+) -> None:
+    """Another process holds the store's lock, as a frozen database does: what the end of a measurement writes
+    waited for it, in the thread that hears Ctrl-C."""
+    store = tmp_path / "s.sqlite3"
+    store.write_bytes((place.folder / "s.sqlite3").read_bytes())
+    before = stalling.open
+    process = place.start("--store", str(store), *words, "--base-url", stalling.url)
+    other = sqlite3.connect(store, isolation_level=None)
+
+    def is_busy() -> bool:
+        if stalling.open > before and not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+        return other.in_transaction
+
+    code, output = interrupted(process, is_busy, record_property)
+    other.close()
+    check_ending(code, output)
+    assert "ended at once: the store did not answer" in output
 
 
 def test_a_demo_in_the_middle(place: Place, record_property: Record) -> None:

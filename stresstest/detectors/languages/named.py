@@ -20,9 +20,9 @@ xhosa somali amharic tigrinya shona lingala wolof quechua nahuatl guarani aymara
 navajo lakota icelandic faroese maltese luxembourgish frisian occitan corsican sardinian sicilian
 neapolitan asturian aragonese mongolian tibetan uyghur kazakh uzbek turkmen kyrgyz tatar azerbaijani
 kurdish pashto punjabi gujarati kannada malayalam sinhala burmese khmer lao patois creole gibberish
-leetspeak
+leetspeak hinglish tanglish benglish taglish greeklish arabizi finglish pinyin jyutping romaji ipa
 """
-"""Languages, living or made up, whose words nothing here knows, in lower case."""
+"""Languages, living or made up, and spellings in Latin letters, whose words nothing here knows."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|nessun\w*|pas|jamais|sans|aucune?"
     r"|évit\w+|nicht|nie|kein\w*|ohne|statt|nunca|sin|ningún|não|sem|nenhum)\W+(?:\w+\W+){0,3}$|n't\W+(?:\w+\W+){0,3}$",

@@ -30,7 +30,13 @@ def test_any_other_language_may_be_asked_for(prompt: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["Rewrite this in Old English", "Put it into Latin, please.", "in Klingon:"]
+    "prompt",
+    [
+        "Rewrite this in Old English",
+        "Put it into Latin, please.",
+        "in Klingon:",
+        "Translate to Hinglish: hello.",
+    ],
 )
 def test_a_language_without_a_model_is_told_apart(prompt: str) -> None:
     """Its words are not invented ones."""

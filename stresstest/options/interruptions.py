@@ -1,0 +1,77 @@
+"""Ctrl-C and SIGTERM while something is measured, whatever the program waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+from stresstest.errors import ExitCode
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LAST_S = 1.5
+"""Seconds after a second signal in which a command may end in good order."""
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+class Interruptions:
+    """Hears Ctrl-C and SIGTERM in a thread of its own: also while the main thread waits for a store that does
+    not answer. A second one ends the process, if it has not ended by itself soon.
+
+    heard: called on each signal; replaced while an event loop runs.
+    """
+
+    def __init__(self) -> None:
+        self.heard: Callable[[], object] = lambda: None
+        self._deadline = threading.Timer(_LAST_S, _end_at_once)
+        self._deadline.daemon = True
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Interruptions:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        self.listen()
+        self._listener.start()
+        return self
+
+    def listen(self) -> None:
+        """Take the signals over; again once an event loop has begun, which takes them for itself."""
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._writer.close()
+        self._listener.join()
+        self._reader.close()
+
+    def forget_deadline(self) -> None:
+        """Once the store is closed: until then it may be what does not answer."""
+        self._deadline.cancel()
+
+    def _listen(self) -> None:
+        count = 0
+        while received := self._reader.recv(64):
+            for _ in filter(SIGNALS.__contains__, received):
+                count += 1
+                if count == 2:
+                    self._deadline.start()
+                self.heard()
+
+
+def _end_at_once() -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty():
+            stream.write(_SHOW_CURSOR)
+        stream.flush()
+    sys.stderr.write("\nstresstest: ended at once: the store did not answer. What it had stored is kept.\n")
+    sys.stderr.flush()
+    os._exit(ExitCode.INTERRUPTED)
