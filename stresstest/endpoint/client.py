@@ -257,6 +257,7 @@ class Endpoint:
             answer_id=made.answer_id,
             created=made.created,
             fingerprint=made.fingerprint and self.address.hide_secrets(made.fingerprint[:LONGEST_MODEL_NAME]),
+            event_ends=made.event_ends,
         )
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stresstest.endpoint.assembly import TokenAssembler
@@ -70,6 +70,7 @@ class StreamOutcome:
     "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
     answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,
     created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream.
+    event_ends: characters of the text after each event, where its tokens were not counted.
     """
 
     finish_reason: str | None
@@ -87,6 +88,7 @@ class StreamOutcome:
     answer_id: str | None = None
     created: int | None = None
     fingerprint: str | None = None
+    event_ends: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

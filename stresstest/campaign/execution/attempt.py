@@ -78,7 +78,7 @@ class GenerationAttempt:
                 unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
         counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
-            scale = TokenScale(tokens, outcome.output_tokens)
+            scale = TokenScale(tokens, outcome.output_tokens, outcome.event_ends)
             verdict, tokens = scale.verdict(verdict), scale.tokens()
         if unseen:
             verdict = observe_shown(verdict, outcome.output_tokens or unseen)

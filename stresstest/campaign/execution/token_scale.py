@@ -3,13 +3,15 @@
 A server that counts nothing while it streams gives a total at best. The suite then reads the text's words
 and signs (`detectors.text.tokens`), which may be finer than tokens (a T made of them would exceed every cap)
 or coarser, and sharing the total out evenly would put an onset too late wherever a loop's tokens are shorter
-than the prose before it. What can be relied on is a bound from below: words are at least a token each, and
-what follows is at most a token a byte.
+than the prose before it. What can be relied on is a bound from below: words are at least a token each, as are
+the events that brought the text (languages without blanks have no words), and what follows is at most a token
+a byte.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from stresstest.detectors.verdict import PositionMap
@@ -22,12 +24,17 @@ _ENDING = 2
 
 
 class TokenScale:
-    """Positions in `chunks` (words and signs) as positions in tokens, of which there are `total`."""
+    """Positions in `chunks` (words and signs) as positions in tokens, of which there are `total`.
 
-    def __init__(self, chunks: Sequence[Token], total: int) -> None:
+    events: characters of the text after each event that brought some. More of them than tokens say nothing: a
+    gateway has cut the text into smaller pieces.
+    """
+
+    def __init__(self, chunks: Sequence[Token], total: int, events: Sequence[int] = ()) -> None:
         text = "".join(chunk.text for chunk in chunks)
         left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
         ends = [found.start() for found in _WORD_END.finditer(text)]
+        events = events if len(events) <= total else ()
         self._chunks = chunks
         self._total = total
         self._seen = [0]
@@ -37,7 +44,8 @@ class TokenScale:
             while words < len(ends) and ends[words] < at:
                 words += 1
             evenly = k * total // len(chunks)
-            self._seen.append(max(self._seen[-1], min(evenly, max(words, total - left - _ENDING))))
+            least = max(words, bisect_right(events, at), total - left - _ENDING)
+            self._seen.append(max(self._seen[-1], min(evenly, least)))
         self._seen[-1] = total
 
     def tokens_in(self, chunks: int) -> int:

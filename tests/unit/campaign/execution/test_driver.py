@@ -352,7 +352,8 @@ def test_scaled_positions_hold_together(pieces: list[str], thoughts: int, data: 
     """Whatever the chunks: no text is lost, thoughts stay thoughts, positions rise within 1..total."""
     chunks = [Token(piece, reasoning=i < thoughts) for i, piece in enumerate(pieces)]
     total = data.draw(st.integers(1, 80))
-    scale = TokenScale(chunks, total)
+    ends = sorted(data.draw(st.lists(st.integers(0, sum(map(len, pieces))), max_size=90)))
+    scale = TokenScale(chunks, total, ends)
     tokens = scale.tokens()
     for reasoning in (True, False):
         before, after = ("".join(t.text for t in c if t.reasoning == reasoning) for c in (chunks, tokens))
@@ -363,6 +364,25 @@ def test_scaled_positions_hold_together(pieces: list[str], thoughts: int, data: 
     assert (seen[0], seen[-1]) == (0, total)
     assert all(1 <= scale.first_token(k) <= total for k in range(1, len(chunks) + 1))
     assert all(scale.tokens_in(k) <= k * total // len(chunks) for k in range(len(chunks) + 1))
+
+
+async def test_events_place_the_tokens_of_a_language_without_blanks() -> None:
+    """Ollama's server counts at the end alone: every failure of a Chinese answer was at "token 1"."""
+    told = (
+        "山脚下的小镇每到秋天就飘满柿子的香气。老木匠把门板搬到院子里，一边刨木头一边听收音机。邻居的孩子常来借"
+        "铅笔，他便教他们认树的年轮。有一次，一位外地的画家在镇上住了半个月，画下石桥、茶馆和渡口的旧船。临走时"
+        "她送给老人一幅水彩，他没有挂起来，只用布包好，放进装工具的箱子。后来大水冲坏了半条街，大家忙着修房子，"
+        "谁也没想到那口箱子还漂在河湾里。"
+    )
+    parts = [told[at : at + 2] for at in range(0, len(told), 2)]
+    healthy = len(parts)
+    parts += ["海很", "静。"] * 100
+    events = [chunk(part, finish=None) for part in parts]
+    end = chunk("", finish="stop") | {"usage": {"prompt_tokens": 9, "completion_tokens": len(parts)}}
+    made = await uncounted(Events([b"".join(sse(*events, end)), DONE]), 100)
+    assert made.output_tokens == made.verdict.tokens == len(parts)
+    assert made.verdict.onset is not None
+    assert healthy - 6 < made.verdict.onset <= healthy + 4
 
 
 async def test_a_stream_lost_after_tokens_is_data() -> None:
