@@ -59,7 +59,8 @@ def _other_model_sentence(generations: Sequence[GenerationRecord], asked: str) -
 def _mixed_servers_sentence(generations: Sequence[GenerationRecord]) -> str | None:
     """That the streams carry several `system_fingerprint`s, as those of servers of several versions do."""
     named = Counter(g.fingerprint for g in generations if g.fingerprint).most_common()
-    if len(named) < 2:
+    each_its_own = 2 * len(named) > sum(count for _, count in named)  # old versions of MLX's server
+    if len(named) < 2 or each_its_own:
         return None
     return (
         f"The streams carry {len(named)} different system_fingerprints ({_counted(named)}): servers of "

@@ -14,7 +14,11 @@ from stresstest.records.formats.bodies.turns import MODEL_SPEAKS
 from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import FieldMapping, TextlessError, as_text
 
-_TURNS = (("messages", "role", "content"), ("conversations", "from", "value"))
+_TURNS = (
+    ("messages", "role", "content"),
+    ("conversations", "from", "value"),
+    ("conversation", "role", "content"),  # WildChat, LMSYS-Chat
+)
 """Keys of a conversation, of the speaker of a turn, and of the turn's content."""
 _ROLES = {
     **{name: name for name in ("system", "developer", "user", "tool")},

@@ -90,7 +90,7 @@ _REQUEST_KEYS = (
     *("request", "body", "model_parameters", "params", "sampling_params", "optional_params", "parameters"),
     *("extra_body", "generation_config", "generation_kwargs", "gen_kwargs", "invocation_params"),
 )
-ASKED_KEYS = frozenset({*PROMPT_KEYS, *_APART, *_SHAPING, *_REQUEST_KEYS, "conversations"})
+ASKED_KEYS = frozenset({*PROMPT_KEYS, *_APART, *_SHAPING, *_REQUEST_KEYS, "conversation", "conversations"})
 """Where a row keeps what was asked, in any form."""
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
+    anthropic_batch,
     api_page,
     conversation,
     langfuse,
@@ -53,6 +54,7 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     langsmith.FORMAT,
     litellm.FORMAT,
     lm_eval.FORMAT,
+    anthropic_batch.FORMAT,
     plain.USER_MAPPING,
     conversation.FORMAT,
     openai.RESPONSES,

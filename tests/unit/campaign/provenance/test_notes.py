@@ -70,6 +70,12 @@ def test_a_mixture_of_servers_is_told() -> None:
     assert "2 different system_fingerprints (vllm-0.24.0 15, vllm-0.25.0 15)" in said
 
 
+def test_a_fingerprint_of_each_answer_names_no_server() -> None:
+    """MLX's server has drawn a new one for each request."""
+    drawn = [replace(g, fingerprint=f"0.19-{i}") for i, g in enumerate(sample([None] * 30, [9] * 30))]
+    assert told(drawn) == []
+
+
 def test_a_pause_of_weeks_is_told() -> None:
     """A run that was resumed three weeks later may be half of the model that was served before."""
     answers = [replace(g, started=1_795_000_000.0 + i) for i, g in enumerate(sample([None] * 30, [9] * 30))]

@@ -153,6 +153,7 @@ def test_several_generations_are_several_answers() -> None:
     [
         {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]},
         {"conversations": [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]},
+        {"conversation": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]},
     ],
 )
 def test_the_last_turn_of_a_conversation_is_the_answer(row: Any) -> None:
