@@ -211,7 +211,12 @@ _HINTS = (
     ("read-only", "is read-only", "Make it writable, or choose another store with --store."),
     ("locked", "is locked by another process", "Wait for the other process to finish, then try again."),
     ("is full", "cannot grow: the disk is full", "What was committed is safe. Free some space."),
-    ("unable to open", "cannot be opened", "Check that the path exists and may be written."),
+    (
+        "unable to open",
+        "cannot be opened",
+        "Check that the path exists and may be written. To read one on a read-only medium: --store "
+        "'sqlite:///file:/PATH?immutable=1&uri=true'",
+    ),
     ("disk i/o", "cannot be read or written", "The disk reports an error."),
 )
 
