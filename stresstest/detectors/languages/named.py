@@ -30,6 +30,12 @@ _NEGATION = re.compile(
 )
 _NEGATION_REACH = 40
 """Characters before a name in which it may be forbidden."""
+_SPELLED = re.compile(
+    r"\b(?:transliterat|romani[sz])(?:e|ed|ion|ation)\b"
+    r"|\b(?:latin|roman|english)\s+(?:letters|script|characters|alphabet)\b",
+    re.IGNORECASE,
+)
+"""Words for another language in Latin letters."""
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
     r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
@@ -60,7 +66,8 @@ def named_languages(prompt: str) -> NamedLanguages:
     if len(prompt) > 2 * MAX_PROMPT_CHARS:
         prompt = f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
     codes = frozenset(code for code, name in _names() if _wants(name, prompt))
-    return NamedLanguages(codes, _wants(_ANY, prompt), _UNKNOWN_NAME.search(prompt) is not None)
+    unknown = any(name.search(prompt) is not None for name in (_UNKNOWN_NAME, _SPELLED))
+    return NamedLanguages(codes, _wants(_ANY, prompt), unknown)
 
 
 def _wants(name: re.Pattern[str], prompt: str) -> bool:

@@ -67,7 +67,8 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     asked = infer_language(record.prompt_text) if record.prompt_text else None
     if own is not None and is_spelled_like(text[:_BEGINNING], own):
         return own, "prompt" if own == asked else OTHER_LANGUAGE
-    return (of_group, "group") if asked == of_group or begins_in(text, of_group) else (None, None)
+    is_groups = asked == of_group or begins_in(text, of_group) or begins_in(record.prompt_text, of_group)
+    return (of_group, "group") if is_groups else (None, None)
 
 
 def _answer_text(record: Record) -> str:
