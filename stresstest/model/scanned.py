@@ -55,7 +55,8 @@ class ScanVerdict:
     "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
     onset lies in.
     reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
-    the log did not keep. model: as the log names it, where the groups do not tell.
+    the log did not keep. unknown_language: degenerate by its group's language, which it may not be in, and
+    healthy by none. model: as the log names it, where the groups do not tell.
     """
 
     id: str
@@ -75,6 +76,7 @@ class ScanVerdict:
     ended: bool = False
     unresolved: bool = False
     unseen: bool = False
+    unknown_language: bool = False
     lost: bool = False
     stop_unsure: bool = False
     repetition: bool = False
@@ -148,7 +150,9 @@ class GroupResult:
     not keep. capped: healthy answers that a cap ended. stopped: answers that the server stopped as
     repetitions, and whose text does not prove it. models: names of some of the models whose answers are in
     the group, where the key does not tell them.
-    in_doubt: unseen, stopped, or undecided over more than a last passage.
+    unknown_language: answers that may be in a language that is not known here, and would be degenerate in
+    their group's. in_doubt: unseen, stopped, of an unknown language, or undecided over more than a last
+    passage.
     """
 
     key: Mapping[str, str | None]
@@ -176,6 +180,7 @@ class GroupResult:
     undecided: int = 0
     capped: int = 0
     unseen: int = 0
+    unknown_language: int = 0
     in_doubt: int = 0
     stopped: int = 0
     clustered: bool = False

@@ -8,13 +8,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from stresstest.errors import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAST_S = 1.5
 """Seconds after a second signal in which a command may end in good order."""
+_LAST_WORDS_S = 0.2
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -27,34 +28,35 @@ class Interruptions:
 
     def __init__(self) -> None:
         self.heard: Callable[[], object] = lambda: None
+        self._handlers: dict[signal.Signals, Any] = {}
         self._deadline = threading.Timer(_LAST_S, _end_at_once)
         self._deadline.daemon = True
         self._listener = threading.Thread(target=self._listen, daemon=True)
 
-    def __enter__(self) -> Interruptions:
+    def start(self) -> None:
+        """Listen from now on, until `end`."""
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
-        self.listen()
+        self.take_over()
         self._listener.start()
-        return self
 
-    def listen(self) -> None:
-        """Take the signals over; again once an event loop has begun, which takes them for itself."""
+    def take_over(self) -> None:
+        """Take the signals; again once an event loop has begun, which takes them for itself."""
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Give the signals back, once the store is closed: until then it may be what does not answer."""
+        if not self._handlers:
+            return
         signal.set_wakeup_fd(-1)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._writer.close()
         self._listener.join()
         self._reader.close()
-
-    def forget_deadline(self) -> None:
-        """Once the store is closed: until then it may be what does not answer."""
         self._deadline.cancel()
 
     def _listen(self) -> None:
@@ -68,10 +70,16 @@ class Interruptions:
 
 
 def _end_at_once() -> NoReturn:
+    saying = threading.Thread(target=_say_goodbye, daemon=True)
+    saying.start()
+    saying.join(_LAST_WORDS_S)  # nobody may be reading
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def _say_goodbye() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream.isatty():
             stream.write(_SHOW_CURSOR)
-        stream.flush()
     sys.stderr.write("\nstresstest: ended at once: the store did not answer. What it had stored is kept.\n")
-    sys.stderr.flush()
-    os._exit(ExitCode.INTERRUPTED)
+    for stream in (sys.stderr, sys.stdout):
+        stream.flush()

@@ -48,18 +48,15 @@ def run_measurement(
 
     interruptions = Interruptions()
     try:
-        with (
-            open_store(options["store"]) as store,
-            closing(progress_for(options["display"])) as progress,
-            interruptions,
-        ):
+        with open_store(options["store"]) as store, closing(progress_for(options["display"])) as progress:
+            interruptions.start()
             return run(_until_interrupted(lambda stop: workflow(store, progress, stop), interruptions))
     except InterruptedEarlyError:
         if empty is not None:
             typer.echo(dumps(empty()))
         raise
     finally:
-        interruptions.forget_deadline()
+        interruptions.end()
 
 
 def exit_if_cut_short(error: StresstestError | None, *, interrupted: bool, kept: str = "") -> None:
@@ -108,7 +105,7 @@ async def _until_interrupted(
         sys.stderr.write("\n\nstopping; the results so far are kept. Press Ctrl-C again to stop at once\n")
 
     interruptions.heard = lambda: loop.call_soon_threadsafe(interrupt)
-    interruptions.listen()
+    interruptions.take_over()
     output_watch = asyncio.ensure_future(_stop_when_output_closed(stop))
     try:
         return await running

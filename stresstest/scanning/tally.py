@@ -44,6 +44,7 @@ class GroupTally:
     undecided: int = 0
     capped: int = 0
     unseen: int = 0
+    unknown_language: int = 0
     stopped: int = 0
     in_doubt: int = 0
     missing: int = 0
@@ -73,12 +74,14 @@ class GroupTally:
         empty = judged.words.length == 0
         self.empty += empty and not judged.unseen
         self.lost += judged.lost
-        self.undecided += judged.unresolved and not judged.unseen
+        self.undecided += judged.unresolved and not (judged.unseen or judged.unknown_language)
         self.unseen += judged.unseen
+        self.unknown_language += judged.unknown_language
         self.capped += judged.capped is True and not judged.degenerate and not judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
-        self.in_doubt += (opened or judged.unseen or judged.repetition) and not judged.degenerate
+        doubted = opened or judged.unseen or judged.repetition or judged.unknown_language
+        self.in_doubt += doubted and not judged.degenerate
         self.missing += empty or judged.lost
         if judged.capped is not None:
             self.dharma_known += 1
@@ -181,6 +184,7 @@ class GroupTally:
             undecided=self.undecided,
             capped=self.capped,
             unseen=self.unseen,
+            unknown_language=self.unknown_language,
             stopped=self.stopped,
             in_doubt=self.in_doubt,
             unsure_stops=self.unsure_stops,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -9,6 +10,8 @@ import signal
 import socket
 import sqlite3
 import struct
+import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -194,6 +197,33 @@ def test_a_store_that_stops_answering(
     other.close()
     check_ending(code, output)
     assert "ended at once: the store did not answer" in output
+
+
+def test_output_that_nobody_reads(place: Place, stalling: FakeVllm, tmp_path: Path) -> None:
+    """`stresstest run 2>&1 | less`, and less waits for a key: every write waits, that of the end too."""
+    read, write = os.pipe()
+    before = stalling.open
+    words = ("--store", str(tmp_path / "s.sqlite3"), "--display", "plain", *MEASURING["run"])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stresstest", *words, "--base-url", stalling.url],
+        stdout=write,
+        stderr=write,
+        env=clean_environment(place.folder),
+        cwd=place.folder,
+    )
+    deadline = time.monotonic() + ENOUGH_S
+    while stalling.open == before and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    filling = os.open(f"/proc/self/fd/{write}", os.O_WRONLY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(filling, b" ")
+    for _ in range(2):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+    assert process.wait(ENOUGH_S) == ExitCode.INTERRUPTED
+    for end in (read, write, filling):
+        os.close(end)
 
 
 def test_a_demo_in_the_middle(place: Place, record_property: Record) -> None:

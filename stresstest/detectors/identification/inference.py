@@ -33,6 +33,8 @@ MAJORITY = 0.6
 """Share of the prose, or of a group's settled answers, that one language must have."""
 MIN_GROUP_ANSWERS = 3
 """Settled answers that speak for a group; a smaller group needs all of its own."""
+_BEGINNING = 100
+"""Characters of the first passage: where an answer collapses, the passage does not end in good order."""
 _PROBABILITY = 0.8
 
 
@@ -72,9 +74,9 @@ def infer_language(text: str) -> str | None:
 
 
 def begins_in(text: str, language: str) -> bool:
-    """Whether the first passage of an answer is in this language."""
+    """Whether the first words of an answer are in this language."""
     first = next(_passages(text[:READ_CHARS], quotations=True), "")
-    return _language_of(first, twice=True) == language
+    return _language_of(first[:_BEGINNING], twice=True) == language
 
 
 def infer_group_language(texts: Iterable[str]) -> str | None:

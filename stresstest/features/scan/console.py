@@ -90,14 +90,19 @@ def judgement_sentence(judged: RateJudgement) -> str:
 
 def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     """What keeps the rates from being known, and how to mend it; empty where only numbers are lacking."""
-    names = ("unseen", "stopped", "in_doubt")
-    unseen, stopped, in_doubt = (sum(getattr(each.group, name) for each in named) for name in names)
-    undecided = in_doubt - unseen - stopped
+    names = ("unseen", "stopped", "unknown_language", "in_doubt")
+    unseen, stopped, unknown, in_doubt = (sum(getattr(each.group, name) for each in named) for name in names)
+    undecided = in_doubt - unseen - stopped - unknown
     found = [
         one if number == 1 else f"{format_count(number)} {several}"
         for number, one, several in (
             (unseen, "1 answer is not whole in the log", "answers are not whole in the log"),
             (stopped, "1 answer was stopped as a repetition", "answers were stopped as repetitions"),
+            (
+                unknown,
+                "1 answer is in no language that is known here",
+                "answers are in no language that is known here",
+            ),
             (
                 undecided,
                 "1 answer may have been failing at its end",
@@ -111,6 +116,7 @@ def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     if not found:
         return ""
     known = " Record whole answers, with their reasoning." if unseen else ""
+    known += " If one language was wanted of all answers: --lang CODE." if unknown else ""
     return f"{', '.join(found)}: more may have failed than was seen.{known}"
 
 

@@ -63,6 +63,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "empty": group.empty,
         "uncounted": group.uncounted,
         "undecided": group.undecided,
+        "unknown_language": group.unknown_language,
         "capped": group.capped,
         "unseen": group.unseen,
         "stopped": group.stopped,

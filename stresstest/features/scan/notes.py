@@ -66,6 +66,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             f"Open at the end: {answers} {_group_prefix(undecided, result)}ended while a symptom may have "
             f"been starting. For T, each counts as failed where that starts."
         )
+    found += _unknown_language(result)
     found += _unseen(result)
     found += _unsure_stops(result)
     sources, languages = Counter[str](), Counter[str]()
@@ -93,6 +94,19 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     if any(group.sampled for group in result.groups):
         found.append("Thresholds of very large groups use a random part of their prompts.")
     return [*found, *result.notes, *_work_done(result)]
+
+
+def _unknown_language(result: ScanResult) -> list[str]:
+    """That answers may be in a language that nothing here knows, or be gibberish."""
+    number = sum(group.unknown_language for group in result.groups)
+    if not number:
+        return []
+    answers = "1 answer is" if number == 1 else f"{format_count(number)} answers are"
+    return [
+        f"No known language: {answers} healthy if a language that is not known here was wanted, and "
+        f"degenerate in that of the group. For T and --fail-above, each counts as failed where that starts. "
+        f"If one language was wanted of all answers: --lang CODE."
+    ]
 
 
 def _prompts(result: ScanResult) -> str:

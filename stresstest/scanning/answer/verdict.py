@@ -62,6 +62,7 @@ def build_verdict(
     """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
     source, as `wanted_language` says. densities: `healthy_densities`."""
     language, source = wanted
+    unknown = False
     group = group_key(record, job.keys)
     if verdict.symptom is SymptomKind.TRUNCATION and lacks_its_end(record):
         record = replace(record, finish_reason=None)
@@ -74,7 +75,10 @@ def build_verdict(
         # Of an answer in several languages nobody knows the one wanted: healthy in one of them is healthy.
         if own != wanted and (named == NOT_NAMED or verdict.degenerate):
             language, source = own
-            verdict = _detect_all([record], [language], named)[0]
+            suspected, verdict = verdict, _detect_all([record], [language], named)[0]
+            if language is None and suspected.degenerate and not verdict.degenerate:
+                unknown = True
+                verdict = replace(verdict, observed=min(verdict.observed, suspected.observed))
     capped, end = was_capped(record), finish_reason(record)
     cut = capped is True or not record.has_text or (record.finish_reason is None and end is None)
     if cut and not verdict.degenerate:
@@ -105,8 +109,9 @@ def build_verdict(
         capped=capped,
         tail_repeats=has_repeated_tail(record.text),
         ended=not (verdict.degenerate or unseen) and capped is not True and end in CHOSEN,
-        unresolved=is_unresolved(record, verdict, cut) or (unseen and not verdict.degenerate),
+        unresolved=is_unresolved(record, verdict, cut) or unknown or (unseen and not verdict.degenerate),
         unseen=unseen,
+        unknown_language=unknown and not unseen,
         lost=was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,

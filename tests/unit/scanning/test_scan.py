@@ -649,6 +649,7 @@ def test_an_answer_in_a_language_that_nothing_here_knows_is_no_gibberish(
     (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
     assert group.symptoms == {}
     assert group.language_sources == {"group": 12, "unknown": 1}
+    assert (group.unknown_language, group.in_doubt) == (1, 1)
     rows[-1]["prompt"] = "Please tell me what has become of my order, and when it will arrive."
     (asked,) = run(write(tmp_path / "b.jsonl", rows), job=ScanJob()).groups
     assert asked.degenerate == 1
