@@ -10,7 +10,8 @@ _ENDINGS = ("succeeded", "errored", "canceled", "expired")
 
 def _recognises(row: Row, mapped: FieldMapping) -> bool:
     result = row.get("result")
-    return "response" not in mapped.fields and isinstance(result, dict) and result.get("type") in _ENDINGS
+    named = "response" not in mapped.fields and "custom_id" in row
+    return named and isinstance(result, dict) and result.get("type") in _ENDINGS
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:

@@ -7,7 +7,6 @@ from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.json_values import objects
 from stresstest.records.record import FieldMapping
 
-
 _OTHER_KEYS = frozenset({"object", "data", "meta", "first_id", "last_id", "has_more", "next_cursor", "url"})
 """All that a page has beside what it lists. A row with more may keep its own answer beside `data`."""
 

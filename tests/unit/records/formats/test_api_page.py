@@ -34,7 +34,7 @@ def test_another_list_is_no_page_of_answers() -> None:
 
 
 def test_an_answer_beside_data_is_that_of_its_row() -> None:
-    """A log of retrieval keeps the passages as `data`: half of its answers looped, and "nothing degenerates"."""
+    """A log of retrieval keeps the passages as `data`: of its loops, "nothing degenerates"."""
     passages = [{"text": "A passage."}, {"text": "Another one."}]
     row = {"prompt": "Well?", "response": SAID[0], "meta": {"top_k": 2}, "data": passages}
     [record] = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
