@@ -122,6 +122,7 @@ class TokenAssembler:
         self.running_usage = False
         self.top_seen = 0
         self._outdated = False
+        self._counted_events = 0
         self._before = ""
         self._is_carry_uncounted = False
         self._carry = ""
@@ -269,8 +270,8 @@ class TokenAssembler:
         self._outdated = False
         if not chunk.choices:
             return None
-        # Beside the last event of an answer it is its total (OpenRouter), and no running count.
-        self.running_usage |= not all(choice.finish_reason for choice in chunk.choices)
+        self._counted_events += 1
+        self.running_usage = self._counted_events > 1  # a single one is the answer's total, as OpenRouter's
         return max(0, total - before)
 
     def _count(self, choice: ChunkChoice, logprobs: ChunkLogprobs | None, grown: int | None) -> int | None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from stresstest.campaign.execution.events import (
 )
 from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.text.tokens import text_tokens
 from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.outcome import Timeouts
@@ -374,7 +376,8 @@ async def test_events_place_the_tokens_of_a_language_without_blanks() -> None:
         "她送给老人一幅水彩，他没有挂起来，只用布包好，放进装工具的箱子。后来大水冲坏了半条街，大家忙着修房子，"
         "谁也没想到那口箱子还漂在河湾里。"
     )
-    parts = [told[at : at + 2] for at in range(0, len(told), 2)]
+    ends = sorted({*range(0, len(told), 3), *range(0, len(told), 5), len(told)})
+    parts = [told[begin:end] for begin, end in pairwise(ends)]
     healthy = len(parts)
     parts += ["海很", "静。"] * 100
     events = [chunk(part, finish=None) for part in parts]
@@ -383,6 +386,18 @@ async def test_events_place_the_tokens_of_a_language_without_blanks() -> None:
     assert made.output_tokens == made.verdict.tokens == len(parts)
     assert made.verdict.onset is not None
     assert healthy - 6 < made.verdict.onset <= healthy + 4
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_events_of_one_size_are_no_tokens(size: int) -> None:
+    """A gateway cuts prose into pieces, and a flood of signs of three tokens each hides how many."""
+    text = "The lighthouse keeper wound the lamp and looked at the sea. " * 20 + "🌊" * 2000
+    chunks = text_tokens(text)
+    events = [*range(size, len(text), size), len(text)]
+    total = 20 * 13 + 3 * 2000
+    assert TokenScale(chunks, total, events).tokens_in(20 * 12) == TokenScale(chunks, total).tokens_in(
+        20 * 12
+    )
 
 
 async def test_a_stream_lost_after_tokens_is_data() -> None:
