@@ -80,6 +80,7 @@ def _say_goodbye() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream.isatty():
             stream.write(_SHOW_CURSOR)
-    sys.stderr.write("\nstresstest: ended at once: the store did not answer. What it had stored is kept.\n")
+    why = "since the store or the terminal did not answer"
+    sys.stderr.write(f"\nstresstest: ended at once, {why}. What was stored is kept.\n")
     for stream in (sys.stderr, sys.stdout):
         stream.flush()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -23,27 +22,28 @@ from stresstest.model import GenerationVerdict, Token
 _WORD_END = re.compile(r"(?<=\S)\s")
 # Tokens that a total may hold without any text at its end: end of turn, end of message.
 _ENDING = 2
-_ONE_SIZE = 0.9
+_MOST_LONGEST = 0.5
 
 
-def _is_cut_to_size(events: Sequence[int]) -> bool:
-    """Whether nearly all events bring equally many characters: tokens differ."""
-    sizes = Counter(end - begin for begin, end in pairwise((0, *events)))
-    return bool(sizes) and max(sizes.values()) >= _ONE_SIZE * sizes.total()
+def _is_cut_to_size(text: str, events: Sequence[int]) -> bool:
+    """Whether most different pieces are as long as the longest: of a vocabulary, few tokens are. One in fifty
+    may be longer, as what a gateway sends at the end."""
+    sizes = sorted(len(piece) for piece in {text[begin:end] for begin, end in pairwise((0, *events))})
+    return bool(sizes) and sizes.count(sizes[-1 - len(sizes) // 50]) >= _MOST_LONGEST * len(sizes)
 
 
 class TokenScale:
     """Positions in `chunks` (words and signs) as positions in tokens, of which there are `total`.
 
     events: characters of the text after each event that brought some. More of them than tokens say nothing,
-    nor do pieces of one size: a gateway has cut the text.
+    nor do pieces of one greatest size: a gateway has cut the text.
     """
 
     def __init__(self, chunks: Sequence[Token], total: int, events: Sequence[int] = ()) -> None:
         text = "".join(chunk.text for chunk in chunks)
         left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
         ends = [found.start() for found in _WORD_END.finditer(text)]
-        events = () if len(events) > total or _is_cut_to_size(events) else events
+        events = () if len(events) > total or _is_cut_to_size(text, events) else events
         self._chunks = chunks
         self._total = total
         self._seen = [0]

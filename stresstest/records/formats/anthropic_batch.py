@@ -5,13 +5,14 @@ from __future__ import annotations
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.record import FieldMapping, UnreadableError
 
-_ENDINGS = ("succeeded", "errored", "canceled", "expired")
+_FAILURES = ("errored", "canceled", "expired")
 
 
 def _recognises(row: Row, mapped: FieldMapping) -> bool:
     result = row.get("result")
-    named = "response" not in mapped.fields and "custom_id" in row
-    return named and isinstance(result, dict) and result.get("type") in _ENDINGS
+    if "response" in mapped.fields or "custom_id" not in row or not isinstance(result, dict):
+        return False
+    return isinstance(result.get("message"), dict) or result.get("type") in _FAILURES
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:

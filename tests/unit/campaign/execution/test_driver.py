@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -388,13 +388,17 @@ async def test_events_place_the_tokens_of_a_language_without_blanks() -> None:
     assert healthy - 6 < made.verdict.onset <= healthy + 4
 
 
-@pytest.mark.parametrize("size", [1, 4])
-def test_events_of_one_size_are_no_tokens(size: int) -> None:
+@pytest.mark.parametrize(("size", "by_word"), [(1, False), (4, False), (3, True)])
+def test_events_of_one_size_are_no_tokens(size: int, by_word: bool) -> None:
     """A gateway cuts prose into pieces, and a flood of signs of three tokens each hides how many."""
-    text = "The lighthouse keeper wound the lamp and looked at the sea. " * 20 + "🌊" * 2000
+    words = [f" w{number * 7919 % 9973:b}" for number in range(300)]
+    text = "".join(words) + "🌊" * 3000
+    starts = [0, *accumulate(map(len, words))]
+    cuts = [at for begin, end in pairwise(starts) for at in range(begin + size, end, size)]
+    by_size = [*range(size, len(text), size), len(text)]
+    events = sorted({*cuts, *starts[1:], *range(starts[-1] + 1, len(text) + 1)}) if by_word else by_size
     chunks = text_tokens(text)
-    events = [*range(size, len(text), size), len(text)]
-    total = 20 * 13 + 3 * 2000
+    total = 300 + 3 * 3000
     assert TokenScale(chunks, total, events).tokens_in(20 * 12) == TokenScale(chunks, total).tokens_in(
         20 * 12
     )
