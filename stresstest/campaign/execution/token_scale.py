@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from stresstest.detectors.text.scripts import DENSE_SCRIPTS, script_weights
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.assembly import split_evenly
 from stresstest.model import GenerationVerdict, Token
@@ -22,14 +23,19 @@ from stresstest.model import GenerationVerdict, Token
 _WORD_END = re.compile(r"(?<=\S)\s")
 # Tokens that a total may hold without any text at its end: end of turn, end of message.
 _ENDING = 2
-_MOST_LONGEST = 0.5
+_MOST_LONGEST, _MOST_LONGEST_DENSE = 0.5, 0.9
+"""Share of the longest among different tokens that none has; in scripts like Chinese, most have one character
+or two."""
 
 
 def _is_cut_to_size(text: str, events: Sequence[int]) -> bool:
     """Whether most different pieces are as long as the longest: of a vocabulary, few tokens are. One in fifty
     may be longer, as what a gateway sends at the end."""
     sizes = sorted(len(piece) for piece in {text[begin:end] for begin, end in pairwise((0, *events))})
-    return bool(sizes) and sizes.count(sizes[-1 - len(sizes) // 50]) >= _MOST_LONGEST * len(sizes)
+    weights = script_weights(text)
+    is_dense = max(weights, key=lambda script: (weights[script], script), default="") in DENSE_SCRIPTS
+    most = _MOST_LONGEST_DENSE if is_dense else _MOST_LONGEST
+    return bool(sizes) and sizes.count(sizes[-1 - len(sizes) // 50]) >= most * len(sizes)
 
 
 class TokenScale:
