@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 from stresstest.features.export.answers import NO_PROMPT
 from stresstest.features.export.training import TRL_MAX_LENGTH, length_summary, length_unit, sequence_room
@@ -84,6 +85,9 @@ def next_commands(
     for name, value in changed.options().items():
         words += [f"--{name.replace('_', '-')}", value]
     sources = [*options.sources, *(word for each in options.chosen_from for word in ("--chosen-from", each))]
+    if not found.pairs and not found.answers:  # the prompts were written, and must not be written over
+        path = Path(output)
+        output = str(path.with_stem(f"{path.stem}-2"))
     again = ["stresstest", "export", "dpo", *map(label, sources), "--chosen-from", "latest", "-o", output]
     return [shlex.join(words), shlex.join(again)]
 

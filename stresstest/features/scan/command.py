@@ -252,7 +252,8 @@ def _run(
         )
     if not result.requests:
         _tell_nothing(result)
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
+        # A gate that takes "undecided" for a pass must not take a layout that nobody can read for one.
+        raise typer.Exit(ExitCode.USAGE if result.damaged else ExitCode.INCONCLUSIVE)
     if judged is not None and judged.outcome is not GateOutcome.PASS:
         breach = judged.outcome is GateOutcome.BREACH
         raise typer.Exit(ExitCode.REGRESSION if breach else ExitCode.INCONCLUSIVE)

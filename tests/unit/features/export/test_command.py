@@ -172,6 +172,14 @@ def test_what_to_do_next_holds_no_password_and_no_signature() -> None:
         assert not any(secret in " ".join(told) for secret in ("pw@", "=sig", "tok"))
 
 
+def test_the_next_export_replaces_nothing() -> None:
+    """Where no pair was found, only the prompts were written: the second command printed was refused."""
+    options = ExportOptions(sources=("log.jsonl",))
+    run, export = next_commands(ExportedSet(), options, "pairs.jsonl", "pairs.unpaired.jsonl")
+    assert "--prompts pairs.unpaired.jsonl" in run
+    assert export.endswith("-o pairs-2.jsonl")
+
+
 def test_forks_differ_from_the_cut_on(world: World, tmp_path: Path) -> None:
     """Both sides begin with the same healthy text; then the one loops and the other does not."""
     told = world.export(tmp_path, "dpo", "looping", "--at-onset")

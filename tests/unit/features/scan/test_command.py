@@ -234,6 +234,17 @@ def test_tool_calls_are_no_damage(tmp_path: Path, called: Called, snapshot: Snap
     snapshot(called("scan", path).stdout)
 
 
+@pytest.mark.parametrize("limit", [(), ("--fail-above", "2%")])
+def test_a_layout_that_nobody_can_read_is_no_undecided_gate(
+    tmp_path: Path, called: Called, limit: tuple[str, ...]
+) -> None:
+    """A logger renames a key; a gate that takes 4 for a pass was off from then on, and nobody knew."""
+    path = write(tmp_path / "a.jsonl", [{"id": n, "my_text": story(2, seed=n)} for n in range(3)])
+    done = called("scan", path, *limit)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "--field response=path.to.text" in flat(done.stderr)
+
+
 def test_turns_of_others_are_left_out_aloud(tmp_path: Path, called: Called, snapshot: Snapshot) -> None:
     """A client's file of a conversation, a turn a line: nothing is skipped in silence."""
     turns = [("user", "Well?"), ("assistant", "Good."), ("tool", "12"), ("assistant", "Better.")]
