@@ -93,10 +93,10 @@ TOOL_CALL = {"role": "assistant", "tool_calls": [{}]}
     [
         pytest.param(None, (), 2, "a.jsonl", id="no file"),
         pytest.param("", (), 4, "", id="an empty file"),
-        pytest.param("nonsense\n", (), 4, "--field response=", id="damaged"),
+        pytest.param("nonsense\n", (), 2, "--field response=", id="damaged"),
         pytest.param("nonsense\n", ("--strict",), 2, "a.jsonl:1:", id="damaged and strict"),
         pytest.param('{"text": "x"}\n', ("--field", "respons=a"), 2, "'response'", id="misspelt field"),
-        pytest.param('{"answer": "x"}\n', (), 4, " answer\n", id="unknown layout"),
+        pytest.param('{"answer": "x"}\n', (), 2, " answer\n", id="unknown layout"),
         pytest.param('{"text": "x"}\n', ("--field", "foo=bar"), 2, "'foo'", id="unknown field"),
         pytest.param('{"text": "x"}\n', ("--out", "-"), 2, "--out -", id="out on stdout"),
         pytest.param(json.dumps({"messages": [TOOL_CALL]}) + "\n", (), 4, "", id="tool calls alone"),
@@ -117,7 +117,7 @@ def test_empty_states_and_mistakes(
     code: int,
     named: str,
 ) -> None:
-    """Usage 2, nothing to judge 4; one sentence that names what was wrong; never a traceback."""
+    """Usage and what cannot be read 2, nothing to judge 4; one sentence that names what was wrong; never a traceback."""
     path = tmp_path / "a.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
