@@ -117,7 +117,7 @@ def test_empty_states_and_mistakes(
     code: int,
     named: str,
 ) -> None:
-    """Usage and what cannot be read 2, nothing to judge 4; one sentence that names what was wrong; never a traceback."""
+    """Usage and unreadable 2, nothing to judge 4; one sentence that names the mistake; never a traceback."""
     path = tmp_path / "a.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
