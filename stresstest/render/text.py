@@ -100,9 +100,9 @@ def certified_sentence(threshold: Threshold, answers: int | None = None, *, reas
     where, ended = (" in their reasoning", "reasoning") if reasoning else ("", "answers")
     counted = f"{threshold.onsets or 'none'} of {threshold.n} in the sample"
     if answers is None:
-        counted += f"; healthy {ended} that ended sooner do not count"
+        counted += f"; healthy {ended} that ended or were cut sooner do not count"
     elif answers != threshold.n:
-        counted += f", not counting healthy {ended} that ended sooner"
+        counted += f", not counting healthy {ended} that ended or were cut sooner"
     return (
         f"{certified_reach(threshold)}: with {percent(threshold.confidence)} confidence, "
         f"{risk_words(threshold)}{where} by then ({counted})"

@@ -78,9 +78,13 @@ def test_no_failure_was_found_only_where_none_was(failing_climb: bool) -> None:
 
 
 def test_the_sample_and_its_count_are_named() -> None:
-    """How many answers were for what; and healthy ones that ended sooner are left out of the count aloud."""
+    """How many answers were for what; healthy ones that ended or were cut sooner are left out aloud."""
     assert answer_counts(result(campaign(24))) == "26 answers (2 to find the length, 24 to certify it)"
     threshold = result(campaign(24)).threshold
     assert certified_sentence(threshold, 24).endswith("(none of 24 in the sample)")
-    assert certified_sentence(threshold, 30).endswith("not counting healthy answers that ended sooner)")
-    assert certified_sentence(threshold).endswith("healthy answers that ended sooner do not count)")
+    assert certified_sentence(threshold, 30).endswith(
+        "not counting healthy answers that ended or were cut sooner)"
+    )
+    assert certified_sentence(threshold).endswith(
+        "healthy answers that ended or were cut sooner do not count)"
+    )
