@@ -93,6 +93,8 @@ def remedy_sentences(found: Diagnosis, run: Run) -> tuple[str, ...]:
     if found.safe_max_tokens is not None:
         limit = f"the safe max_tokens is {found.safe_max_tokens:,}{_rigor(run)}"
         then = f" With it, {limit} (run {found.safe_run}){_next_failure(found.chain[own + 1 :])}."
+    elif found.safe_run is not None:
+        then = f" Run {found.safe_run} measured that, and recommends no cap: `stresstest runs show` says why."
     if found.recommended is not None and found.recommended != settings.decoding:
         words = describe_decoding(found.recommended)
         lines.append(f"Better: use {words}, which clears {cleared}.{then}")

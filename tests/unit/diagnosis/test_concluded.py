@@ -264,6 +264,9 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     quick = replace(run, settings=replace(run.settings, rigor="quick"))
     [alike] = apply_diagnosis(observed, limited, quick).advice
     assert alike.endswith("With it, the safe max_tokens is 3,602 (run r2).")
+    uncapped = replace(limited, safe_max_tokens=None)
+    [without] = apply_diagnosis(observed, uncapped, run).advice
+    assert without.endswith("Run r2 measured that, and recommends no cap: `stresstest runs show` says why.")
 
 
 @pytest.mark.parametrize(
