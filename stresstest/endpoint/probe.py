@@ -140,7 +140,7 @@ async def unread_parameters(
     A gateway may drop them (LiteLLM's drop_params), and then nothing else tells: valid values are answered
     all the same. One request of one token for each name.
     """
-    chat = profile.gap(PLAIN_PROMPTS_ONLY) is None
+    chat = _takes_messages(profile)
     probes = [_try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
     # All at once: a server that hangs on an invalid value is waited for once.
     answers = await asyncio.gather(*probes)
@@ -153,7 +153,7 @@ async def refuse_cache(endpoint: Endpoint, profile: EndpointProfile, decoding: D
 
     A server that names all its answers alike is told by another request.
     """
-    chat, seed = profile.gap(PLAIN_PROMPTS_ONLY) is None, randbelow(2**31)
+    chat, seed = _takes_messages(profile), randbelow(2**31)
 
     async def answer_id(tokens: int) -> str | None:
         probed = await _try_features(endpoint, _BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed)
@@ -167,6 +167,10 @@ async def refuse_cache(endpoint: Endpoint, profile: EndpointProfile, decoding: D
             hint="Ask the server itself, or switch the cache off, for LiteLLM by "
             """--extra-body '{"cache": {"no-cache": true}}'.""",
         )
+
+
+def _takes_messages(profile: EndpointProfile) -> bool:
+    return profile.gap(PLAIN_PROMPTS_ONLY) is None
 
 
 def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from stresstest.detectors.text.scripts import DENSE_SCRIPTS, script_weights
+from stresstest.detectors.text.scripts import DENSE_SCRIPTS, main_script, script_weights
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.assembly import split_evenly
 from stresstest.model import GenerationVerdict, Token
@@ -31,11 +31,12 @@ or two."""
 def _is_cut_to_size(text: str, events: Sequence[int]) -> bool:
     """Whether most different pieces are as long as the longest: of a vocabulary, few tokens are. One in fifty
     may be longer, as what a gateway sends at the end."""
+    if not events:
+        return False
     sizes = sorted(len(piece) for piece in {text[begin:end] for begin, end in pairwise((0, *events))})
-    weights = script_weights(text)
-    is_dense = max(weights, key=lambda script: (weights[script], script), default="") in DENSE_SCRIPTS
+    is_dense = main_script(script_weights(text)) in DENSE_SCRIPTS
     most = _MOST_LONGEST_DENSE if is_dense else _MOST_LONGEST
-    return bool(sizes) and sizes.count(sizes[-1 - len(sizes) // 50]) >= most * len(sizes)
+    return sizes.count(sizes[-1 - len(sizes) // 50]) >= most * len(sizes)
 
 
 class TokenScale:

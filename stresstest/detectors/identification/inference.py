@@ -19,7 +19,13 @@ from stresstest.detectors.languages.catalog import Catalog, per_catalog, scripts
 from stresstest.detectors.languages.function_words import count_function_words
 from stresstest.detectors.languages.language import LATIN
 from stresstest.detectors.text.prose import ProseFilter
-from stresstest.detectors.text.scripts import DENSE_SCRIPTS, count_letters, script_weights, weighted_length
+from stresstest.detectors.text.scripts import (
+    DENSE_SCRIPTS,
+    count_letters,
+    main_script,
+    script_weights,
+    weighted_length,
+)
 from stresstest.detectors.text.segments import TextSegmenter
 from stresstest.model import Token
 
@@ -125,7 +131,7 @@ def _passages(text: str, *, quotations: bool) -> Iterator[str]:
 def _language_of(passage: str, *, twice: bool) -> str | None:
     """twice: whether the second identifier is used where the first is not certain."""
     found = script_weights(passage)
-    script = max(found, key=lambda name: (found[name], name), default="")
+    script = main_script(found)
     counted = count_function_words(passage)
     best = max(counted.uses, key=lambda code: (counted.uses[code], code), default=None)
     if best is not None and counted.clearly_in(best) and script in scripts_of(best):

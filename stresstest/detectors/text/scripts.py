@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -87,6 +88,11 @@ def script_weights(text: str) -> dict[str, int]:
             script = _TABLE.names[letter]
             found[script] = mapped.count(letter) * (DENSE_FACTOR if script in DENSE_SCRIPTS else 1)
     return found
+
+
+def main_script(weights: Mapping[str, int]) -> str:
+    """The script with the most weight in `script_weights`, by name among equals; "" without letters."""
+    return max(weights, key=lambda script: (weights[script], script), default="")
 
 
 def own_letters(text: str, language: str) -> tuple[int, int]:
