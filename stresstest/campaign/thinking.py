@@ -17,8 +17,8 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.model.result import MOST_HEALTHY_CUT
-from stresstest.statistics import certified_threshold, risk_at, safe_max_tokens, without_certificate
-from stresstest.statistics.certify import known_observations
+from stresstest.statistics import certified_threshold, safe_max_tokens, without_certificate
+from stresstest.statistics.certify import is_limited_by_ends
 from stresstest.statistics.reasoning import reasoning_records
 
 _FIRST_VERSION = (0, 20)
@@ -47,7 +47,7 @@ def certify_budget(
         threshold = without_certificate(threshold, "the run is not complete")
     safe = safe_max_tokens(threshold, settings.margin)
     healthy, cut = count_cut(reasoning_records(reasoned), 0 if safe is None else safe)
-    if safe is not None and cut > MOST_HEALTHY_CUT * healthy and _is_limited_by_sample(threshold, chains):
+    if safe is not None and cut > MOST_HEALTHY_CUT * healthy and is_limited_by_ends(threshold, chains):
         threshold, safe = _withhold(threshold, safe, cut, healthy, len(reasoned)), None
     parsed = any(token.reasoning for token in load(reasoned[0]).tokens)
     return ThinkingBudget(
@@ -58,12 +58,6 @@ def certify_budget(
         cut=None if safe is None else cut,
         supported=parsed and _has_budget(run.profile.version),
     )
-
-
-def _is_limited_by_sample(threshold: Threshold, chains: Sequence[GenerationRecord]) -> bool:
-    """Whether T ends where the reasoning that was observed does, not where one more fails."""
-    _, failed = risk_at((threshold.tokens or 0) + 1, known_observations(chains))
-    return failed <= threshold.onsets
 
 
 def _withhold(threshold: Threshold, safe: int, cut: int, healthy: int, reasoned: int) -> Threshold:

@@ -10,6 +10,7 @@ from stresstest.campaign.ladder.reach import sample_reach
 from stresstest.model import RIGORS, GenerationRecord, RunSettings, Threshold
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.statistics import observations, safe_max_tokens
+from stresstest.statistics.certify import is_limited_by_ends
 from stresstest.statistics.sample import ended_by_itself
 
 
@@ -20,19 +21,22 @@ def withhold_cap(
     settings: RunSettings,
 ) -> Threshold:
     """The threshold, with a reason for no cap: the margin leaves none, or a cap below T would cut most
-    healthy answers although they end on their own, before the onset that the climb suspects or without any.
+    healthy answers although they end on their own: before the onset that the climb suspects, or right at T
+    where it suspects none.
     """
-    suspected = median_onset(o.onset for o in observations(climb))
     safe = safe_max_tokens(threshold, settings.margin)
     if safe == 0:
         return replace(threshold, withheld="the margin leaves no token of it")
     if safe is None:
         return threshold
-    if suspected is None:
-        return _withhold_from_short(threshold, certifying, safe)
-    reach = sample_reach(certifying, suspected, RIGORS[settings.rigor])
     healthy, cut = count_cut(certifying, safe)
-    if reach.enough or cut <= MOST_HEALTHY_CUT * healthy:
+    if cut <= MOST_HEALTHY_CUT * healthy:
+        return threshold
+    suspected = median_onset(o.onset for o in observations(climb))
+    if suspected is None:
+        return _withhold_from_ends(threshold, certifying, settings, safe)
+    reach = sample_reach(certifying, suspected, RIGORS[settings.rigor])
+    if reach.enough:
         return threshold
     return replace(
         threshold,
@@ -42,13 +46,14 @@ def withhold_cap(
     )
 
 
-def _withhold_from_short(
-    threshold: Threshold, certifying: Sequence[GenerationRecord], safe: int
+def _withhold_from_ends(
+    threshold: Threshold, certifying: Sequence[GenerationRecord], settings: RunSettings, safe: int
 ) -> Threshold:
-    """Nothing fails, and what limits T is that the answers end: a cap would protect from nothing."""
+    """What limits T is that the answers end: a cap there protects from nothing, even if one fails later."""
     healthy = _healthy(certifying)
     cut = sum(1 for g in healthy if ended_by_itself(g) and g.verdict.tokens > safe)
-    if len(healthy) < len(certifying) or cut <= MOST_HEALTHY_CUT * len(healthy):
+    by_ends = is_limited_by_ends(threshold, certifying, settings.decoding.temperature)
+    if not by_ends or cut <= MOST_HEALTHY_CUT * len(healthy):
         return threshold
     why = f"a cap of {safe:,} would cut {cut} of {len(healthy)} healthy answers, which end on their own"
     return replace(threshold, withheld=f"{why}; longer ones are not measured")

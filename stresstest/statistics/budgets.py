@@ -32,6 +32,7 @@ class CellMeasurement:
     comparison: Comparison | None = None
     untested: str = "there is no baseline to compare with"
     refused: str | None = None
+    limit_without_cap: int | None = None
 
 
 def judge_budget(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
@@ -66,7 +67,7 @@ def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
 def _safe_tokens(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
     safe, threshold = measured.safe_max_tokens, measured.threshold
     if safe is None:
-        return _uncertified(budget, measured)
+        return _limit_without_cap(budget, measured)
     facts = f"safe max_tokens {safe:,}, required at least {budget.limit:,.0f}"
     if safe >= budget.limit:
         return BudgetOutcome(budget, GateOutcome.PASS, facts, safe)
@@ -76,6 +77,18 @@ def _safe_tokens(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
         )
         return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, safe)
     return BudgetOutcome(budget, GateOutcome.BREACH, facts, safe)
+
+
+def _limit_without_cap(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
+    """No cap is recommended, but the length that the budget demands may be certified all the same."""
+    limit, threshold = measured.limit_without_cap, measured.threshold
+    if limit is None or limit < budget.limit or measured.unusable is not None:
+        return _uncertified(budget, measured)
+    facts = (
+        f"{limit:,} tokens are certified (T {threshold.tokens or 0:,} less the margin), required at least "
+        f"{budget.limit:,.0f}; no cap is recommended: {threshold.withheld}"
+    )
+    return BudgetOutcome(budget, GateOutcome.PASS, facts, limit)
 
 
 def _drop(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:

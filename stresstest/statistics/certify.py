@@ -205,6 +205,19 @@ def certified_threshold(
     return without_certificate(threshold, lacking)
 
 
+def is_limited_by_ends(
+    threshold: Threshold, generations: Sequence[GenerationRecord], temperature: float | None = None
+) -> bool:
+    """Whether T is where the observed generations end, in doubt or not, and not where one more fails.
+
+    generations: those that certified `threshold`. False where nothing is certified.
+    """
+    if threshold.tokens is None:
+        return False
+    counts = _PositionCounts.of(deduplicate(known_observations(generations), temperature))
+    return counts.at(threshold.tokens + 1)[1] <= counts.at(threshold.tokens)[1]
+
+
 def without_certificate(threshold: Threshold, lacking: str) -> Threshold:
     """The threshold, marked as not certified; its counts are kept. lacking: the reason."""
     return replace(threshold, tokens=None, upper=None, certified=False, censored_at=None, lacking=lacking)
@@ -309,6 +322,16 @@ def safe_max_tokens(threshold: Threshold, margin: float) -> int | None:
         return None
     exact = Decimal(threshold.tokens) * (1 - Decimal(repr(margin)))
     return int(exact.to_integral_value(ROUND_FLOOR))
+
+
+def limit_without_cap(threshold: Threshold, margin: float) -> int | None:
+    """What the margin leaves of a certified T from which no cap is recommended.
+
+    None where one is, where T has no room for one unit of the task, and where nothing is certified.
+    """
+    if threshold.withheld is None or threshold.unfit:
+        return None
+    return safe_max_tokens(replace(threshold, withheld=None), margin)
 
 
 def clopper_pearson(d: float, n: float, confidence: float = 0.95) -> tuple[float, float]:

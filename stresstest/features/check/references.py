@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stresstest.campaign.conclude import find_run
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server, matches_settings
-from stresstest.features.check.project.baseline import earlier_runs, rejected_run_ids
+from stresstest.features.check.project.baseline import earlier_runs
 from stresstest.model import Run, RunSettings, RunStatus
 from stresstest.records.input_file import is_address, label
 from stresstest.store import RunSummary

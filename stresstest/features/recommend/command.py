@@ -40,7 +40,9 @@ def command(
     like: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Only limits with this run's model and decoding (run id, or latest)."
+            metavar="RUN",
+            help="Only limits with this run's model and decoding (run id, or latest), of all its tasks: add "
+            "--task and --lang for one.",
         ),
     ] = None,
     output: Annotated[

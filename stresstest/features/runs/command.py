@@ -60,6 +60,7 @@ def list_runs(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the stored runs, newest first."""
+    from stresstest.campaign.refusals import rejected_run_ids
     from stresstest.features.runs.console import print_runs
     from stresstest.features.runs.document import runs_document
     from stresstest.render.run_document import dumps
@@ -67,10 +68,11 @@ def list_runs(
 
     with open_store(options["store"]) as store:
         found = [r for r in store.runs() if model in (None, r.subject.model)]
+        refused = rejected_run_ids(store, inconclusive=False)
     if json_output:
-        typer.echo(dumps(runs_document(found)))
+        typer.echo(dumps(runs_document(found, refused)))
     else:
-        print_runs(stdout_console(), found)
+        print_runs(stdout_console(), found, refused)
 
 
 @app.command("show", cls=SectionedCommand, epilog=_SHOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.render.limits import WIDE, decoding_words, subject_words
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
-    """Print one row per run. On narrow terminals the decoding is below the subject, not in its own column."""
+def print_runs(console: Console, runs: Sequence[RunSummary], refused: Collection[str] = ()) -> None:
+    """Print one row per run. On narrow terminals the decoding is below the subject, not in its own column.
+
+    refused: ids of runs that a check has refused.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -36,6 +39,8 @@ def print_runs(console: Console, runs: Sequence[RunSummary]) -> None:
         numbers = (f"{run.degenerate} of {run.generations}", safe)
         decoding = single_line(decoding_words(run.decoding))
         below = [*([] if wide else [decoding]), *_origin(run)]
+        if run.id in refused:
+            below.append("refused by a check")
         subject = Text(f"{subject_words(run)}, {run.rigor}")
         subject.append("".join(f"\n{line}" for line in below), style="dim")
         cells = (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stresstest.store import RunSummary
 
 
-def runs_document(rows: Sequence[RunSummary]) -> dict[str, Any]:
-    """``runs list --json``."""
+def runs_document(rows: Sequence[RunSummary], refused: Collection[str]) -> dict[str, Any]:
+    """``runs list --json``. refused: ids of runs that a check has refused."""
     return {
         "runs": [
             {
@@ -19,6 +19,7 @@ def runs_document(rows: Sequence[RunSummary]) -> dict[str, Any]:
                 "simulated": row.simulated,
                 "rigor": row.rigor,
                 "status": str(row.status),
+                "refused": row.id in refused,
                 "created": row.created,
                 "generations": row.generations,
                 "onsets": row.degenerate,

@@ -83,8 +83,8 @@ def test_a_cap_that_rests_on_early_ends_is_not_recommended(
 
 
 def test_a_model_that_never_fails_needs_no_cap_below_its_answers() -> None:
-    """T is what the answers' own ends leave: a cap there would cut them and protect from nothing. Answers
-    that the horizon cut, and samples with a failure, have their cap."""
+    """T is what the answers' own ends leave: a cap there would cut them and protect from nothing. A late
+    failure changes nothing of that. Answers that the horizon cut have their cap, and a T where one fails."""
     settings = replace(make_run("r").settings, rigor="quick", margin=0.1)
     rigor, ends = RIGORS["quick"], [180 + n for n in range(38)]
     calm = sample([None] * 38, ends)
@@ -96,5 +96,9 @@ def test_a_model_that_never_fails_needs_no_cap_below_its_answers() -> None:
         replace(g, finish_reason="length", job=replace(g.job, max_tokens=g.verdict.tokens)) for g in calm
     ]
     assert withhold_cap(certified_threshold(capped, rigor), [], capped, settings).withheld is None
-    failing = sample([None] * 37 + [215], ends)
-    assert withhold_cap(certified_threshold(failing, rigor), [], failing, settings).withheld is None
+    late = sample([None] * 37 + [215], ends)
+    assert withhold_cap(certified_threshold(late, rigor), [], late, settings).withheld is not None
+    failing = sample([None] * 20 + [182] * 18, [300] * 38)
+    threshold = certified_threshold(failing, rigor)
+    assert threshold.certified
+    assert withhold_cap(threshold, [], failing, settings).withheld is None

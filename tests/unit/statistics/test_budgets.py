@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stresstest.model import Observation, Severity, Threshold
 from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome, worst_outcome
 from stresstest.statistics.budgets import CellMeasurement, judge_budget
+from stresstest.statistics.certify import limit_without_cap
 
 CERTIFIED = Threshold(0.05, 0.95, 2000, 124, 2, 0.049, certified=True)
 
@@ -72,6 +73,24 @@ def test_a_safe_max_tokens_too_small_is_breached_only_where_its_end_was_seen() -
     nothing = measured(None, Threshold(0.05, 0.95, lacking="49 more are needed"))
     found = judged(BudgetName.MIN_SAFE_TOKENS, 1, nothing)
     assert (found.outcome, found.sentence) == (GateOutcome.INCONCLUSIVE, "49 more are needed")
+
+
+def test_a_length_that_is_certified_keeps_the_budget_although_no_cap_is_recommended() -> None:
+    """Answers that all end in health by 2,000 tokens need no cap, and a budget of 1,000 is kept by them."""
+    calm = replace(CERTIFIED, withheld="a cap of 1,800 would cut most healthy answers")
+    assert limit_without_cap(calm, 0.1) == 1800
+    assert limit_without_cap(CERTIFIED, 0.1) is None
+    assert limit_without_cap(replace(calm, unfit=True), 0.1) is None
+    found = replace(measured(None, calm), limit_without_cap=1800)
+    kept = judged(BudgetName.MIN_SAFE_TOKENS, 1000, found)
+    assert (kept.outcome, kept.measured) == (GateOutcome.PASS, 1800)
+    assert kept.sentence == (
+        "1,800 tokens are certified (T 2,000 less the margin), required at least 1,000; no cap is "
+        "recommended: a cap of 1,800 would cut most healthy answers"
+    )
+    assert judged(BudgetName.MIN_SAFE_TOKENS, 1801, found).outcome is GateOutcome.INCONCLUSIVE
+    lost = replace(found, unusable="the run is not complete")
+    assert judged(BudgetName.MIN_SAFE_TOKENS, 1000, lost).outcome is GateOutcome.INCONCLUSIVE
 
 
 def test_a_drop_is_against_the_baseline_and_needs_one() -> None:

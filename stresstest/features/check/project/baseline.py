@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.config.suggestions import did_you_mean
 from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server
-from stresstest.model import CheckVerdict, DocumentKind, Run, RunStatus, Subject
-from stresstest.model.comparison import GateOutcome
+from stresstest.model import Run, RunStatus, Subject
 from stresstest.store import RunSummary
 from stresstest.store.repository import Store
 
 PREVIOUS = "previous"
-_REFUSED: tuple[StrEnum, ...] = (GateOutcome.BREACH, CheckVerdict.REGRESSION)
-_UNDECIDED: tuple[StrEnum, ...] = (
-    GateOutcome.INCONCLUSIVE,
-    GateOutcome.MISSING,
-    GateOutcome.TROUBLE,
-    CheckVerdict.INCONCLUSIVE,
-)
-
-_Refuser = frozenset[str] | str
-"""Who refused a run: a check, by the runs or files that it compared with, or one of these."""
-_PROJECT = "a project"
-_NOBODY = "nobody: a check could neither pass nor refuse it"
 
 
 def require_known_baseline(store: Store, named: str) -> None:
@@ -82,49 +69,3 @@ def earlier_runs(store: Store, rows: Sequence[RunSummary], run: Run) -> list[Run
     ids = [row.id for row in store.runs()]
     earlier = set(ids[ids.index(run.id) + 1 :] if run.id in ids else ids)
     return [row for row in rows if row.id in earlier]
-
-
-def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
-    """Candidates that no check passed since one did not: as a baseline they would make the next check pass.
-
-    Each refusal stands until whoever refused passes the run: a check until one against the same baseline
-    passes, a project until a project does, which lifts those of checks, too, because its budgets decide over
-    the comparisons that it made. A fresh baseline that was surely worse than its threshold allows is
-    rejected, too.
-
-    inconclusive: count those that a check could neither pass nor refuse.
-    """
-    refusals: dict[str, set[_Refuser]] = {}
-    for document in reversed(store.documents(DocumentKind.CHECK)):
-        with document.reading() as body:
-            if "cells" in body:
-                for cell in body["cells"]:
-                    _judge(refusals.setdefault(cell["run_id"], set()), cell["outcome"], _PROJECT)
-                continue
-            side = body.get("baseline") or {}
-            baseline = frozenset((*side.get("run_ids", ()), *side.get("files", ())))
-            evidence = body.get("evidence") or {}
-            may_pass = not any(refusals.get(run_id) for run_id in baseline)
-            for run_id in body["candidate"]["run_ids"]:
-                own = refusals.setdefault(run_id, set())
-                _judge(own, body["verdict"], baseline, may_pass=may_pass)
-            if evidence.get("fresh_baseline_broken"):
-                for run_id in (evidence["fresh_baseline"], *body["candidate"]["run_ids"]):
-                    refusals.setdefault(run_id, set()).add(baseline)
-    ignored = set() if inconclusive else {_NOBODY}
-    return {run_id for run_id, by in refusals.items() if by - ignored}
-
-
-def _judge(refusals: set[_Refuser], verdict: str, judge: _Refuser, *, may_pass: bool = True) -> None:
-    """Take in the next judgement of a run. refusals: those that stand. may_pass: nothing has refused the
-    baseline itself."""
-    if verdict in _REFUSED:
-        refusals.add(judge)
-    elif verdict in _UNDECIDED:
-        refusals.add(_NOBODY)
-    elif verdict == GateOutcome.UNTESTED:
-        refusals.discard(_NOBODY)
-    elif judge == _PROJECT:
-        refusals.clear()
-    elif may_pass:
-        refusals -= {judge, _NOBODY}

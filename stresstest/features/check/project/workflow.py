@@ -31,6 +31,7 @@ from stresstest.model import Comparison, DocumentKind, Run, RunSettings, RunStat
 from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateOutcome, Project, ProjectGate
 from stresstest.statistics import without_certificate
 from stresstest.statistics.budgets import CellMeasurement, judge_budget
+from stresstest.statistics.certify import limit_without_cap
 from stresstest.store.repository import Store
 
 
@@ -231,6 +232,7 @@ class _ProjectCheckSession:
             comparison=comparison,
             untested=untested,
             refused=refused,
+            limit_without_cap=limit_without_cap(sample.threshold, wanted.margin),
         )
         return replace(
             blank,

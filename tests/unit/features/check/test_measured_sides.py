@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from stresstest.campaign.provenance import age
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
 from stresstest.features.check import sample, workflow
-from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.features.check.references import find_baseline
 from stresstest.features.check.sample import CheckSample
 from stresstest.model import DocumentKind, Run, RunSettings, RunStatus, Token

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.errors import ExitCode
-from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.model import DocumentKind, Observation
 from stresstest.statistics.comparison import lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.check.project.baseline import rejected_run_ids
 from stresstest.features.check.references import find_baseline
 from stresstest.model import DocumentKind, Run, RunStatus
 from stresstest.store import open_store
 from tests.support.checked_runs import N, check, sample, stored
+from tests.support.commands import command
 
 MODELS = ("lab", "other")
 DONE, UNFINISHED = RunStatus.DONE, RunStatus.INTERRUPTED
@@ -106,6 +108,11 @@ def test_a_refused_candidate_is_not_the_latest_baseline(tmp_path: Path) -> None:
     stored(store, "good", sample(0), created=1000.0)
     stored(store, "bad", sample(8), created=2000.0)
     assert check(store, "--baseline", "good", "--candidate", "bad")[0] == ExitCode.REGRESSION
+    listed = command("--store", store, "runs", "list")[1]
+    assert listed.count("refused by a check") == 1
+    assert listed.index("bad") < listed.index("refused by a check") < listed.index("good")
+    rows = json.loads(command("--store", store, "runs", "list", "--json")[1])["runs"]
+    assert {row["run_id"]: row["refused"] for row in rows} == {"good": False, "bad": True}
     stored(store, "again", sample(8), created=3000.0)
     code, document, _ = check(store, "--baseline", "latest", "--candidate", "again")
     assert (code, document["baseline"]["run_ids"]) == (ExitCode.REGRESSION, ["good"])

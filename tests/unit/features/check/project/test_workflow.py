@@ -17,9 +17,10 @@ from stresstest import clock
 from stresstest.campaign.conclude import conclude
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.check.campaign_match import find_matching_run, is_same_horizon, is_same_server
-from stresstest.features.check.project.baseline import find_cell_baseline, rejected_run_ids
+from stresstest.features.check.project.baseline import find_cell_baseline
 from stresstest.features.check.project.cells import cell_key
 from stresstest.features.check.project.console import print_gate
 from stresstest.features.check.project.document import gate_document
