@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 
 from stresstest.errors import UsageError
+
+_CONNECT_SECONDS = 1.0
 
 
 def checked_host(host: str) -> str:
@@ -14,6 +18,18 @@ def checked_host(host: str) -> str:
     except UnicodeError:
         raise UsageError(f"--host {host[:80]!r} is no address or name to listen on.") from None
     return host
+
+
+async def listens(host: str, port: int) -> bool:
+    """Whether somebody answers at this address already; False for port 0, which chooses a free one."""
+    if not port:
+        return False
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+        return True
+    return False
 
 
 def cannot_listen(error: OSError, who: str, host: str, port: int) -> UsageError:

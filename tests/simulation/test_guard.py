@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 import urllib.request
 from contextlib import suppress
@@ -117,3 +118,15 @@ def test_it_drains_on_sigterm(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             assert answer.read().endswith(b"data: [DONE]\n\n")
         assert process.wait(60) == 0
+
+
+def test_a_second_guard_on_the_port_says_so(tmp_path: Path) -> None:
+    """The port may be shared, so that one can follow the other: who did not mean to is told."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with served(LOOPS, name="sim") as server:
+        chosen = (server.base_url, "--port", port)
+        with guard(*chosen, folder=tmp_path) as (url, _), guard(*chosen, folder=tmp_path) as (again, second):
+            assert again == url
+            assert second.stderr is not None
+            assert second.stderr.readline().startswith("another process answers at this address already")

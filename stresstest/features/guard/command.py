@@ -16,7 +16,7 @@ import typer
 
 from stresstest.errors import UsageError
 from stresstest.options.common import with_global_options
-from stresstest.options.listening import cannot_listen, checked_host
+from stresstest.options.listening import cannot_listen, checked_host, listens
 from stresstest.options.measurement import on_signals
 from stresstest.output_file import refuse_database
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from stresstest.model.guard import GuardConfig
     from stresstest.store import StoredThreshold
 
+_SHARED = (
+    "another process answers at this address already; where it is a guard, the two share the requests, each "
+    "with a log and metrics of its own"
+)
 EXAMPLES = """\b
 Examples:
   stresstest guard --upstream http://vllm:8000 --port 8088
@@ -169,6 +173,7 @@ async def _serve(
 ) -> None:
     from stresstest.features.guard.lines import tell
     from stresstest.features.guard.server import serve_guard
+    from stresstest.features.guard.settings import cap_lines
 
     stop = asyncio.Event()
     serving = asyncio.current_task()
@@ -181,14 +186,16 @@ async def _serve(
             tell("draining: open answers may end; a second signal ends them at once")
 
     on_signals(interrupt)
+    shared = await listens(host, port)
     try:
         async with serve_guard(settings, journal, sinks=sinks, host=host, port=port) as guard:
             # What was loaded until here stays; what requests allocate has next to no cycles.
             gc.freeze()
             gc.set_threshold(50_000, 20, 20)
             where = f"guarding {settings.upstream} at {guard.url}"
-            sys.stderr.write(f"{where} (metrics: {guard.url}/guard/metrics; Ctrl-C ends it)\n")
-            sys.stderr.flush()
+            tell(f"{where} (metrics: {guard.url}/guard/metrics; Ctrl-C ends it)")
+            for line in [*([_SHARED] if shared else []), *cap_lines(settings.caps)]:
+                tell(line)
             await stop.wait()
     except asyncio.CancelledError:
         if not stop.is_set():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
 
 API_FOLDER = "/v1"
+_MOST_CAP_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,20 @@ class GuardSettings:
             if rule.language in (None, row.subject.language) and rule.task in (None, row.subject.task)
         )
         return min(fitting, default=None)
+
+
+def cap_lines(caps: Sequence[StoredThreshold]) -> list[str]:
+    """What the limits from the store cap, one line each."""
+    from stresstest.render.limits import subject_words
+
+    lines = [
+        f"cap from the store: {subject_words(row)}: max_tokens {row.safe_max_tokens:,}, run {row.run_id}"
+        for row in caps
+        if row.safe_max_tokens
+    ]
+    if len(lines) > _MOST_CAP_LINES:
+        return [*lines[:_MOST_CAP_LINES], f"and {len(lines) - _MOST_CAP_LINES:,} more caps from the store"]
+    return lines
 
 
 def checked_upstream(url: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stresstest.features.guard.asked import Route, read_request
-from stresstest.features.guard.settings import GuardSettings
+from stresstest.features.guard.settings import GuardSettings, cap_lines
 from stresstest.model import Subject
 from stresstest.model.guard import GuardRule
 from tests.support.fake_vllm import DONE, Answer, Asked, Events, page, sse, usage_only
@@ -209,6 +209,15 @@ def test_a_request_without_a_model_gets_the_lowest_cap(model: str, cap: int | No
     asked = read_request(Route.CHAT, json.dumps({"model": model} if model else {}).encode())
     assert asked is not None
     assert settings.cap_for(asked, GuardRule()) == cap
+
+
+def test_the_caps_of_the_store_are_told_at_the_start() -> None:
+    """Who is capped, at how many tokens, and by which run; of many, the first."""
+    row: Any = SimpleNamespace(
+        safe_max_tokens=1900, subject=Subject("a", "narrative", "it"), run_id="r1", simulated=False
+    )
+    assert cap_lines([row]) == ["cap from the store: a · narrative · Italian: max_tokens 1,900, run r1"]
+    assert cap_lines([row] * 25)[20:] == ["and 5 more caps from the store"]
 
 
 def test_a_plain_completion_without_a_cap_needs_none() -> None:
