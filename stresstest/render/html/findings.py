@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import DocumentKind
+from stresstest.model.comparison import Method
 from stresstest.model.percent import percent
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name
 
@@ -198,16 +199,21 @@ def _check(document: StoredDocument) -> FindingSection:
     if "cells" in body:
         return _project(document, tone)
     difference = as_number(body, "difference")
+    interval = format_interval(body.get("interval"))
+    of_difference = body.get("method") == Method.TANGO  # else of the candidate's own share
     facts = (
         ("baseline", side_name(body.get("baseline"))),
         ("candidate", side_name(body.get("candidate"))),
         ("compared at", f"{format_count_field(body, 'at_tokens')} tokens"),
         ("failed by then, baseline", format_share(body, "p_baseline", 1)),
-        ("failed by then, candidate", format_share(body, "p_candidate", 1)),
+        (
+            "failed by then, candidate",
+            format_share(body, "p_candidate", 1) + ("" if of_difference else interval),
+        ),
         (
             "difference",
             (NOT_MEASURED if difference is None else f"{100 * difference:+.1f} points")
-            + format_interval(body.get("interval")),
+            + (interval if of_difference else ""),
         ),
         ("tolerated increase", format_share(body, "max_increase", 1)),
     )
