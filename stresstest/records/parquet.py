@@ -49,7 +49,7 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
     try:
         with _open(file) as table:
             total = max(table.metadata.num_rows, 1)
-            batches = table.iter_batches(batch_size=_ROWS, use_threads=False)
+            batches = _batches(table)
             while True:
                 with _limited_memory():
                     batch = next(batches, None)
@@ -66,6 +66,13 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0][:80]
         raise UnreadableError(f"the Parquet file is damaged ({said})") from None
+
+
+def _batches(table: Any) -> Iterator[Any]:
+    """The record batches. One row group after the other: a batch of two has two dictionaries, which cannot be
+    put together inside lists and structs."""
+    for group in range(table.num_row_groups):
+        yield from table.iter_batches(batch_size=_ROWS, row_groups=[group], use_threads=False)
 
 
 @contextmanager

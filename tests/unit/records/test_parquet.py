@@ -102,3 +102,11 @@ def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.Monke
     finally:
         pyarrow.set_memory_pool(pool)
     assert len(bytearray(128 << 20)) == 128 << 20
+
+
+def test_messages_of_several_row_groups_are_read(tmp_path: Path) -> None:
+    """A batch across two groups has two dictionaries, which pyarrow cannot join within a list: a sound file
+    was called damaged after its first group."""
+    answers = [[{"role": "assistant", "content": f"answer {i}"}] for i in range(1_000)]
+    found = rows(write(tmp_path / "x", {"messages": answers}, row_group_size=300))
+    assert found == [{"messages": each} for each in answers]
