@@ -11,7 +11,7 @@ from stresstest.store import StoredDocument
 
 @pytest.mark.parametrize(("method", "of"), [("clopper-pearson", "candidate"), ("tango", "difference")])
 def test_an_interval_stands_beside_what_it_is_of(method: str, of: str) -> None:
-    """Without pairs the bounds are of the candidate's own share, and were shown as those of the difference."""
+    """Without pairs the bounds are of the candidate's own share; they were shown as the difference's."""
     body = {"baseline": "a", "candidate": "b", "at_tokens": 900, "method": method}
     body |= {"p_baseline": 0.0, "p_candidate": 0.2, "difference": 0.2, "interval": [0.098, 1.0]}
     document = StoredDocument(
