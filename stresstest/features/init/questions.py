@@ -38,6 +38,8 @@ class Questions:
             return answer
 
         if not self.at_terminal:
+            if suggestion and suggestion != _SHIPPED:
+                typer.echo(f"{question}: {single_line(suggestion)} (suggested)", err=True)
             return suggestion or ""
         return str(typer.prompt(question, default=suggestion, value_proc=checked, err=True))
 

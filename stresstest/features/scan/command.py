@@ -45,7 +45,11 @@ def command(
         ),
     ],
     group_by: Annotated[
-        str | None, typer.Option(help="Comma-separated keys of the records: model,task or metadata.team.")
+        list[str] | None,
+        typer.Option(
+            metavar="KEYS",
+            help="Comma-separated keys of the records: model,task or metadata.team. Repeatable.",
+        ),
     ] = None,
     out: Annotated[
         str | None,
@@ -118,7 +122,7 @@ def command(
     language = lang or options["lang"] or None
     require_language(language)
     files = expand_names(files)
-    keys = tuple(dict.fromkeys(key.strip() for key in (group_by or "").split(",") if key.strip()))
+    keys = tuple(dict.fromkeys(key.strip() for key in ",".join(group_by or []).split(",") if key.strip()))
     all_keys = (*keys, by_length) if by_length else keys
     settings = ScanSettings(
         files=tuple(files),

@@ -59,8 +59,9 @@ def test_a_server_on_this_machine_is_found_with_its_model(tmp_path: Path) -> Non
     """The usual ports are asked for their models, and the language of the machine is the suggestion."""
     with served(Scenario(name="quiet", summary="nothing happens")) as running:
         port = urlsplit(running.base_url).port or 0
-        code, out, _ = init(tmp_path, "--yes", port=port)
+        code, out, err = init(tmp_path, "--yes", port=port)
     assert code == 0
+    assert "Language of the answers (it, en, fr, es, pt, de): fr (suggested)" in err
     assert written(tmp_path) == {
         "base_url": f"http://localhost:{port}/v1",
         "model": "quiet",

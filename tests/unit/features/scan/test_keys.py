@@ -76,3 +76,13 @@ def test_what_cannot_be_read_gives_no_keys_and_stdin_is_left_alone(tmp_path: Pat
     assert look.read == 1
     assert set(look.available_keys) == {"id", "text", "team"}
     assert look.hint("temp") == "Did you mean 'team'?"
+
+
+def test_keys_may_be_given_one_by_one(tmp_path: Path) -> None:
+    """`--group-by model --group-by temperature` grouped by the last alone."""
+    path = write(tmp_path / "a.jsonl", rows(4))
+    options = ("--group-by", "model", "--group-by", "temperature,about.shade")
+    done = called("scan", str(path), *options, "--json", tmp_path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    group = json.loads(done.stdout)["groups"][0]["key"]
+    assert group == {"model": "a", "temperature": "0.7", "about.shade": "blue"}
