@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
+from stresstest.detectors.languages.language import LATIN
 
 MAX_PROMPT_CHARS = 4_000
 """Characters at each end of a prompt that are searched: a request stands before or after its document."""
@@ -36,6 +37,13 @@ _SPELLED = re.compile(
     re.IGNORECASE,
 )
 """Words for another language in Latin letters."""
+_OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u3005-\ud7ff\uf900-\ufaff]")
+_SPELLED_IN_OTHERS = re.compile(
+    r"\b(?:aramaic|sanskrit|pali|coptic|yiddish|ladino|amharic|tigrinya|mongolian|tibetan|uyghur|kazakh|kyrgyz"
+    r"|tatar|kurdish|pashto|punjabi|gujarati|kannada|malayalam|sinhala|burmese|khmer|lao)\b",
+    re.IGNORECASE,
+)
+"""Those among `_UNKNOWN` that have another script of their own."""
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
     r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
@@ -66,8 +74,16 @@ def named_languages(prompt: str) -> NamedLanguages:
     if len(prompt) > 2 * MAX_PROMPT_CHARS:
         prompt = f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
     codes = frozenset(code for code, name in _names() if _wants(name, prompt))
-    unknown = any(name.search(prompt) is not None for name in (_UNKNOWN_NAME, _SPELLED))
+    unknown = _wants(_UNKNOWN_NAME, prompt) or _wants_latin_spelling(prompt, codes)
     return NamedLanguages(codes, _wants(_ANY, prompt), unknown)
+
+
+def _wants_latin_spelling(prompt: str, codes: frozenset[str]) -> bool:
+    """Whether it asks for a language of another script in Latin letters. "Use English characters only" names
+    no such language, and is the opposite."""
+    if not _wants(_SPELLED, prompt):
+        return False
+    return bool(_OTHER_SCRIPT.search(prompt) or _SPELLED_IN_OTHERS.search(prompt) or codes & _non_latin())
 
 
 def _wants(name: re.Pattern[str], prompt: str) -> bool:
@@ -76,6 +92,12 @@ def _wants(name: re.Pattern[str], prompt: str) -> bool:
         not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
         for match in name.finditer(prompt)
     )
+
+
+@per_catalog
+def _non_latin(known: Catalog) -> frozenset[str]:
+    """The known languages that are written in another script."""
+    return frozenset(code for code, language in known.languages.items() if language.scripts[0] != LATIN)
 
 
 @per_catalog

@@ -626,6 +626,25 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
     assert given.symptoms == {"language_drift": 2}
 
 
+@pytest.mark.parametrize(
+    ("asked", "drifts"),
+    [
+        ("Respond only in English.", 1),
+        ("Answer in Italian, never in English.", 0),
+        ("Tell me of the sea.", 0),
+    ],
+)
+def test_a_prompt_that_names_the_groups_language_asks_for_it(tmp_path: Path, asked: str, drifts: int) -> None:
+    """Forty answers of 400 went from English to Chinese for most of their length, although the system prompt
+    named English: they were taken for Chinese ones that began in English, which the prompt welcomed."""
+    italian = "Il mare era calmo e la barca tornava piano verso il porto, mentre le donne aspettavano. "
+    left = "".join(italian.replace("calmo", word) for word in ("calmo", "freddo", "grigio", "mosso", "vuoto"))
+    rows = [{"text": story(5, seed=n), "prompt": asked, "finish_reason": "stop"} for n in range(12)]
+    rows.append({"text": left, "prompt": asked, "finish_reason": "stop"})
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == ({"language_drift": drifts} if drifts else {})
+
+
 HAUSA = (
     "An aika odarku yau da safe kuma za ta iso gobe da yamma. Idan babu kowa a gida, za ku iya canza lokacin "
     "a cikin manhaja. Muna ba ku hakuri saboda jinkirin da aka samu. Ku kashe na'urar ku sake kunnawa bayan "

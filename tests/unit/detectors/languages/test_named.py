@@ -36,6 +36,9 @@ def test_any_other_language_may_be_asked_for(prompt: str) -> None:
         "Put it into Latin, please.",
         "in Klingon:",
         "Translate to Hinglish: hello.",
+        "Write a note in Hindi, but in English letters.",
+        "Transliterate: привет",
+        "Give me the romanised Kannada of this.",
     ],
 )
 def test_a_language_without_a_model_is_told_apart(prompt: str) -> None:
@@ -44,7 +47,18 @@ def test_a_language_without_a_model_is_told_apart(prompt: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["A walk in the Irish countryside.", "Trade in Latin America", "Life in ancient Greece", ""]
+    "prompt",
+    [
+        "A walk in the Irish countryside.",
+        "Trade in Latin America",
+        "Life in ancient Greece",
+        "Respond only in English. Do not use non-English characters.",
+        "A password of at least eight Latin characters",
+        "How many letters has the English alphabet?",
+        "Is this name romanized?",
+        "Answer in English. Never romanise Hindi, never answer in Hinglish.",
+        "",
+    ],
 )
 def test_a_place_is_no_language(prompt: str) -> None:
     """Gibberish is judged as ever in answers about places."""
