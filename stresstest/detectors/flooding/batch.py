@@ -153,7 +153,7 @@ class BatchFloodingDetector(FloodingDetector):
                     return
                 n = int(few[ahead])
             window = partial(self._entries, n - WIDE_WINDOW + 1, n + 1)
-            self._few.step(n + 1, self._words.position(n), int(different[n]), window)
+            self._few.step(n + 1, self._words.position(n), int(different[n]), window, self._allowed_words)
             n += 1
 
     def _entries(self, first: int, end: int) -> list[WindowWord]:

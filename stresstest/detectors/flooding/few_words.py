@@ -30,8 +30,7 @@ Judge = Callable[[Sequence[WindowWord], frozenset[str]], int | None]
 class FewWords:
     """Follows the number of different words among the last 512; shared by the online and the batch form."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self) -> None:
         self._again = 0
         self.current: FloodRun | None = None
         self.found: list[FloodRun] = []
@@ -40,7 +39,14 @@ class FewWords:
         """Whether a word changes nothing. different: words in the full window that it ends."""
         return self.current is None and different > MAX_DIFFERENT
 
-    def step(self, n: int, position: int, different: int, window: Callable[[], Sequence[WindowWord]]) -> None:
+    def step(
+        self,
+        n: int,
+        position: int,
+        different: int,
+        window: Callable[[], Sequence[WindowWord]],
+        judge: Judge,
+    ) -> None:
         """The word at index n, with a full window before it. different: words in that window."""
         flood = self.current
         if flood is not None:
@@ -54,7 +60,7 @@ class FewWords:
         elif different <= MAX_DIFFERENT and n >= self._again:
             words = window()
             few = frozenset(word.text for word in words)
-            allowed = self._judge(words, few)
+            allowed = judge(words, few)
             if allowed is None:
                 self._again = n + _RECHECK_WORDS
                 return
@@ -68,12 +74,12 @@ class FewWords:
             flood.requested_count, flood.alarm = 0, flood.last
             self.found.append(flood)
 
-    def open_from(self, tail: Sequence[WindowWord]) -> int | None:
+    def open_from(self, tail: Sequence[WindowWord], judge: Judge) -> int | None:
         """First token of a stretch that may yet be a flood. tail: the last `TAIL_WORDS` words."""
         if self.current is not None:
             return self.current.onset if self.current.requested_count else None
         few = frozenset(word.text for word in tail)
-        if len(tail) < TAIL_WORDS or len(few) > MAX_TAIL_DIFFERENT or self._judge(tail, few) is None:
+        if len(tail) < TAIL_WORDS or len(few) > MAX_TAIL_DIFFERENT or judge(tail, few) is None:
             return None
         return tail[0].position
 

@@ -78,7 +78,7 @@ class FloodingDetector:
         self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
         self._wide = WideWindow()
-        self._few = FewWords(self._allowed_words)
+        self._few = FewWords()
 
     def update(self, token: Token) -> None:
         self._position += 1
@@ -98,7 +98,8 @@ class FloodingDetector:
         window.append(entry)
         different = self._wide.add(entry)
         if not self._few.quiet(different):
-            self._few.step(self._wide.seen, self._position, different, self._wide.words)
+            wide = self._wide
+            self._few.step(wide.seen, self._position, different, wide.words, self._allowed_words)
         counts[word] = counts.get(word, 0) + 1
         if len(window) > WINDOW:
             old = window.popleft()[0]
@@ -130,7 +131,9 @@ class FloodingDetector:
     @property
     def open_from(self) -> int | None:
         """First token of a requested flood, or of a tail that may yet become a flood."""
-        few = None if self._current is not None else self._few.open_from(self._last_words(TAIL_WORDS))
+        few = None
+        if self._current is None:
+            few = self._few.open_from(self._last_words(TAIL_WORDS), self._allowed_words)
         starts = (self._open_words, self._signs.open_from, few)
         return min((start for start in starts if start is not None), default=None)
 

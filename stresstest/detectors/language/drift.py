@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from weakref import WeakMethod
 
 from stresstest.detectors.language.bilingual import MIN_ALTERNATING_LINES, has_language_label
 from stresstest.detectors.text.segments import TextSegmenter
@@ -57,12 +58,17 @@ class DriftTracker:
         self.last_foreign = 0
         self._wanted = wanted
         self._feed = feed
-        self._alternating_lines = turns
+        # Weak, as its owner hands in a method of its own: a cycle would keep all that was read.
+        self._turns = WeakMethod(turns)
         self._foreign_chars = 0
         self._sentences_chars = 0
         self._recent: deque[ForeignPassage | None] = deque(maxlen=3)
         self._open_drift: Symptom | None = None
         self._waiting: tuple[ForeignPassage, str] | None = None
+
+    def _alternating_lines(self, sentence: int) -> int:
+        turns = self._turns()
+        return 0 if turns is None else turns(sentence)
 
     @property
     def is_drifting(self) -> bool:

@@ -108,7 +108,7 @@ class NearLoopDetector:
     """
 
     def __init__(self, spec: DetectorSpec) -> None:
-        self._reader = WordAssembler(self._process_word)
+        self._reader = WordAssembler()
         self._code = CodeRegionTracker()
         self._position = 0
         self._reasoning = False
@@ -137,7 +137,7 @@ class NearLoopDetector:
         self._position += 1
         if token.reasoning is not self._reasoning:
             self._start_section(token.reasoning)
-        self._reader.update(token.text, self._position)
+        self._reader.update(token.text, self._position, self._process_word)
         self._code.update(token.text)
 
     def finish(self, finish_reason: str | None) -> None:

@@ -91,7 +91,7 @@ class PromptEchoDetector:
     def __init__(self, spec: DetectorSpec) -> None:
         self._probes = _probes(spec.prompt_text)
         self._prompt = _Prompt(spec.prompt_text) if self._probes else None
-        self._reader = WordAssembler(self._take_word)
+        self._reader = WordAssembler()
         self._texts: list[str] = []
         self._read = 0
         self._recent: deque[tuple[str, int]] = deque(maxlen=GRAM_WORDS)
@@ -117,7 +117,7 @@ class PromptEchoDetector:
         if self._prompt is None or self._symptoms:
             return
         self._take_block(self._prompt)
-        self._reader.update("\n", len(self._texts))  # the last word is whole
+        self._reader.update("\n", len(self._texts), self._take_word)  # the last word is whole
         if finish_reason in NATURAL_FINISH_REASONS:
             if self._copies and self._is_hardly_edited and self._gap < MAX_ANSWER_SHARE * self._said:
                 self._report()
@@ -138,7 +138,7 @@ class PromptEchoDetector:
             self._reader.discard_pending()
             self._recent.clear()
         for position in range(self._read, len(self._texts)):
-            self._reader.update(self._texts[position], position + 1)
+            self._reader.update(self._texts[position], position + 1, self._take_word)
         self._read = len(self._texts)
 
     def _take_word(self, word: str, position: int) -> None:

@@ -10,7 +10,7 @@ counts as a whole: a sentence out of a quoted passage was not asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -224,25 +224,25 @@ def _find_tiling(cycle: str, shown: Iterable[_RequestedText]) -> list[_Requested
     """The shown texts, at most four in turn, that make the cycle, wherever one begins to read it."""
     size, twice = len(cycle), cycle + cycle
     tiles = [text for text in shown if len(text.cycle) <= size and text.cycle in twice]
-
-    def laid(at: int, end: int, left: int) -> list[_RequestedText] | None:
-        if at == end:
-            return []
-        for tile in tiles if left else ():
-            following = at + len(tile.cycle)
-            if following <= end and twice.startswith(tile.cycle, at):
-                rest = laid(following, end, left - 1)
-                if rest is not None:
-                    return [tile, *rest]
-        return None
-
     for tile in tiles:
         at = twice.find(tile.cycle)
         while 0 <= at < size:
-            rest = laid(at + len(tile.cycle), at + size, _MAX_TILES - 1)
+            rest = _lay_tiles(tiles, twice[: at + size], at + len(tile.cycle), _MAX_TILES - 1)
             if rest is not None:
                 return [tile, *rest]
             at = twice.find(tile.cycle, at + 1)
+    return None
+
+
+def _lay_tiles(tiles: Sequence[_RequestedText], text: str, at: int, left: int) -> list[_RequestedText] | None:
+    """At most `left` of the tiles that make the text from `at` to its end; None if none do."""
+    if at == len(text):
+        return []
+    for tile in tiles if left else ():
+        if text.startswith(tile.cycle, at):
+            rest = _lay_tiles(tiles, text, at + len(tile.cycle), left - 1)
+            if rest is not None:
+                return [tile, *rest]
     return None
 
 

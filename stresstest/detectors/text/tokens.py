@@ -170,18 +170,22 @@ def is_unspaced_character(word: str) -> bool:
 
 
 class WordAssembler:
-    """Puts words together from tokens. `take` calls back with each whole word and the position of its
-    first token, as soon as the next token shows that it is whole. signs: other characters so far."""
+    """Puts words together from tokens. signs: other characters so far."""
 
-    __slots__ = ("_at", "_on_word", "_pending", "signs")
+    __slots__ = ("_at", "_pending", "signs")
 
-    def __init__(self, take: Callable[[str, int], None]) -> None:
-        self._on_word = take
+    def __init__(self) -> None:
         self._pending = ""
         self._at = 0
         self.signs = 0
 
-    def update(self, text: str, position: int) -> None:
+    def update(self, text: str, position: int, take: Callable[[str, int], None]) -> None:
+        """Take the next token.
+
+        take: called with each whole word and the position of its first token, as soon as the next token shows
+        that it is whole. It is not kept: a detector that hands in a method of its own would be a cycle, and
+        keep all that it has read until the garbage collector comes.
+        """
         head, rest, tail, signs, broken = _split_token(text)
         pending = self._pending
         if head:
@@ -190,14 +194,14 @@ class WordAssembler:
             pending += head
         if broken:
             if pending:
-                self._on_word(pending, self._at)
+                take(pending, self._at)
             for word in rest:
-                self._on_word(word, position)
+                take(word, position)
             pending = tail
             self._at = position
             self.signs += signs
         elif len(pending) > MAX_WORD_CHARS:
-            self._on_word(pending, self._at)
+            take(pending, self._at)
             pending = ""
         self._pending = pending
 
