@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,9 +20,13 @@ from stresstest.records.record import UnreadableError
 MAX_ROW = 64 << 20
 """Bytes of one row, about: as of one line of JSON."""
 _ROWS = 256
+_BATCH = 4 << 20
+"""Bytes of rows that are read at a time, about, and that become objects at a time."""
 _MEMORY = 1 << 30
 """Bytes that reading the next rows may take. Writers close a page after a megabyte, a few columns apart."""
 _READ = 1 << 20
+_LONG = 1 << 14
+"""Bytes of a value from which on few can be repeated; as a dictionary they would take five times as much."""
 _OBJECT = 16
 """Bytes of a value beside its content, at least."""
 
@@ -72,7 +77,10 @@ def _batches(table: Any) -> Iterator[Any]:
     """The record batches. One row group after the other: a batch of two has two dictionaries, which cannot be
     put together inside lists and structs."""
     for group in range(table.num_row_groups):
-        yield from table.iter_batches(batch_size=_ROWS, row_groups=[group], use_threads=False)
+        held = table.metadata.row_group(group)
+        size = held.total_byte_size // max(held.num_rows, 1)
+        rows = min(max(_BATCH // max(size, 1), 1), _ROWS)
+        yield from table.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
 
 
 @contextmanager
@@ -83,7 +91,11 @@ def _open(file: BinaryIO) -> Iterator[Any]:
     with _limited_memory(), ParquetFile(file) as table:
         schema = table.metadata.schema
         columns = [schema.column(n) for n in range(len(schema))]
-        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+        texts = [
+            column.path
+            for n, column in enumerate(columns)
+            if column.physical_type == "BYTE_ARRAY" and _mean_bytes(table.metadata, n) < _LONG
+        ]
         wide = [column.name for column in columns if column.length > _READ]
         if wide:
             raise UnreadableError(f"the Parquet file is damaged (a value of {wide[0][:40]} is too long)")
@@ -91,19 +103,43 @@ def _open(file: BinaryIO) -> Iterator[Any]:
         yield table
 
 
+def _mean_bytes(metadata: Any, column: int) -> float:
+    """Bytes that the file holds for a value of a column: few where a dictionary's texts are named often."""
+    groups = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
+    values = sum(group.num_values for group in groups)
+    return float(sum(group.total_uncompressed_size for group in groups) / max(values, 1))
+
+
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(about its bytes, row) for every row; None for one that is too large to become an object."""
     rows = batch.num_rows
     weight = sum(_weight(column) for column in batch.columns)
-    if weight <= MAX_ROW:
+    if weight <= (MAX_ROW if rows == 1 else min(_BATCH, MAX_ROW)):
         for row in batch.to_pylist():
-            yield weight // rows, row
+            yield weight // rows, {name: _as_json(value) for name, value in row.items()}
     elif rows == 1:
         yield weight, None
     else:
         half = rows // 2
         yield from _bounded(batch.slice(0, half))
         yield from _bounded(batch.slice(half))
+
+
+def _as_json(value: Any) -> Any:
+    """A value as a JSON log has it: Spark writes texts without saying that they are, databases exact numbers.
+    Arrow makes tuples of the entries of a map, and of nothing else."""
+    if isinstance(value, list):
+        if value and isinstance(value[0], tuple):
+            return {str(name): _as_json(each) for name, each in value}
+        return [_as_json(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _as_json(each) for name, each in value.items()}
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode("utf-8")
+    return value
 
 
 def _weight(array: Any) -> int:

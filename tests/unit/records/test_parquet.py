@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def test_the_neighbours_of_a_large_row_are_read(tmp_path: Path) -> None:
     }
     table = pyarrow.Table.from_pylist(written, pyarrow.schema(schema))
     pyarrow.parquet.write_table(table, tmp_path / "x", compression="zstd")
-    assert rows(tmp_path / "x") == [written[0], None, written[2]]
+    first, _, third = ({**row, "tags": {"k": "v"}} for row in written)
+    assert rows(tmp_path / "x") == [first, None, third]
 
 
 def test_a_chunk_is_bounded_by_all_columns(tmp_path: Path) -> None:
@@ -110,3 +112,16 @@ def test_messages_of_several_row_groups_are_read(tmp_path: Path) -> None:
     answers = [[{"role": "assistant", "content": f"answer {i}"}] for i in range(1_000)]
     found = rows(write(tmp_path / "x", {"messages": answers}, row_group_size=300))
     assert found == [{"messages": each} for each in answers]
+
+
+def test_values_that_json_does_not_know_are_what_they_mean(tmp_path: Path) -> None:
+    """Texts that Spark marks as bytes, exact numbers of databases, maps; other bytes stay what they are."""
+    columns = {
+        "response": pyarrow.array([b"One answer.", b"\xff\xfe"], pyarrow.binary()),
+        "completion_tokens": pyarrow.array([Decimal(334), Decimal("1.5")], pyarrow.decimal128(9, 1)),
+        "metadata": pyarrow.array([[("team", "a")], []], pyarrow.map_(pyarrow.string(), pyarrow.string())),
+    }
+    assert rows(write(tmp_path / "x", columns)) == [
+        {"response": "One answer.", "completion_tokens": 334, "metadata": {"team": "a"}},
+        {"response": b"\xff\xfe", "completion_tokens": 1.5, "metadata": []},
+    ]
