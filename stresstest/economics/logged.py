@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, median
 
 from stresstest.economics.account import Prices, modelled_cost
 from stresstest.economics.fit import MIN_REQUESTS, FittedEngine
@@ -14,6 +14,8 @@ from stresstest.economics.replay import busy_periods, replay_request, replay_wor
 from stresstest.model.cost import Cost, CostRatio, ModelledCost, Provenance, RequestSpan
 from stresstest.model.percent import percent, percent_change
 
+_SLOWEST = 0.5
+"""Tokens a second of a typical request below which no server is used, and milliseconds are likelier."""
 REPLAY_METHOD = "scheduled again in the fitted virtual engine, each loop cut at the mean healthy length"
 
 
@@ -31,7 +33,7 @@ def logged_cost(
     groups = split_into_batches(spans)
     labelled = [replace(span, batch=f"period {n}") for n, group in enumerate(groups, 1) for span in group]
     cost = modelled_cost(labelled, gpus=prices.gpus, gpu_hour_price=prices.gpu_hour_price)
-    cost = replace(cost, notes=(*cost.notes, *_notes(labelled, fitted)))
+    cost = replace(cost, notes=(*cost.notes, *clock_notes(labelled), *_notes(labelled, fitted)))
     again = replay_with_and_without_loops(groups, fitted) if fitted is not None else None
     if again is None:
         return cost
@@ -85,6 +87,19 @@ def replay_with_and_without_loops(
     n = len(groups)
     slowdown = math.exp(fmean(logs)) if logs else None
     return ModelledCost(REPLAY_METHOD, wall / n, counterfactual / n, share, inflation, slowdown)
+
+
+def clock_notes(spans: Sequence[RequestSpan]) -> tuple[str, ...]:
+    """What speaks against the log's times being seconds. Those since 1970 tell their own unit; others do not."""
+    usable = (span for span in spans if span.end > span.submitted)
+    speeds = [span.output_tokens / (span.end - span.submitted) for span in usable]
+    if not speeds or median(speeds) >= _SLOWEST:
+        return ()
+    return (
+        f"By the log's times, a typical request makes {median(speeds):.2g} tokens a second. If they are "
+        f"milliseconds, every time and price here is 1,000 times too large: write them in seconds, or as "
+        f"dates.",
+    )
 
 
 def _notes(spans: Sequence[RequestSpan], fitted: FittedEngine | None) -> tuple[str, ...]:
