@@ -90,7 +90,7 @@ def replay_with_and_without_loops(
 
 
 def clock_notes(spans: Sequence[RequestSpan]) -> tuple[str, ...]:
-    """What speaks against the log's times being seconds. Those since 1970 tell their own unit; others do not."""
+    """What speaks against times in seconds. Those since 1970 tell their own unit; others do not."""
     usable = (span for span in spans if span.end > span.submitted)
     speeds = [span.output_tokens / (span.end - span.submitted) for span in usable]
     if not speeds or median(speeds) >= _SLOWEST:
