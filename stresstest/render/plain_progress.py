@@ -34,6 +34,7 @@ class PlainProgress(Progress):
         self._started = time.monotonic()
         self._done = 0
         self._stage_size = 0
+        self._concurrency = 1
         self._tokens = 0
         self._degenerate = 0
         self._stage_began = self._started
@@ -43,7 +44,10 @@ class PlainProgress(Progress):
     def _status_text(self) -> str:
         """The state of the stage: KV cache usage, degenerate answers so far, throughput, time left."""
         elapsed = max(time.monotonic() - self._stage_began, 1e-3)
-        left = elapsed / self._done * (self._stage_size - self._done)
+        to_come = self._stage_size - self._done
+        # Those that run at the same time are on average half done: the first to end says little of the rest.
+        passed = self._done + min(self._concurrency - 1, to_come) / 2
+        left = elapsed / passed * (self._stage_size - passed)
         kv = f" · KV {percent(self._kv)}" if self._kv is not None else ""
         degenerate = f" · {self._degenerate} degenerate so far"
         return f"{kv}{degenerate} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
@@ -54,6 +58,7 @@ class PlainProgress(Progress):
         self._out.flush()
 
     def started(self, run_id: str, settings: RunSettings, profile: EndpointProfile) -> None:
+        self._concurrency = settings.concurrency
         for line in start_lines(run_id, settings, profile):
             self._print_line(line)
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
 
 from stresstest.campaign.execution.events import AlarmRaised, GenerationFinished
 from stresstest.model import SymptomKind
 from stresstest.render.plain_progress import PlainProgress
 from tests.support.generations import make, make_job
+from tests.support.stored_data import make_run
 
 
 def test_an_onset_is_named_once_in_the_form_of_every_report() -> None:
@@ -32,3 +37,17 @@ def test_an_onset_in_a_continued_answer_counts_from_its_first_token() -> None:
     plain.measuring("unchanged: 1 fork, nothing changed", 1, {answer.key: 600})
     plain.event(GenerationFinished(answer))
     assert "300 tokens after the cut at 600, loop from token 720" in out.getvalue()
+
+
+def test_the_time_left_counts_what_runs_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 38 answers, eight at a time, the first ended after a minute: "ends in 37 min" was said of four."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("stresstest.render.plain_progress.time.monotonic", lambda: clock.now)
+    out = io.StringIO()
+    plain = PlainProgress(out)
+    run = make_run("r")
+    plain.started("r", replace(run.settings, concurrency=8), run.profile)
+    plain.measuring("certify", 38)
+    clock.now = 60.0
+    plain.event(GenerationFinished(make(make_job(), 1500, None)))
+    assert out.getvalue().rstrip().endswith("ends in 7 min 27 s")
