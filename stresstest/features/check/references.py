@@ -88,6 +88,17 @@ def find_baseline(
             )
         return named
     rows = _finished_runs(store, words[0], task, lang)
+    others = [] if rows else _finished_runs(store, words[0], None, None)
+    if others:
+        measured = dict.fromkeys(f"{row.subject.task} · {row.subject.language}" for row in others)
+        wanted = " and ".join(
+            f"--{name} {value}" for name, value in (("task", task), ("lang", lang)) if value
+        )
+        raise UsageError(
+            f"--baseline {words[0]} has no finished run with {wanted}. It was measured for: "
+            f"{', '.join(measured)}.",
+            hint="To list the stored runs: stresstest runs list",
+        )
     if later is not None:
         rows = earlier_runs(store, rows, later)
     if not rows:

@@ -183,3 +183,13 @@ def test_an_unfit_run_is_no_baseline(tmp_path: Path) -> None:
     code, document, _ = check(store, "--baseline", "broken", "--candidate", "again")
     assert code == ExitCode.INCONCLUSIVE
     assert "unfit" in document["lacking"]
+
+
+def test_a_model_that_was_measured_in_another_language_is_said_to_be(tmp_path: Path) -> None:
+    """It was "no model with a finished run", beside the sentence that the store has finished runs of it."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "good", sample(0), created=1000.0)
+    with open_store(store) as opened:
+        model = opened.run("good").settings.subject.model
+        with pytest.raises(UsageError, match=r"has no finished run with --lang de\. It was measured for: narr"):
+            find_baseline(opened, [model], lang="de")
