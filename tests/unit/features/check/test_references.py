@@ -191,5 +191,5 @@ def test_a_model_that_was_measured_in_another_language_is_said_to_be(tmp_path: P
     stored(store, "good", sample(0), created=1000.0)
     with open_store(store) as opened:
         model = opened.run("good").settings.subject.model
-        with pytest.raises(UsageError, match=r"has no finished run with --lang de\. It was measured for: narr"):
+        with pytest.raises(UsageError, match=r"has no finished run with --lang de\. It was measured for"):
             find_baseline(opened, [model], lang="de")
