@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stresstest.clock import format_time
-from stresstest.model import Decoding
+from stresstest.model import Decoding, Threshold
 from stresstest.render.sentences import thinking_words
 from stresstest.render.text import (
     certified_sentence,
@@ -127,6 +127,16 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
             *([] if row.thinking is None else [thinking_words(row.thinking, row.margin)]),
         )
     )
+
+
+def safe_words(threshold: Threshold | None, safe: int | None) -> str:
+    """A table's cell: the safe max_tokens, "unfit", or "no cap" where T is certified and none is recommended;
+    – where nothing is certified."""
+    if threshold is not None and threshold.unfit:
+        return "unfit"
+    if safe is None and threshold is not None and threshold.certified and threshold.withheld is not None:
+        return "no cap"
+    return format_count(safe)
 
 
 WIDE = 100

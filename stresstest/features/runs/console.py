@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from stresstest.render.limits import WIDE, decoding_words, subject_words
-from stresstest.render.text import format_count, single_line
+from stresstest.render.limits import WIDE, decoding_words, safe_words, subject_words
+from stresstest.render.text import single_line
 from stresstest.store import RunSummary
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def print_runs(console: Console, runs: Sequence[RunSummary], refused: Collection
     for name in ("degenerate", "safe"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
-        unfit = run.threshold is not None and run.threshold.unfit
-        safe = "unfit" if unfit else format_count(run.safe_max_tokens)
+        safe = safe_words(run.threshold, run.safe_max_tokens)
         numbers = (f"{run.degenerate} of {run.generations}", safe)
         decoding = single_line(decoding_words(run.decoding))
         below = [*([] if wide else [decoding]), *_origin(run)]

@@ -11,6 +11,7 @@ from stresstest.diagnosis.answers import differing_loads
 from stresstest.model import Run
 from stresstest.model.percent import percent
 from stresstest.model.sweep import Sweep, SweepCell, SweepControl, ThresholdRatio
+from stresstest.render.limits import safe_words
 from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, sanitize
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _failure_cells(cell: SweepCell) -> tuple[str, ...]:
     kinds = symptom_counts(cell.kinds)
     return (
         reach,
-        format_count(cell.safe_max_tokens),
+        safe_words(threshold, cell.safe_max_tokens),
         f"{cell.failed}/{cell.generations}",
         format_count(cell.median_onset),
         format_count(cell.onset_unit),

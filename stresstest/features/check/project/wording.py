@@ -7,7 +7,7 @@ from collections import Counter
 from stresstest.features.check.wording import changed_words, check_headline
 from stresstest.model.address import clean_url
 from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
-from stresstest.render.limits import decoding_words
+from stresstest.render.limits import decoding_words, safe_words
 from stresstest.render.text import NOT_MEASURED, duration, format_count
 
 OUTCOME_LABELS = {
@@ -94,8 +94,9 @@ def cell_name(cell: CellOutcome) -> str:
 
 def cell_numbers(cell: CellOutcome) -> tuple[str, str, str]:
     threshold = cell.threshold
-    at_least = "≥ " if threshold is not None and threshold.censored_at is not None else ""
-    safe = NOT_MEASURED if cell.safe_max_tokens is None else f"{at_least}{format_count(cell.safe_max_tokens)}"
+    open_end = threshold is not None and threshold.censored_at is not None
+    at_least = "≥ " if open_end and cell.safe_max_tokens is not None else ""
+    safe = f"{at_least}{safe_words(threshold, cell.safe_max_tokens)}"
     return safe, format_count(cell.baseline_safe), NOT_MEASURED if threshold is None else str(threshold.n)
 
 
