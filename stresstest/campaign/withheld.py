@@ -49,8 +49,10 @@ def withhold_cap(
 def _withhold_from_ends(
     threshold: Threshold, certifying: Sequence[GenerationRecord], settings: RunSettings, safe: int
 ) -> Threshold:
-    """What limits T is that the answers end: a cap there protects from nothing, even if one fails later."""
+    """What limits T is that the answers end, and hardly one fails later: a cap protects from nothing."""
     healthy = _healthy(certifying)
+    if sum(g.verdict.degenerate for g in certifying) > threshold.alpha * len(certifying):
+        return threshold
     cut = sum(1 for g in healthy if ended_by_itself(g) and g.verdict.tokens > safe)
     by_ends = is_limited_by_ends(threshold, certifying, settings.decoding.temperature)
     if not by_ends or cut <= MOST_HEALTHY_CUT * len(healthy):

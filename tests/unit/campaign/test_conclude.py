@@ -98,6 +98,8 @@ def test_a_model_that_never_fails_needs_no_cap_below_its_answers() -> None:
     assert withhold_cap(certified_threshold(capped, rigor), [], capped, settings).withheld is None
     late = sample([None] * 37 + [215], ends)
     assert withhold_cap(certified_threshold(late, rigor), [], late, settings).withheld is not None
+    many = sample([None] * 33 + [230] * 5, ends)
+    assert withhold_cap(certified_threshold(many, rigor), [], many, settings).withheld is None
     failing = sample([None] * 20 + [182] * 18, [300] * 38)
     threshold = certified_threshold(failing, rigor)
     assert threshold.certified
