@@ -44,6 +44,25 @@ _SPELLED_IN_OTHERS = re.compile(
     re.IGNORECASE,
 )
 """Those among `_UNKNOWN` that have another script of their own."""
+_ANSWER = (
+    "respon[ds]|answer|reply|write|speak|rispond|scriv|répond|écri|rédig|antwort|schreib"
+    "|contest|escrib|escrev"
+)
+"""Verbs of answering, in the languages that the shipped tasks are in."""
+_CONDITION = re.compile(
+    r"\b(?:if|when|where|unless|otherwise|else|default|fall\s*back|except|unknown|unsure|se|quando|altrimenti"
+    r"|si|sinon|quand|sauf|wenn|falls|sonst|sofern|cuando|salvo|senão)\b",
+    re.IGNORECASE,
+)
+"""Words with which a sentence names a language for some case only."""
+_THEIR_LANGUAGE = re.compile(
+    r"\blanguages?\b(?!\s+model)"
+    r"|\blingu[ae]\b|\blangues?\b|\bsprachen?\b|\bidiomas?\b|\blínguas?\b",
+    re.IGNORECASE,
+)
+"""A prompt that speaks of languages may leave the choice to whoever asks."""
+_SENTENCE_END = re.compile(r"[.!?;\n]")
+_NOTHING = re.compile(r"(?!)")
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
     r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
@@ -71,11 +90,16 @@ NOT_NAMED = NamedLanguages()
 
 def named_languages(prompt: str) -> NamedLanguages:
     """The languages that a prompt names and does not forbid."""
-    if len(prompt) > 2 * MAX_PROMPT_CHARS:
-        prompt = f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
+    prompt = _searched_part(prompt)
     codes = frozenset(code for code, name in _names() if _wants(name, prompt))
     unknown = _wants(_UNKNOWN_NAME, prompt) or _wants_latin_spelling(prompt, codes)
     return NamedLanguages(codes, _wants(_ANY, prompt), unknown)
+
+
+def _searched_part(prompt: str) -> str:
+    if len(prompt) <= 2 * MAX_PROMPT_CHARS:
+        return prompt
+    return f"{prompt[:MAX_PROMPT_CHARS]}\n{prompt[-MAX_PROMPT_CHARS:]}"
 
 
 def _wants_latin_spelling(prompt: str, codes: frozenset[str]) -> bool:
@@ -92,6 +116,42 @@ def _wants(name: re.Pattern[str], prompt: str) -> bool:
         not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
         for match in name.finditer(prompt)
     )
+
+
+def may_want_latin_spelling(prompt: str) -> bool:
+    """Whether it speaks of Latin letters: for a language that it does not name, or for anything else."""
+    return _wants(_SPELLED, _searched_part(prompt))
+
+
+def demands_language(prompt: str, code: str) -> bool:
+    """Whether a prompt tells the answer to be in this language, whoever asks: "Respond only in English".
+
+    False where it names the language for some case ("if you do not know theirs", "by default"), or speaks of
+    the language of whoever asks.
+    """
+    prompt = _searched_part(prompt)
+    if _THEIR_LANGUAGE.search(prompt):
+        return False
+    for match in _demands().get(code, _NOTHING).finditer(prompt):
+        begins = max(prompt.rfind(mark, 0, match.start()) for mark in ".!?;\n") + 1
+        ends = _SENTENCE_END.search(prompt, match.end())
+        sentence = prompt[begins : ends.start() if ends else len(prompt)]
+        if not _CONDITION.search(sentence) and not _NEGATION.search(prompt, begins, match.start("name")):
+            return True
+    return False
+
+
+@per_catalog
+def _demands(known: Catalog) -> dict[str, re.Pattern[str]]:
+    """For every known language, a verb of answering and the language's name."""
+    return {
+        code: re.compile(
+            rf"\b(?:{_ANSWER})\w*\W+(?:\w+\W+){{0,3}}?(?:in|en|em|auf)\s+(?:\w+\s+)?"
+            rf"(?P<name>{alternatives(_names_of(known, code))})",
+            re.IGNORECASE,
+        )
+        for code in known.languages
+    }
 
 
 @per_catalog

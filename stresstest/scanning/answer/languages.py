@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from stresstest.detectors.gibberish.second_reading import is_spelled_like
 from stresstest.detectors.identification.inference import begins_in, infer_group_language, infer_language
 from stresstest.detectors.identification.names import read_language_name
-from stresstest.detectors.languages.named import named_languages
+from stresstest.detectors.languages.named import demands_language, may_want_latin_spelling, named_languages
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
 from stresstest.records import Record
@@ -58,7 +58,7 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     """The language that an answer of a group begins in, and its source.
 
     A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
-    that another one was wanted of it, unless its prompt names the group's and not that one. Neither where it
+    that another one was wanted of it, unless its prompt tells it to be in the group's. Neither where it
     begins in no language that is known here, unless its prompt or a part of its beginning is in the group's.
     """
     text = _answer_text(record)
@@ -66,18 +66,18 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     if own == of_group:
         return of_group, "group"
     asked = infer_language(record.prompt_text) if record.prompt_text else None
-    if own is not None and own != asked and _names_alone(record.prompt_text, of_group, own):
+    if own is not None and own != asked and _demands_alone(record.prompt_text, of_group, own):
         return of_group, "prompt"
     if own is not None and is_spelled_like(text[:_BEGINNING], own):
         return own, "prompt" if own == asked else OTHER_LANGUAGE
-    is_groups = asked == of_group or begins_in(text, of_group) or begins_in(record.prompt_text, of_group)
-    return (of_group, "group") if is_groups else (None, None)
+    in_groups = asked == of_group or begins_in(record.prompt_text, of_group)
+    is_groups = in_groups and not may_want_latin_spelling(record.prompt_text)
+    return (of_group, "group") if is_groups or begins_in(text, of_group) else (None, None)
 
 
-def _names_alone(prompt: str, wanted: str, other: str) -> bool:
-    """Whether a prompt names the one language, and not the other: "Respond only in English"."""
-    named = named_languages(prompt)
-    return wanted in named.codes and not named.welcomes(other)
+def _demands_alone(prompt: str, wanted: str, other: str) -> bool:
+    """Whether a prompt tells the answer to be in one language, and does not name the other."""
+    return demands_language(prompt, wanted) and not named_languages(prompt).welcomes(other)
 
 
 def _answer_text(record: Record) -> str:

@@ -630,8 +630,11 @@ def test_a_group_forces_its_language_on_no_answer(tmp_path: Path) -> None:
     ("asked", "drifts"),
     [
         ("Respond only in English.", 1),
-        ("Answer in Italian, never in English.", 0),
+        ("Answer in Italian, not English.", 0),
         ("Tell me of the sea.", 0),
+        ("Answer in the customer's language, and if you do not know it, reply in English.", 0),
+        ("The documentation is in English; quote it to the customer.", 0),
+        ("Translate this English text for our customers in Rome.", 0),
     ],
 )
 def test_a_prompt_that_names_the_groups_language_asks_for_it(tmp_path: Path, asked: str, drifts: int) -> None:

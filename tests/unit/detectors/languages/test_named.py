@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stresstest.detectors.languages.named import NOT_NAMED, named_languages
+from stresstest.detectors.languages.named import NOT_NAMED, demands_language, named_languages
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,21 @@ def test_a_word_that_begins_like_a_language_names_none(prompt: str) -> None:
     """«espacio» is not Spanish, and a forbidden language is not wanted. A prompt that named one would exempt
     an answer that drifts there."""
     assert named_languages(prompt) == NOT_NAMED
+
+
+@pytest.mark.parametrize(
+    ("prompt", "demanded"),
+    [
+        ("You are an assistant. Respond only in English. Be brief.", True),
+        ("Always answer the user in English!", True),
+        ("Réponds toujours en anglais.", True),
+        ("Never reply in English.", False),
+        ("Reply in English if you do not know it.", False),
+        ("English is the default language. Answer in English.", False),
+        ("The manual is in English; translate it.", False),
+        ("Write about life in England.", False),
+    ],
+)
+def test_a_demanded_language_is_told_from_one_that_is_spoken_of(prompt: str, demanded: bool) -> None:
+    """A support log whose prompt only spoke of English was full of drifts: every answer in Spanish."""
+    assert demands_language(prompt, "en") is demanded
