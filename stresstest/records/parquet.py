@@ -27,8 +27,8 @@ _MEMORY = 1 << 30
 _READ = 1 << 20
 _LONG = 1 << 14
 """Bytes of a value from which on few can be repeated; as a dictionary they would take five times as much."""
-_OBJECT = 16
-"""Bytes of a value beside its content, at least."""
+_OBJECT = 64
+"""Bytes of a value beside its content, about."""
 
 
 def require_parquet(name: str) -> None:
