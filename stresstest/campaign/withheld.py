@@ -49,7 +49,7 @@ def withhold_cap(
 def _withhold_from_ends(
     threshold: Threshold, certifying: Sequence[GenerationRecord], settings: RunSettings, safe: int
 ) -> Threshold:
-    """What limits T is that the answers end, and hardly one fails later: a cap protects from nothing."""
+    """T is limited by where answers end, and few fail later: a cap would protect from nothing."""
     healthy = _healthy(certifying)
     if sum(g.verdict.degenerate for g in certifying) > threshold.alpha * len(certifying):
         return threshold

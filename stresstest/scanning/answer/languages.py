@@ -57,8 +57,8 @@ def wanted_language(record: Record, job: ScanJob, of_group: str | None) -> tuple
 def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str | None]:
     """The language that an answer of a group begins in, and its source.
 
-    A group's language is a guess from other answers; where this one plainly begins otherwise, nobody knows
-    that another one was wanted of it, unless its prompt tells it to be in the group's. Neither where it
+    A group's language is a guess from other answers; where this one plainly begins in another, nothing says
+    that the group's was required, unless its prompt does. Neither where it
     begins in no language that is known here, unless its prompt or a part of its beginning is in the group's.
     """
     text = _answer_text(record)
