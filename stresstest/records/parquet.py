@@ -8,6 +8,7 @@ and the library's own reading has a limit on memory where the system knows one (
 from __future__ import annotations
 
 import importlib.util
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -19,14 +20,18 @@ from stresstest.records.record import UnreadableError
 
 MAX_ROW = 64 << 20
 """Bytes of one row, about: as of one line of JSON."""
-_ROWS = 256
+_ROWS = 64
 _BATCH = 4 << 20
 """Bytes of rows that are read at a time, about, and that become objects at a time."""
-_MEMORY = 1 << 30
-"""Bytes that reading the next rows may take. Writers close a page after a megabyte, a few columns apart."""
+_LEAST_MEMORY, _MOST_MEMORY = 384 << 20, 2 << 30
+"""Bytes that reading may take at least and at most. Most writers close a page after a megabyte of text; DuckDB
+after a hundred, and then all columns have one in memory at once."""
+_TIMES = 6
+"""Bytes that reading may take for a byte of the file, between the two. A file of DuckDB's takes about five."""
 _READ = 1 << 20
-_LONG = 1 << 14
-"""Bytes of a value from which on few can be repeated; as a dictionary they would take five times as much."""
+_REPEATED = 16 << 20
+"""Bytes that the file holds of a column in a row group, at most, for its texts to be read as a dictionary. One
+that is written without is built up until the group's end, and takes three times the texts."""
 _OBJECT = 64
 """Bytes of a value beside its content, about."""
 
@@ -41,7 +46,7 @@ def require_parquet(name: str) -> None:
 
 
 def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | None]]:
-    """(share of the file read, about the row's bytes, row) in order, a few hundred rows in memory.
+    """(share of the file read, about the row's bytes, row) in order, a few dozen rows in memory.
 
     file: open and seekable; it stays open.
 
@@ -51,12 +56,13 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
     import pyarrow.parquet
 
     seen = 0
+    memory = _allowed_memory(file)
     try:
-        with _open(file) as table:
+        with _open(file, memory) as table:
             total = max(table.metadata.num_rows, 1)
             batches = _batches(table)
             while True:
-                with _limited_memory():
+                with _limited(memory):
                     batch = next(batches, None)
                 if batch is None:
                     return
@@ -66,7 +72,8 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
                 del batch
     except (MemoryError, pyarrow.ArrowMemoryError):
         raise UnreadableError(
-            f"the Parquet file needs more than {_MEMORY >> 30} GiB after row {seen}: the rest is not read"
+            f"the Parquet file needs more than {memory >> 20} MiB of memory after row {seen}: "
+            "the rest is not read (written with smaller row groups, it can be)"
         ) from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0][:80]
@@ -83,31 +90,39 @@ def _batches(table: Any) -> Iterator[Any]:
         yield from table.iter_batches(batch_size=rows, row_groups=[group], use_threads=False)
 
 
+def _allowed_memory(file: BinaryIO) -> int:
+    """Bytes that reading a file may take."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    return min(max(_LEAST_MEMORY, _TIMES * size), _MOST_MEMORY)
+
+
 @contextmanager
-def _open(file: BinaryIO) -> Iterator[Any]:
+def _open(file: BinaryIO, memory: int) -> Iterator[Any]:
     """The file, whose texts are read as dictionaries: then each is in memory once."""
     from pyarrow.parquet import ParquetFile
 
-    with _limited_memory(), ParquetFile(file) as table:
+    with _limited(memory), ParquetFile(file, pre_buffer=False) as table:
         schema = table.metadata.schema
         columns = [schema.column(n) for n in range(len(schema))]
         texts = [
             column.path
             for n, column in enumerate(columns)
-            if column.physical_type == "BYTE_ARRAY" and _mean_bytes(table.metadata, n) < _LONG
+            if column.physical_type == "BYTE_ARRAY" and _largest_chunk(table.metadata, n) <= _REPEATED
         ]
         wide = [column.name for column in columns if column.length > _READ]
         if wide:
             raise UnreadableError(f"the Parquet file is damaged (a value of {wide[0][:40]} is too long)")
-    with ParquetFile(file, read_dictionary=texts, buffer_size=_READ) as table:
+    with _limited(memory):
+        table = ParquetFile(file, read_dictionary=texts, buffer_size=_READ, pre_buffer=False)
+    with table:
         yield table
 
 
-def _mean_bytes(metadata: Any, column: int) -> float:
-    """Bytes that the file holds for a value of a column: few where a dictionary's texts are named often."""
-    groups = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
-    values = sum(group.num_values for group in groups)
-    return float(sum(group.total_uncompressed_size for group in groups) / max(values, 1))
+def _largest_chunk(metadata: Any, column: int) -> int:
+    """Bytes that the file holds of a column in one row group, at most."""
+    groups = (metadata.row_group(n).column(column) for n in range(metadata.num_row_groups))
+    return max((int(group.total_uncompressed_size) for group in groups), default=0)
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -171,14 +186,15 @@ def _is_binary(kind: Any) -> bool:
 
 
 @contextmanager
-def _limited_memory() -> Iterator[None]:
-    """The block may take `_MEMORY` more; MemoryError or ArrowMemoryError else. No limit where none is known.
+def _limited(memory: int) -> Iterator[None]:
+    """Reading in the block may hold `memory` bytes; MemoryError or ArrowMemoryError else. No limit where the
+    system has none.
 
     For reading alone: sizes in the file are not to be believed, and the library has no limit of its own.
     """
     import pyarrow
 
-    pyarrow.allocate_buffer(_READ)  # its allocator reserves a gigabyte at first
+    usual, pool = pyarrow.default_memory_pool(), pyarrow.system_memory_pool()
     try:
         import resource
 
@@ -187,10 +203,12 @@ def _limited_memory() -> Iterator[None]:
     except (ImportError, OSError, ValueError, IndexError):
         yield
         return
-    most = pages * resource.getpagesize() + _MEMORY
+    most = pages * resource.getpagesize() + max(memory - pool.bytes_allocated(), 0)
     bounds = [most, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    pyarrow.set_memory_pool(pool)  # the usual one has a gigabyte in reserve, which no limit sees
     try:
         yield
     finally:
+        pyarrow.set_memory_pool(usual)
         resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -28,6 +28,7 @@ def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
     pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd", **options)
+    pyarrow.default_memory_pool().release_unused()  # else what writing took may serve reading
     return path
 
 
@@ -95,15 +96,35 @@ def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.Monke
     """A page is unpacked before a row of it is seen, whatever its size: that ends with a sentence, and the
     process can use its memory again."""
     path = write(tmp_path / "x", {"response": [LONG * 64]}, use_dictionary=False)
-    monkeypatch.setattr(parquet, "_MEMORY", 32 << 20)
-    pool = pyarrow.default_memory_pool()
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # the other has a gigabyte in reserve
-    try:
-        with pytest.raises(UnreadableError, match="GiB after row 0: the rest is not read"):
-            rows(path)
-    finally:
-        pyarrow.set_memory_pool(pool)
+    monkeypatch.setattr(parquet, "_LEAST_MEMORY", 32 << 20)
+    with pytest.raises(UnreadableError, match="more than 32 MiB of memory after row 0: the rest is not read"):
+        rows(path)
     assert len(bytearray(128 << 20)) == 128 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+    """Fifty kilobytes that hold 480 MB of text took 700 MB: what may be taken depends on the file's size."""
+    answer = [{"role": "assistant", "content": "word " * 960_000}]
+    path = write(tmp_path / "x", {"messages": [answer] * 100}, use_dictionary=False)
+    assert path.stat().st_size < 60_000
+    with pytest.raises(UnreadableError, match="more than 384 MiB of memory"):
+        rows(path)
+
+
+def test_texts_that_repeat_nothing_are_not_kept(tmp_path: Path) -> None:
+    """A dictionary of texts that were written without one grew until the row group's end: 128 MB of file took
+    1.7 GB."""
+    text = "the mill turns " * 300
+    texts = [f"{n} {text}" for n in range(10_000)]
+    path = write(tmp_path / "x", {"response": texts}, use_dictionary=False)
+    pools = pyarrow.system_memory_pool(), pyarrow.default_memory_pool()
+    held = 0
+    with path.open("rb") as file:
+        for _ in parquet_rows(file):
+            held = max(held, sum(pool.bytes_allocated() for pool in pools))
+    assert held < 8 << 20
 
 
 def test_messages_of_several_row_groups_are_read(tmp_path: Path) -> None:
