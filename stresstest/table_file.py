@@ -1,9 +1,10 @@
 """Tables as files: JSON lines, CSV or Parquet, by the ending of the name, in bounded memory.
 
 JSON lines keep to ASCII where a text may steer a terminal. CSV is UTF-8 with a header, quoted where needed;
-an absent value is an empty cell. A text that a spreadsheet would run as a formula has a quote mark in front
-(https://owasp.org/www-community/attacks/CSV_Injection), and control characters are shown as signs. Parquet
-has the declared types, so that absent values are null and counts stay whole numbers.
+an absent value is an empty cell. A text that a spreadsheet would run as a formula has a quote mark in front,
+also where it begins within a text (https://owasp.org/www-community/attacks/CSV_Injection), and control
+characters are shown as signs. Parquet has the declared types, so that absent values are null and counts stay
+whole numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Row = Mapping[str, Any]
 _TERMINATOR = "\r\n"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """With one of these a spreadsheet takes a text for a formula; the wide ones in East Asian locales."""
+_FORMULA_WITHIN = re.compile(r"""([;\t\r\n|][ "']*)(?=[=+\-@＝＋－＠])""")
+"""Where one begins for a spreadsheet that splits cells elsewhere than at commas, as in much of Europe."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What steers a terminal, but tabs and line breaks. CSV has no escapes for it."""
 _GROUP_ROWS = 20_000
@@ -179,6 +182,7 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     shown = _CONTROLS.sub(lambda found: _picture(found[0]), value)
+    shown = _FORMULA_WITHIN.sub(r"\1'", shown)
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 

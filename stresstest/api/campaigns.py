@@ -72,6 +72,7 @@ def measure(
     on. Raises UsageError for options that cannot be used, EndpointError where the endpoint cannot be reached
     or fails in the midst of it, with notes that then name the run, and KeyboardInterrupt when interrupted.
     """
+    from stresstest.campaign.overruled import beside_others
     from stresstest.options.common import GlobalOptions, progress_for, refuse_options, run_settings
     from stresstest.store import open_store
 
@@ -109,13 +110,14 @@ def measure(
         closing(progress_for(options.get("display") or "none")) as progress,
     ):
         ending = _run_here(lambda: campaign(store, progress))
+        result = beside_others(store, ending.result)
     run = ending.result.run.id
     if ending.error is not None:
         ending.error.add_note(f"Run {run} keeps {len(ending.result.generations)} generations: resume={run!r}")
         raise ending.error
     if ending.interrupted:
         raise KeyboardInterrupt(f"run {run} is kept: resume={run!r}")
-    return ending.result
+    return result
 
 
 def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
@@ -124,7 +126,7 @@ def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
     run: its id, the beginning of it, or "latest". store: as ``--store``. Raises UsageError where there is
     none.
     """
-    from stresstest.campaign.conclude import conclude
+    from stresstest.campaign.overruled import current_result
     from stresstest.options.common import GlobalOptions
     from stresstest.store import open_store
 
@@ -132,7 +134,7 @@ def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
     if not run or not run.strip():
         raise UsageError("load_run needs a run: its id, the beginning of it, or latest.")
     with open_store(GlobalOptions(store).resolve({})["store"]) as opened:
-        return conclude(opened, run)
+        return current_result(opened, run)
 
 
 def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -1,11 +1,11 @@
-"""Which runs a check has refused, and nobody has passed since."""
+"""Which runs a check has refused, and nobody has passed since; and which it warned about."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from stresstest.model import CheckVerdict, DocumentKind
-from stresstest.model.comparison import GateOutcome
+from stresstest.model.comparison import BudgetName, GateOutcome
 from stresstest.store.repository import Store
 
 _REFUSED: tuple[StrEnum, ...] = (GateOutcome.BREACH, CheckVerdict.REGRESSION)
@@ -15,6 +15,8 @@ _UNDECIDED: tuple[StrEnum, ...] = (
     GateOutcome.TROUBLE,
     CheckVerdict.INCONCLUSIVE,
 )
+
+_COMPARING = (BudgetName.MAX_DROP, BudgetName.MAX_INCREASE)
 
 _Refuser = frozenset[str] | str
 """Who refused a run: a check, by the runs or files that it compared with, or one of these."""
@@ -51,6 +53,20 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
                     refusals.setdefault(run_id, set()).add(baseline)
     ignored = set() if inconclusive else {_NOBODY}
     return {run_id for run_id, by in refusals.items() if by - ignored}
+
+
+def warned_comparison(store: Store, run_id: str) -> str | None:
+    """What a project's newest check of a run found to be worse than its baseline, and only warned about."""
+    for document in store.documents(DocumentKind.CHECK):
+        with document.reading() as body:
+            for cell in (each for each in body.get("cells", ()) if each["run_id"] == run_id):
+                breached = [
+                    each["sentence"]
+                    for each in cell["budgets"]
+                    if each["name"] in _COMPARING and each["outcome"] == GateOutcome.WARNING
+                ]
+                return "; ".join(breached) or None
+    return None
 
 
 def _judge(refusals: set[_Refuser], verdict: str, judge: _Refuser, *, may_pass: bool = True) -> None:

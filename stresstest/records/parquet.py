@@ -24,14 +24,14 @@ _ROWS = 64
 _BATCH = 4 << 20
 """Bytes of rows that are read at a time, about, and that become objects at a time."""
 _LEAST_MEMORY, _MOST_MEMORY = 384 << 20, 2 << 30
-"""Bytes that reading may take at least and at most. Most writers close a page after a megabyte of text; DuckDB
-after a hundred, and then all columns have one in memory at once."""
+"""Bytes that reading may take at least and at most. Most writers close a page after a megabyte of text;
+DuckDB after a hundred, and then all columns have one in memory at once."""
 _TIMES = 6
-"""Bytes that reading may take for a byte of the file, between the two. A file of DuckDB's takes about five."""
+"""Bytes that reading may take for a byte of the file, between the two: DuckDB's take about five."""
 _READ = 1 << 20
 _REPEATED = 16 << 20
-"""Bytes that the file holds of a column in a row group, at most, for its texts to be read as a dictionary. One
-that is written without is built up until the group's end, and takes three times the texts."""
+"""Bytes that the file holds of a column in a row group, at most, for its texts to be read as a dictionary.
+One that is written without is built up until the group's end, and takes three times the texts."""
 _OBJECT = 64
 """Bytes of a value beside its content, about."""
 

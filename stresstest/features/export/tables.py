@@ -61,13 +61,16 @@ def runs(
 ) -> None:
     """Runs, a row each: subject, decoding, threshold, safe max_tokens, plane. Exit 4 without one."""
     from stresstest.campaign.conclude import conclude
+    from stresstest.campaign.overruled import overruling_runs, without_overruled_cap
     from stresstest.render.rows import RUN_COLUMNS, run_row
     from stresstest.store import open_store
     from stresstest.table_file import write_table
 
     with open_store(options["store"]) as store:
         named = [_run_id(store, each) for each in runs or ()] or [each.id for each in store.runs()]
-        rows = (run_row(conclude(store, each)) for each in dict.fromkeys(named))
+        against = overruling_runs(store)
+        results = (conclude(store, each) for each in dict.fromkeys(named))
+        rows = (run_row(without_overruled_cap(each, against)) for each in results)
         count = write_table(output, RUN_COLUMNS, rows)
     _say(output, count)
     if not count:

@@ -83,6 +83,7 @@ def command(
     from stresstest.features.recommend.cheapest import find_cheapest_caps
     from stresstest.render.text import single_line
     from stresstest.store import open_store
+    from stresstest.tasks.taskfile import task_name
 
     if output not in FORMATS:
         known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
@@ -90,6 +91,7 @@ def command(
     if repetition_detection:
         _audit(options, repetition_detection, output, tokenizer=tokenizer, fallback=fallback_price)
         return
+    task = None if task is None else task_name(task)
     with open_store(options["store"]) as store:
         found = _select_rows(store, model, task, lang, like)
         rows = found if allow_one_prompt else _without_single_prompts(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,7 @@ def command(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Measure where coherence ends and certify a safe max_tokens for one model, task and language."""
+    from stresstest.campaign.overruled import beside_others
     from stresstest.campaign.resume import resume_campaign
     from stresstest.campaign.run import run_campaign
     from stresstest.render.run_document import dumps, empty_document, run_document
@@ -56,7 +58,7 @@ def command(
 
     async def run_or_resume(store: Store, progress: Progress, stop: asyncio.Event) -> CampaignResult:
         if settings is None:
-            return await resume_campaign(
+            ending = await resume_campaign(
                 str(resume),
                 store,
                 progress,
@@ -69,7 +71,9 @@ def command(
                 api_key=options["api_key"],
                 stop=stop,
             )
-        return await run_campaign(settings, store, progress, api_key=options["api_key"], stop=stop)
+        else:
+            ending = await run_campaign(settings, store, progress, api_key=options["api_key"], stop=stop)
+        return replace(ending, result=beside_others(store, ending.result))
 
     ending = run_measurement(options, run_or_resume, empty=empty_document if json_output else None)
     if json_output:

@@ -60,6 +60,7 @@ def list_runs(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the stored runs, newest first."""
+    from stresstest.campaign.overruled import overruling_runs
     from stresstest.campaign.refusals import rejected_run_ids
     from stresstest.features.runs.console import print_runs
     from stresstest.features.runs.document import runs_document
@@ -69,10 +70,11 @@ def list_runs(
     with open_store(options["store"]) as store:
         found = [r for r in store.runs() if model in (None, r.subject.model)]
         refused = rejected_run_ids(store, inconclusive=False)
+        overruling = overruling_runs(store)
     if json_output:
-        typer.echo(dumps(runs_document(found, refused)))
+        typer.echo(dumps(runs_document(found, refused, overruling)))
     else:
-        print_runs(stdout_console(), found, refused)
+        print_runs(stdout_console(), found, refused, overruling)
 
 
 @app.command("show", cls=SectionedCommand, epilog=_SHOW)
@@ -83,13 +85,13 @@ def show(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Show a stored run's verdict again."""
-    from stresstest.campaign.conclude import conclude
+    from stresstest.campaign.overruled import current_result
     from stresstest.render.run_document import dumps, run_document
     from stresstest.render.run_summary import print_run
     from stresstest.store import open_store
 
     with open_store(options["store"]) as store:
-        result = conclude(store, run)
+        result = current_result(store, run)
         found = store.diagnosis(result.run.id)
     if json_output:
         typer.echo(dumps(run_document(result)))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from stresstest.render.limits import WIDE, decoding_words, safe_words, subject_words
-from stresstest.render.text import single_line
+from stresstest.render.text import format_count, single_line
 from stresstest.store import RunSummary
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_runs(console: Console, runs: Sequence[RunSummary], refused: Collection[str] = ()) -> None:
+def print_runs(
+    console: Console,
+    runs: Sequence[RunSummary],
+    refused: Collection[str] = (),
+    overruling: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Print one row per run. On narrow terminals the decoding is below the subject, not in its own column.
 
-    refused: ids of runs that a check has refused.
+    refused: ids of runs that a check has refused. overruling: by the ids of runs whose limits are not in
+    force, the run that speaks against each.
     """
     from rich.table import Table
     from rich.text import Text
@@ -34,12 +41,15 @@ def print_runs(console: Console, runs: Sequence[RunSummary], refused: Collection
     for name in ("degenerate", "safe"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
-        safe = safe_words(run.threshold, run.safe_max_tokens)
+        against = overruling.get(run.id)
+        safe = safe_words(run.threshold, run.safe_max_tokens) if against is None else "–"
         numbers = (f"{run.degenerate} of {run.generations}", safe)
         decoding = single_line(decoding_words(run.decoding))
         below = [*([] if wide else [decoding]), *_origin(run)]
         if run.id in refused:
             below.append("refused by a check")
+        if against is not None:
+            below.append(single_line(f"{format_count(run.safe_max_tokens)} does not hold: run {against}"))
         subject = Text(f"{subject_words(run)}, {run.rigor}")
         subject.append("".join(f"\n{line}" for line in below), style="dim")
         cells = (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stresstest.store import RunSummary
 
 
-def runs_document(rows: Sequence[RunSummary], refused: Collection[str]) -> dict[str, Any]:
-    """``runs list --json``. refused: ids of runs that a check has refused."""
+def runs_document(
+    rows: Sequence[RunSummary], refused: Collection[str], overruling: Mapping[str, str]
+) -> dict[str, Any]:
+    """``runs list --json``. refused: ids of runs that a check has refused. overruling: by the ids of runs
+    whose limits are not in force, the run that speaks against each."""
     return {
         "runs": [
             {
@@ -26,7 +29,8 @@ def runs_document(rows: Sequence[RunSummary], refused: Collection[str]) -> dict[
                 "lost": row.lost,
                 "tokens_spent": row.output_tokens,
                 "seconds": row.seconds,
-                "safe_max_tokens": row.safe_max_tokens,
+                "safe_max_tokens": None if row.id in overruling else row.safe_max_tokens,
+                "overruled_by": overruling.get(row.id),
                 "unfit": row.threshold is not None and row.threshold.unfit,
                 "note": row.note,
                 "decoding": row.decoding.given(),

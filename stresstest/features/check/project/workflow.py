@@ -11,6 +11,7 @@ from stresstest import clock
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.provenance.age import RESUME_WINDOW_S
+from stresstest.campaign.refusals import warned_comparison
 from stresstest.campaign.resume import resume_or_start
 from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
@@ -267,9 +268,11 @@ class _ProjectCheckSession:
             found = await check(settings, self.store, self.progress, api_key=self.api_key, stop=self.stop)
         except UsageError as error:
             return None, str(error)
-        if found.comparison.at_tokens is None:
-            return found.comparison, found.comparison.lacking
-        return found.comparison, None
+        comparison, warned = found.comparison, warned_comparison(self.store, baseline.id)
+        if warned is not None:
+            note = f"the baseline was worse than its own, and that check only warned: {warned}"
+            comparison = replace(comparison, notes=(*comparison.notes, note))
+        return comparison, comparison.lacking if comparison.at_tokens is None else None
 
     def _needs_address(self, wanted: RunSettings) -> bool:
         """Whether another cell is of the same model by name, served elsewhere."""

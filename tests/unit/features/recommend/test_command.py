@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from stresstest.model import Diagnosis, PlaneVerdict, RunStatus, Threshold
+from stresstest.errors import ExitCode
+from stresstest.model import Diagnosis, PlaneVerdict, RunStatus, Subject, Threshold
 from stresstest.store import open_store
 from tests.support.commands import command
 from tests.support.stored_data import make_run
@@ -57,6 +58,25 @@ def test_like_prints_the_limit_of_the_run_that_was_named(tmp_path: Path) -> None
     assert "r2" not in err
     _, out, _ = command("--store", location, "recommend", "--format", "json")
     assert {row["safe_max_tokens"] for row in json.loads(out)["recommendations"]} == {583, 1293, 317}
+
+
+def test_a_task_file_stands_for_the_name_within(tmp_path: Path) -> None:
+    """`run --task ./mine.toml` stores the name in the file: the same words find its limit again."""
+    file, location = tmp_path / "mine.toml", str(tmp_path / "s.sqlite3")
+    file.write_text(
+        'name = "notes"\n[languages.en]\ninstruction = "Write {units} notes on {topic}."\ntopics = ["tea"]\n'
+    )
+    made = make_run("r1", subject=Subject("lab", "notes", "en"))
+    with open_store(location) as store:
+        store.create_run(made)
+        threshold = Threshold(0.1, 0.9, 643, n=40, certified=True)
+        store.save_threshold("r1", threshold, 583, PlaneVerdict(None, None, ""), distinct_prompts=40)
+    code, out, err = command("--store", location, "recommend", "--task", str(file), "--format", "json")
+    assert code == 0, err
+    assert [row["safe_max_tokens"] for row in json.loads(out)["recommendations"]] == [583]
+    code, _, err = command("--store", location, "recommend", "--task", str(tmp_path / "none.toml"))
+    assert code == ExitCode.USAGE
+    assert "none.toml" in err
 
 
 def test_the_run_of_a_better_setting_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stresstest import load_run
 from stresstest.errors import ExitCode
 from stresstest.model import DocumentKind, RunStatus
 from stresstest.store import open_store
@@ -55,11 +56,10 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
     assert f"Wrote {target}." in err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("output", ["html", "md", "json"])
-def test_a_limit_that_no_longer_holds_is_not_recommended(tmp_path: Path, output: str) -> None:
-    """A later run of the same model was unfit: the older one, asked for by its id, names that run."""
-    path = str(tmp_path / "s.sqlite3")
+@pytest.fixture(scope="module")
+def overruled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a certified run, and a later one of the same model that was unfit."""
+    path = str(tmp_path_factory.mktemp("overruled") / "s.sqlite3")
     with open_store(path) as store:
         for number, run_id in enumerate((FIRST, SECOND)):
             made = result(campaign(22), run_id=run_id)
@@ -71,13 +71,44 @@ def test_a_limit_that_no_longer_holds_is_not_recommended(tmp_path: Path, output:
             if number:
                 threshold, safe = replace(threshold, unfit=True, withheld="it would be 7 tokens"), None
             store.save_threshold(run_id, threshold, safe, made.verdict)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["html", "md", "json"])
+def test_a_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path: Path, output: str) -> None:
+    """A later run of the same model was unfit: the older one, asked for by its id, names that run."""
     target = tmp_path / f"report.{output}"
-    code, _, err = report(path, FIRST, "-o", str(target))
+    code, _, err = report(overruled, FIRST, "-o", str(target))
     assert code == 0, err
     text = target.read_text(encoding="utf-8")
-    assert f"no longer holds, since run {SECOND}" in " ".join(text.split()).replace("&#34;", '"')
+    assert f"does not hold, since run {SECOND}" in " ".join(text.split()).replace("&#34;", '"')
     if output == "json":
         assert json.loads(text)["safe_max_tokens"] is None
+
+
+def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: Path) -> None:
+    """`runs show` said "set max_tokens to" a limit that `report` and `recommend` took back."""
+    said = f"does not hold, since run {SECOND} of the same model, task and decoding found no safe length"
+    shown = " ".join(command("--store", overruled, "runs", "show", FIRST)[1].replace("│", " ").split())
+    assert said in shown
+    assert "set max_tokens to" not in shown
+    document = json.loads(command("--store", overruled, "runs", "show", FIRST, "--json")[1])
+    assert (document["safe_max_tokens"], document["cap_withheld"]) == (None, True)
+    rows = json.loads(command("--store", overruled, "runs", "list", "--json")[1])["runs"]
+    assert {(row["run_id"], row["safe_max_tokens"], row["overruled_by"]) for row in rows} == {
+        (FIRST, None, SECOND),
+        (SECOND, None, None),
+    }
+    assert f"does not hold: run {SECOND}" in " ".join(
+        command("--store", overruled, "runs", "list")[1].split()
+    )
+    target = tmp_path / "runs.jsonl"
+    assert command("--store", overruled, "export", "runs", "-o", str(target))[0] == 0
+    exported = {row["run_id"]: row for row in map(json.loads, target.read_text("utf-8").splitlines())}
+    assert exported[FIRST]["safe_max_tokens"] is None
+    assert said in exported[FIRST]["withheld"]
+    assert load_run(FIRST, store=overruled).safe_max_tokens is None
 
 
 def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from stresstest.features.check.project.cells import cell_key
 from stresstest.features.check.project.console import print_gate
 from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.project.markdown import gate_markdown
-from stresstest.features.check.project.wording import budget_reasons
+from stresstest.features.check.project.wording import budget_reasons, comparison_remarks
 from stresstest.features.check.project.workflow import check_project
 from stresstest.features.check.sample import sample_of_run
 from stresstest.features.check.sides import merge_looks
@@ -40,7 +40,15 @@ from stresstest.model import (
     RunStatus,
     Threshold,
 )
-from stresstest.model.comparison import Budget, BudgetName, CellPlan, GateOutcome, Project, ProjectGate
+from stresstest.model.comparison import (
+    Budget,
+    BudgetName,
+    CellPlan,
+    GateOutcome,
+    Project,
+    ProjectGate,
+    Severity,
+)
 from stresstest.statistics.budgets import CellMeasurement, judge_budget
 from stresstest.store import open_store
 from stresstest.store.repository import Store
@@ -368,6 +376,21 @@ def test_without_budgets_a_regression_is_a_breach(path: str) -> None:
     assert reason.startswith("Regression: ")
     stored(path, "worst", sample(12), created=clock.now() + 2)
     assert gate(path).cells[0].baseline == "good"
+
+
+def test_a_baseline_that_was_warned_about_is_noted(path: str) -> None:
+    """A breach that only warns lets the run become the next baseline, which hid a certain regression."""
+    warning = Budget(BudgetName.MAX_INCREASE, 0.02, Severity.WARN)
+    stored(path, "worse", sample(12), created=clock.now() + 1)
+    found = gate(path, warning)
+    (cell,) = found.cells
+    assert (cell.run_id, cell.baseline, found.outcome) == ("worse", "good", GateOutcome.WARNING)
+    stored(path, "next", sample(12), created=clock.now() + 2)
+    (cell,) = gate(path, replace(warning, level=Severity.ERROR)).cells
+    assert (cell.baseline, cell.comparison is not None) == ("worse", True)
+    noted = "the baseline was worse than its own, and that check only warned"
+    assert any(noted in words for words in comparison_remarks(cell))
+    assert noted in str(gate_document(ProjectGate((cell,))))
 
 
 def test_a_named_baseline_that_is_not_there_is_an_error(path: str) -> None:
