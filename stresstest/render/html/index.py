@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stresstest.clock import format_time
 from stresstest.model.percent import percent
 from stresstest.render.html.page import render
-from stresstest.render.limits import overruled_words
+from stresstest.render.limits import decoding_words, overruled_words
 from stresstest.render.run_summary import provenance
 from stresstest.render.text import format_count, format_threshold, language_name
 
@@ -22,9 +22,11 @@ _HISTORY = 400
 
 @dataclass(frozen=True, slots=True)
 class SubjectLine:
-    """The newest result of one subject. change: since the previous result. where: provenance."""
+    """The newest result of one subject. how: decoding, server and load. change: since the previous result.
+    where: provenance."""
 
     row: StoredThreshold
+    how: str
     reach: str
     safe: str
     risk: str
@@ -75,11 +77,11 @@ def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLi
     threshold = row.threshold
     before = [
         r for r in history
-        if r.created < row.created and (r.subject, r.decoding, r.rigor, r.simulated)
-        == (row.subject, row.decoding, row.rigor, row.simulated)
+        if r.created < row.created and (r.rigor, _conditions(r)) == (row.rigor, _conditions(row))
     ]  # fmt: skip
     return SubjectLine(
         row=row,
+        how=", ".join([decoding_words(row.decoding), row.base_url, f"{row.concurrency} requests in flight"]),
         reach=format_threshold(threshold),
         safe=format_count(row.limit),
         risk=f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}, n = {threshold.n}",
@@ -102,21 +104,47 @@ def _change(before: int | None, after: int | None, known: bool) -> str:
 def _swaps(history: Sequence[StoredThreshold]) -> list[str]:
     """The last changes of the model from one result to the next, with both thresholds."""
     found = []
-    for before, after in pairwise(history):
-        if before.subject.model != after.subject.model:
+    alike = sorted(history, key=_kind)
+    for before, after in pairwise(alike):
+        if _kind(before) == _kind(after) and before.subject.model != after.subject.model:
             moved = f"{format_count(before.threshold.tokens)} → {format_count(after.threshold.tokens)} tokens"
-            found.append(
-                f"{format_time(after.created)}: {before.subject.model} → {after.subject.model}, {moved}"
-            )
-    return found[-12:]
+            words = f"{format_time(after.created)}: {before.subject.model} → {after.subject.model}, {moved}"
+            found.append((after.created, words))
+    return [words for _, words in sorted(found)][-12:]
+
+
+def _kind(row: StoredThreshold) -> tuple[bool, str, str]:
+    """Results of different models are compared where they agree in this."""
+    return row.simulated, row.rigor, str(row.decoding)
+
+
+def _conditions(row: StoredThreshold) -> tuple[object, ...]:
+    """What a result is of: two that differ in it are no history of one thing."""
+    return row.subject, row.simulated, row.decoding, row.base_url, row.concurrency
+
+
+def _series_name(row: StoredThreshold, rows: Sequence[StoredThreshold]) -> str:
+    """The model, and what else tells it from the others of the same name."""
+    same = [each for each in rows if (each.subject, each.simulated) == (row.subject, row.simulated)]
+    parts = [
+        (decoding_words(row.decoding), len({each.decoding for each in same})),
+        (row.base_url.partition("://")[2] or row.base_url, len({each.base_url for each in same})),
+        (f"{row.concurrency} in flight", len({each.concurrency for each in same})),
+    ]
+    name = row.subject.model + (" (simulated)" if row.simulated else "")
+    return ", ".join([name, *(words for words, kinds in parts if kinds > 1)])
 
 
 def _history(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
+    names = {_conditions(row): _series_name(row, rows) for row in rows}
     return {
         "points": [
             {
                 "at": row.created,
-                "model": row.subject.model + (" (simulated)" if row.simulated else ""),
+                "series": names[_conditions(row)],
+                "label": names[_conditions(row)]
+                .removeprefix(row.subject.model.rpartition("/")[0] + "/")
+                .replace(" (simulated)", ""),
                 "tokens": row.threshold.tokens,
                 "safe": row.safe_max_tokens,
                 "run": row.run_id,

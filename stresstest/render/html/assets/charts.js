@@ -241,7 +241,7 @@
   const history = () => {
     document.querySelectorAll("[data-place]").forEach((holder) => {
       const points = data.history[Number(holder.dataset.place)].points;
-      const models = [...new Set(points.map((p) => p.model))];
+      const names = [...new Set(points.map((p) => p.series))];
       const spread = points.length > 1 ? Math.max(3600, 0.06 * (points[points.length - 1].at - points[0].at)) : 86400;
       const top = Math.max(1, ...points.map((p) => p.tokens || 0)) * 1.25;
       holder.setAttribute("role", "img");
@@ -253,21 +253,21 @@
       const once = (of) => (at, i, all) => (i && of(at) === of(all[i - 1]) ? "" : "\n" + of(at));
       const [small, large] = days ? [day, once((at) => told(at, { year: "numeric" }))] : [clock, once(day)];
       const incrs = days ? [1, 2, 5, 7, 14, 28, 91, 182, 364].map((d) => d * 86400) : [1800, 3600, 7200, 10800, 21600, 43200, 86400];
-      holder.setAttribute("aria-label", "Certified thresholds over time: " + points.map((p) => p.model + " " + count(p.tokens)).join(", "));
+      holder.setAttribute("aria-label", "Certified thresholds over time: " + points.map((p) => p.series + " " + count(p.tokens)).join(", "));
       place(holder, {
         height: 220,
         cursor: { show: false },
         tzDate: (at) => uPlot.tzDate(new Date(1000 * at), "Etc/UTC"),
         scales: { x: { range: [points[0].at - spread, points[points.length - 1].at + spread] }, y: { range: [0, top] } },
         axes: [axis({ grid: { show: false }, size: 40, space: 70, incrs, values: (u, s) => s.map((at, i) => small(at) + large(at, i, s)) }), axis({ size: 64, values: (u, s) => s.map(count) })],
-        series: [{}, ...models.map((m, i) => ({ stroke: colour("run-" + (i % 6)), width: 2, spanGaps: true, points: { show: true, size: 8, fill: colour("run-" + (i % 6)) } }))],
+        series: [{}, ...names.map((_, i) => ({ stroke: colour("run-" + (i % 6)), width: 2, spanGaps: true, points: { show: true, size: 8, fill: colour("run-" + (i % 6)) } }))],
         hooks: { draw: [(u) => {
           points.forEach((p, i) => {
-            if (p.tokens === null) unsure(u, p.at, colour("run-" + (models.indexOf(p.model) % 6)));
-            if (i === 0 || p.model !== points[i - 1].model) upright(u, p.at, p.model.replace(" (simulated)", "").split("/").pop().slice(0, 28), { colour: colour("run-" + (models.indexOf(p.model) % 6)), width: 1, dash: [2, 3], line: models.indexOf(p.model) % 6 });
+            if (p.tokens === null) unsure(u, p.at, colour("run-" + (names.indexOf(p.series) % 6)));
+            if (i === 0 || p.series !== points[i - 1].series) upright(u, p.at, p.label.slice(0, 40), { colour: colour("run-" + (names.indexOf(p.series) % 6)), width: 1, dash: [2, 3], line: names.indexOf(p.series) % 6 });
           });
         }] },
-      }, [points.map((p) => p.at), ...models.map((m) => points.map((p) => (p.model === m ? p.tokens : null)))]);
+      }, [points.map((p) => p.at), ...names.map((name) => points.map((p) => (p.series === name ? p.tokens : null)))]);
     });
   };
 

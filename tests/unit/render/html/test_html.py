@@ -359,6 +359,23 @@ def test_any_document_can_be_drawn(kind: DocumentKind, body: dict[str, Any]) -> 
     assert all(isinstance(value, str) for _, value in found.facts)
 
 
+def test_the_index_joins_no_results_of_different_conditions() -> None:
+    """One line through two servers or two decodings looks like a change of the model."""
+    row = replace(thresholds()[0], base_url="http://a:8000/v1", latest=True, overruled_by=None)
+    other = replace(row, run_id="r9", base_url="http://b:8000/v1", created=row.created + 60)
+    warm = replace(
+        row, run_id="r8", decoding=replace(row.decoding, temperature=1.5), created=row.created + 90
+    )
+    page = index_html([row, other, warm], "s.sqlite3")
+    points = embedded(page)["history"][0]["points"]
+    assert len({point["series"] for point in points}) == 3
+    assert all(host in page for host in ("a:8000", "b:8000"))
+    assert page.count("<td>first</td>") == 3
+    again = replace(row, run_id="r7", created=row.created + 30)
+    points = embedded(index_html([row, again], "s.sqlite3"))["history"][0]["points"]
+    assert [point["series"] for point in points] == [row.subject.model] * 2
+
+
 def test_the_index_recommends_no_limit_that_another_run_speaks_against() -> None:
     """Its number would be read as safe; why it is not stands where it comes from."""
     first, second, *others = thresholds()
