@@ -251,9 +251,10 @@ def _failing_words(plane: Plane, every: Sequence[GenerationRecord]) -> str:
         if number == total > 1
         else f"{number} of the {whose}'s {total} answers"
     )
-    where = [_place(onsets(failing), "the {} is at token")]
+    own = "its" if number == 1 else "their"
+    where = [_place(onsets(failing), f"{own} {{}} is at token")]
     if plane is Plane.CONTEXT and (positions := context_positions(failing)):
-        where.append(_place(positions, "with the prompt, the {} is at position"))
+        where.append(_place(positions, f"with the prompt, {own} {{}} is at position"))
     return f"{which} {_symptom_words(failing)}; {'; '.join(where)}"
 
 

@@ -99,10 +99,10 @@ def test_limit_in_the_context_is_suspected_under_every_decoding(decoding: Decodi
     assert "counted from the prompt's start" in facts
     assert "entropy rises in 38 of 38 (median +0.30 nats)" in facts
     assert (
-        "All 38 answers of the sample degenerate (structure break); the median onset is at token "
+        "All 38 answers of the sample degenerate (structure break); their median onset is at token "
         in verdict.sentence
     )
-    assert "; with the prompt, the median onset is at position 775" in verdict.sentence
+    assert "; with the prompt, their median onset is at position 775" in verdict.sentence
 
 
 def test_a_default_that_nobody_knows_is_not_claimed_to_be_none() -> None:
@@ -206,7 +206,7 @@ def test_single_failure_is_weakly_suspected() -> None:
     verdict = judge([*scattered(1, SymptomKind.LOOP), make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.DECODING
     assert verdict.sentence.startswith("Weakly suspected cause: decoding (not tested yet).")
-    assert "1 of the sample's 2 answers loops; the onset is at token " in verdict.sentence
+    assert "1 of the sample's 2 answers loops; its onset is at token " in verdict.sentence
 
 
 @pytest.mark.parametrize(("penalty", "speaks"), [(1.3, True), (1.1, False)])
@@ -251,7 +251,7 @@ def test_the_climb_does_not_count_beside_the_sample() -> None:
     climb = [replace(g, job=replace(g.job, phase=Phase.CLIMB)) for g in scattered(3, SymptomKind.LOOP)]
     sentence = judge([*climb, *sample, healthy], Decoding()).sentence
     assert (
-        "7 of the sample's 8 answers degenerate (6 loop, 1 language drift); the median onset is at token "
+        "7 of the sample's 8 answers degenerate (6 loop, 1 language drift); their median onset is at token "
         in sentence
     )
     assert "3 answers of the run loop" in judge(climb, Decoding()).sentence
