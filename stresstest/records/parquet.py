@@ -108,7 +108,7 @@ def _open(file: BinaryIO, memory: int) -> Iterator[Any]:
         texts = [
             column.path
             for n, column in enumerate(columns)
-            if column.physical_type == "BYTE_ARRAY" and _largest_chunk(table.metadata, n) <= _REPEATED
+            if column.physical_type == "BYTE_ARRAY" and _may_repeat(table.metadata, n)
         ]
         wide = [column.name for column in columns if column.length > _READ]
         if wide:
@@ -119,10 +119,14 @@ def _open(file: BinaryIO, memory: int) -> Iterator[Any]:
         yield table
 
 
-def _largest_chunk(metadata: Any, column: int) -> int:
-    """Bytes that the file holds of a column in one row group, at most."""
-    groups = (metadata.row_group(n).column(column) for n in range(metadata.num_row_groups))
-    return max((int(group.total_uncompressed_size) for group in groups), default=0)
+def _may_repeat(metadata: Any, column: int) -> bool:
+    """Whether a column's texts can be read as dictionaries: of bounded size, and in an encoding that the
+    library reads so."""
+    groups = [metadata.row_group(n).column(column) for n in range(metadata.num_row_groups)]
+    return all(
+        group.total_uncompressed_size <= _REPEATED and not any("DELTA" in each for each in group.encodings)
+        for group in groups
+    )
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -128,8 +128,8 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     verdict = PlaneVerdict(
         Plane.DECODING,
         Basis.OBSERVED,
-        "Suspected cause: decoding (not tested yet). 26 of the sample's 38 answers loop; their median onset is "
-        "at token 1,070 (the middle half spans 180 tokens).",
+        "Suspected cause: decoding (not tested yet). 26 of the sample's 38 answers loop; their median onset "
+        "is at token 1,070 (the middle half spans 180 tokens).",
         evidence,
         ("To test the cause and look for a setting with a higher cap: stresstest diagnose latest",),
     )

@@ -127,6 +127,24 @@ def test_texts_that_repeat_nothing_are_not_kept(tmp_path: Path) -> None:
     assert held < 8 << 20
 
 
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_every_encoding_of_texts_is_read(tmp_path: Path, encoding: str) -> None:
+    """DuckDB's second version of the format writes lengths apart, which pyarrow cannot read as a dictionary:
+    the file was called damaged."""
+    texts = [f"answer {n}" for n in range(500)]
+    nested = [[{"content": text}] for text in texts]
+    found = rows(
+        write(
+            tmp_path / "x",
+            {"response": texts, "messages": nested},
+            use_dictionary=False,
+            column_encoding={"response": encoding, "messages.list.element.content": encoding},
+            data_page_version="2.0",
+        )
+    )
+    assert found == [{"response": a, "messages": b} for a, b in zip(texts, nested, strict=True)]
+
+
 def test_messages_of_several_row_groups_are_read(tmp_path: Path) -> None:
     """A batch across two groups has two dictionaries, which pyarrow cannot join within a list: a sound file
     was called damaged after its first group."""
