@@ -126,7 +126,7 @@ def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
     run: its id, the beginning of it, or "latest". store: as ``--store``. Raises UsageError where there is
     none.
     """
-    from stresstest.campaign.overruled import current_result
+    from stresstest.campaign.conclude import current_result
     from stresstest.options.common import GlobalOptions
     from stresstest.store import open_store
 

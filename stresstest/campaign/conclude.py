@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.fitness import judge_fitness
 from stresstest.campaign.ignored_units import add_ignored_units, find_ignored_units
 from stresstest.campaign.notes import run_notes
+from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
 from stresstest.campaign.thinking import certify_budget
 from stresstest.campaign.withheld import withhold_cap
 from stresstest.diagnosis import annotate_planes, plane_verdict
@@ -63,6 +64,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         store.generations(run.id), samples, run.profile, run.settings.decoding, gpus=gpus
     )
     settings, found = run.settings, find_diagnosis(store, run)
+    found = None if found is None else diagnosis_beside_others(store, found)
     observed = plane_verdict(generations, settings.decoding, run.profile, run.id)
     generations = apply_confirmed_plane(generations, found, run)
     certifying = certifying_sample(generations)
@@ -103,6 +105,11 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         representative=None if shown is None else store.loader(run.id)(shown),
         thinking=certify_budget(certifying, run, store.loader(run.id)),
     )
+
+
+def current_result(store: Store, reference: str) -> RunResult:
+    """A stored run as it stands among the others: without a cap where one speaks against it."""
+    return beside_others(store, conclude(store, reference))
 
 
 def find_diagnosis(store: Store, run: Run) -> Diagnosis | None:

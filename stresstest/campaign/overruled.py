@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.conclude import conclude
-from stresstest.model import RunResult, Subject
+from stresstest.model import Diagnosis, RunResult, Subject
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
-
-
-def current_result(store: Store, reference: str) -> RunResult:
-    """A stored run as it stands among the others. Raises UsageError for an unknown run."""
-    return beside_others(store, conclude(store, reference))
 
 
 def beside_others(store: Store, result: RunResult) -> RunResult:
@@ -23,6 +17,15 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     if result.safe_max_tokens is None:
         return result
     return without_overruled_cap(result, overruling_runs(store, result.run.settings.subject))
+
+
+def diagnosis_beside_others(store: Store, found: Diagnosis) -> Diagnosis:
+    """The diagnosis, without the limit measured for its remedy where another run speaks against it."""
+    if found.safe_run is None or found.safe_max_tokens is None:
+        return found
+    subject = store.run(found.safe_run).settings.subject
+    against = found.safe_run in overruling_runs(store, subject)
+    return replace(found, safe_max_tokens=None) if against else found
 
 
 def overruling_runs(store: Store, subject: Subject | None = None) -> dict[str, str]:

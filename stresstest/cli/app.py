@@ -34,6 +34,7 @@ try:
     from stresstest.options.measurement import exit_process
     from stresstest.options.sections import SectionedCommand
     from stresstest.options.streams import guard_streams, stdout_failure
+    from stresstest.own_process import claim_process
 except KeyboardInterrupt:  # Ctrl-C during the imports
     sys.stderr.write("\nInterrupted.\n")
     sys.exit(130)
@@ -111,6 +112,7 @@ def main() -> None:
     Incomplete output on stdout (a full disk) is reported, with exit code 2 if the command itself succeeded.
     """
     sys.excepthook = report_crash
+    claim_process()
     hide_secrets()
     guard_streams()
     show_warnings_of_the_store()

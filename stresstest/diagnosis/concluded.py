@@ -190,7 +190,7 @@ def _plane_fact(plane: Plane, arms: Sequence[ArmResult], clearing: ArmResult | N
         f"{arm.unchanged_failed} fail (p = {arm.p:.2g})"
     )
     if best is not None:
-        beside = f"; of {arm.control_n} unchanged at the same time, {arm.control_failed} fail"
+        beside = f"; of {arm.control_n} {arm.control} at the same time, {arm.control_failed} fail"
         fact = f"{counts}{beside if arm.control_n else ''}; this clears the failure"
         return Evidence(plane, True, _SOURCE, fact, value=arm.p)
     others = f"none of {len(arms)} changes clears the failure; the closest is " if len(arms) > 1 else ""

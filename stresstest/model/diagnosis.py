@@ -52,7 +52,7 @@ class ArmResult:
     tokens: output tokens, discarded answers included. lost: forks without an answer (service failures).
     short: answers that ended normally before the position of the failure; not counted in n. control_n: forks
     continued unchanged at the same time as the arm's last ones, to show that the failure had not gone away by
-    itself; control_failed: those that failed again.
+    itself; control_failed: those that failed again; control: how they were continued, if not unchanged.
     """
 
     name: str
@@ -72,6 +72,7 @@ class ArmResult:
     short: int = 0
     control_n: int = 0
     control_failed: int = 0
+    control: str = "unchanged"
     effects: tuple[PairedEffect, ...] = ()
 
 

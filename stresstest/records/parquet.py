@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stresstest.errors import UsageError
+from stresstest.own_process import is_own_process
 from stresstest.records.record import UnreadableError
 
 MAX_ROW = 64 << 20
@@ -192,10 +193,13 @@ def _is_binary(kind: Any) -> bool:
 @contextmanager
 def _limited(memory: int) -> Iterator[None]:
     """Reading in the block may hold `memory` bytes; MemoryError or ArrowMemoryError else. No limit where the
-    system has none.
+    system has none, nor in a user's program, whose other threads it would meet as well.
 
     For reading alone: sizes in the file are not to be believed, and the library has no limit of its own.
     """
+    if not is_own_process():
+        yield
+        return
     import pyarrow
 
     usual, pool = pyarrow.default_memory_pool(), pyarrow.system_memory_pool()

@@ -40,7 +40,7 @@ def link_details(link: CauseLink) -> list[str]:
     for arm in link.arms:
         if arm.control_n:
             lines.append(
-                f"Control: of {arm.control_n} forks continued unchanged at the same time as those with "
+                f"Control: of {arm.control_n} forks continued {arm.control} at the same time as those with "
                 f"{arm.changed}, {arm.control_failed} failed again."
             )
         if arm.clears and arm.effects:

@@ -12,10 +12,15 @@ HIGH_TEMPERATURE = 0.9
 """From this temperature on, the temperature arm tries a lower one."""
 MILD_SAMPLING = (0.7, 0.9)
 COOL_SAMPLING = (0.3, 0.9)
+NOTHING = "nothing"
+"""The change of the unchanged arm."""
 UNCHANGED, ALONE, CONTEXT, BOTH = "unchanged", "alone", "last-units", "decoding-and-context"
 
 ASKED_LANGUAGE = "the language asked for in the system prompt"
 """The change of the arm with a language constraint."""
+_NEUTRAL = "---"
+_NEUTRAL_WORDS = "with --- in the system prompt"
+"""The control of a change of the system prompt: it says nothing, in any language."""
 
 
 def declare_arms(
@@ -32,7 +37,7 @@ def declare_arms(
     constraint: the task's sentence that requires its language, if any. planes: the planes to test. penalty:
     the server's default repetition_penalty, in force if none is sent. units: name of the parts of an answer.
     """
-    arms = [Arm(UNCHANGED, None, "nothing", decoding)]
+    arms = [Arm(UNCHANGED, None, NOTHING, decoding)]
     if Plane.SYSTEM in planes and concurrency > 1:
         arms.append(Arm(ALONE, Plane.SYSTEM, "one request at a time", decoding, alone=True))
     if Plane.DECODING in planes:
@@ -60,6 +65,21 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
         arms.append(Arm("constraint-and-penalty", Plane.DECODING, words, both))
     arms.append(_temperature(decoding))
     return arms
+
+
+def control_arm(unchanged: Arm, arm: Arm, number: int) -> Arm:
+    """What is continued beside an arm, to show that the failure had not gone away by itself: unchanged.
+
+    Where the arm changes the system prompt, any other prompt might do as well: a router may send it to
+    another replica, which is not broken. There a prompt is added that says nothing. number: of the look, 1
+    for the first.
+    """
+    name = f"{arm.name}-control-{number}"
+    own = unchanged.decoding
+    neutral = with_constraint(own, _NEUTRAL)
+    if arm.decoding.system_prompt == own.system_prompt or neutral is None:
+        return replace(unchanged, name=name)
+    return replace(unchanged, name=name, changed=_NEUTRAL_WORDS, decoding=neutral)
 
 
 def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:

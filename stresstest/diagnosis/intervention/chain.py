@@ -65,12 +65,16 @@ def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
     seen = f"only {failed} of {n} failed again" if failed else f"none of {n} failed again"
     if not n:
         seen = "no answer came back"
+    elsewhere = ""
+    if outcome.control_words != UNCHANGED:
+        elsewhere = ", or any other prompt helps as well, as where a router sends it to another replica"
     return PlaneDecision(
         None,
         None,
-        lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued unchanged at the "
-        f"same time, {seen}: something else has changed since the unchanged forks were tested, such as the "
-        f"load that other clients put on the server; repeat the run and its diagnosis while that is steady",
+        lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued "
+        f"{outcome.control_words} at the same time, {seen}: something else has changed since the unchanged "
+        f"forks were tested, such as the load that other clients put on the server{elsewhere}; repeat the "
+        f"run and its diagnosis while that is steady{', at one replica' if elsewhere else ''}",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from stresstest.diagnosis.intervention.arms import NOTHING, UNCHANGED
 from stresstest.diagnosis.intervention.exact import can_still_clear, compare_with_unchanged
 from stresstest.diagnosis.intervention.forks import Fork, symptom_family
 from stresstest.model import Arm, ArmResult, GenerationRecord, SymptomKind
@@ -75,6 +76,15 @@ class ArmOutcome:
         return sum(found), len(found)
 
     @property
+    def control_words(self) -> str:
+        """How the forks of the controls were continued."""
+        return (
+            UNCHANGED
+            if all(c.arm.changed == NOTHING for c in self.controls)
+            else self.controls[0].arm.changed
+        )
+
+    @property
     def is_controlled(self) -> bool:
         """Whether the failure was still there while the arm ran.
 
@@ -135,6 +145,7 @@ def arm_result(outcome: ArmOutcome, unchanged: ArmOutcome, arms: int) -> ArmResu
         short=len(outcome.short),
         control_n=control_n,
         control_failed=control_failed,
+        control=outcome.control_words,
     )
 
 

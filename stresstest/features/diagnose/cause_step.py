@@ -11,7 +11,7 @@ from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.campaign.provenance.age import pause_clause
 from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.evidence.weighing import effective_penalties
-from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, declare_arms
+from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, control_arm, declare_arms
 from stresstest.diagnosis.intervention.chain import (
     MIN_REPRODUCED_SHARE,
     PlaneDecision,
@@ -222,8 +222,7 @@ class _ArmSequence:
 
     def _new_control(self, outcome: ArmOutcome) -> ArmOutcome:
         """The outcome of the forks that an arm's next look continues unchanged, empty."""
-        name = f"{outcome.arm.name}-control-{len(outcome.controls) + 1}"
-        control = ArmOutcome(replace(self.arms[UNCHANGED], name=name))
+        control = ArmOutcome(control_arm(self.arms[UNCHANGED], outcome.arm, len(outcome.controls) + 1))
         outcome.controls.append(control)
         return control
 

@@ -95,7 +95,9 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "median_onset": arm.median_onset,
         "lost": arm.lost,
         "ended_short": arm.short,
-        "control": {"n": arm.control_n, "failed": arm.control_failed} if arm.control_n else None,
+        "control": {"n": arm.control_n, "failed": arm.control_failed, "continued": arm.control}
+        if arm.control_n
+        else None,
         "tokens": arm.tokens,
         "effects": [asdict(effect) for effect in arm.effects],
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
 from stresstest.campaign.conclude import conclude, find_run, update_conclusion
+from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
@@ -95,11 +96,24 @@ async def diagnose(
     address, if it has changed. Raises UsageError for an unknown run, changed prompts or another model,
     StoreError while another process measures it. An error of the endpoint is returned beside the result.
     """
+    done = await _diagnose(reference, store, progress, options or DiagnoseOptions(), base_url, api_key, stop)
+    found, result = diagnosis_beside_others(store, done.diagnosis), beside_others(store, done.result)
+    return replace(done, diagnosis=found, result=result)
+
+
+async def _diagnose(
+    reference: str,
+    store: Store,
+    progress: Progress,
+    chosen: DiagnoseOptions,
+    base_url: str | None,
+    api_key: str | None,
+    stop: asyncio.Event | None,
+) -> DiagnosisResult:
     run_id = find_run(store, reference).id
     with store.claim(run_id):
         known = store.diagnosis(run_id)
         result = conclude(store, run_id)
-        chosen = options or DiagnoseOptions()
         if known is not None and known.complete:
             chosen = _with_earlier_steps(chosen, known)
             if not _can_continue(known, chosen):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.overruled import current_result
+from stresstest.campaign.conclude import current_result
+from stresstest.campaign.overruled import diagnosis_beside_others
 from stresstest.render.report_data import ReportData
 
 if TYPE_CHECKING:
@@ -18,10 +19,11 @@ def load_report_data(store: Store, reference: str) -> ReportData:
     """
     result = current_result(store, reference)
     run_id = result.run.id
+    found = store.diagnosis(run_id)
     return ReportData(
         result=result,
         load=store.loader(run_id),
-        diagnosis=store.diagnosis(run_id),
+        diagnosis=None if found is None else diagnosis_beside_others(store, found),
         gpu_samples=tuple(store.gpu_samples(run_id)),
         documents=tuple(store.documents(run=run_id)),
     )

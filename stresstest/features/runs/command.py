@@ -85,7 +85,7 @@ def show(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Show a stored run's verdict again."""
-    from stresstest.campaign.overruled import current_result
+    from stresstest.campaign.conclude import current_result
     from stresstest.render.run_document import dumps, run_document
     from stresstest.render.run_summary import print_run
     from stresstest.store import open_store

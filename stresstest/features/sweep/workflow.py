@@ -9,6 +9,7 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.provenance.age import is_recent
@@ -143,7 +144,8 @@ async def run_sweep(
                 document.current(), tuple(stored), interrupted=ending.interrupted, error=ending.error
             )
         pattern = load_prompt_source(cell_settings).unit_pattern
-        found = sweep_cell(shown, ending.result, pattern, store.loader(ending.result.run.id))
+        result = beside_others(store, ending.result)
+        found = sweep_cell(shown, result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
     if working := working_cells(document.cells, list(params)):
         progress.note("the prompts of the first cell are asked again: are its failures still there?")

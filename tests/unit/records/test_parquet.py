@@ -97,6 +97,9 @@ def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.Monke
     process can use its memory again."""
     path = write(tmp_path / "x", {"response": [LONG * 64]}, use_dictionary=False)
     monkeypatch.setattr(parquet, "_LEAST_MEMORY", 32 << 20)
+    monkeypatch.setattr(parquet, "is_own_process", lambda: False)
+    assert rows(path) == [None], "a user's program has no such limit: it would meet its other threads"
+    monkeypatch.setattr(parquet, "is_own_process", lambda: True)
     with pytest.raises(UnreadableError, match="more than 32 MiB of memory after row 0: the rest is not read"):
         rows(path)
     assert len(bytearray(128 << 20)) == 128 << 20
@@ -104,11 +107,12 @@ def test_reading_has_a_limit_on_memory(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
-def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+def test_a_small_file_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty kilobytes that hold 480 MB of text took 700 MB: what may be taken depends on the file's size."""
     answer = [{"role": "assistant", "content": "word " * 960_000}]
     path = write(tmp_path / "x", {"messages": [answer] * 100}, use_dictionary=False)
     assert path.stat().st_size < 60_000
+    monkeypatch.setattr(parquet, "is_own_process", lambda: True)
     with pytest.raises(UnreadableError, match="more than 384 MiB of memory"):
         rows(path)
 

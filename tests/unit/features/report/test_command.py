@@ -16,6 +16,7 @@ from tests.support.commands import command
 from tests.support.generations import whole
 from tests.support.reported_runs import campaign, diagnosis, gpu_samples, result
 
+DIAGNOSED = "20261120-101500-dddd"
 FIRST, SECOND = "20261121-173000-aaaa", "20261122-091500-bbbb"
 
 
@@ -58,19 +59,25 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def overruled(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with a certified run, and a later one of the same model that was unfit."""
+    """A store with a certified run, which has measured the remedy of an older one's diagnosis, and a later
+    run of the same model that was unfit."""
+    limits: list[int | None] = []
     path = str(tmp_path_factory.mktemp("overruled") / "s.sqlite3")
     with open_store(path) as store:
-        for number, run_id in enumerate((FIRST, SECOND)):
+        for number, run_id in enumerate((DIAGNOSED, FIRST, SECOND)):
             made = result(campaign(22), run_id=run_id)
             store.create_run(replace(made.run, created=made.run.created + number))
             for generation in made.generations:
                 store.add_generation(run_id, whole(generation))
             store.update_run(run_id, status=RunStatus.DONE, ended=made.run.ended)
             threshold, safe = made.threshold, made.safe_max_tokens
-            if number:
+            if run_id == SECOND:
                 threshold, safe = replace(threshold, unfit=True, withheld="it would be 7 tokens"), None
             store.save_threshold(run_id, threshold, safe, made.verdict)
+            limits.append(safe)
+        found = replace(diagnosis(), run_id=DIAGNOSED, safe_run=FIRST, safe_max_tokens=limits[1])
+        link = replace(found.chain[0], run_id=DIAGNOSED)
+        store.save_diagnosis(replace(found, chain=(link,), unmasked=True, explained=True))
     return path
 
 
@@ -97,6 +104,7 @@ def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: P
     assert (document["safe_max_tokens"], document["cap_withheld"]) == (None, True)
     rows = json.loads(command("--store", overruled, "runs", "list", "--json")[1])["runs"]
     assert {(row["run_id"], row["safe_max_tokens"], row["overruled_by"]) for row in rows} == {
+        (DIAGNOSED, None, SECOND),
         (FIRST, None, SECOND),
         (SECOND, None, None),
     }
@@ -109,6 +117,28 @@ def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: P
     assert exported[FIRST]["safe_max_tokens"] is None
     assert said in exported[FIRST]["withheld"]
     assert load_run(FIRST, store=overruled).safe_max_tokens is None
+
+
+def test_a_remedys_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path: Path) -> None:
+    """`diagnose` had measured its better setting in a run that another one has spoken against since."""
+    target = tmp_path / "report.md"
+    assert report(overruled, DIAGNOSED, "-o", str(target))[0] == 0
+    texts = [
+        command("--store", overruled, "runs", "show", DIAGNOSED)[1],
+        command("--store", overruled, "diagnose", DIAGNOSED)[1],
+        target.read_text("utf-8"),
+    ]
+    for text in texts:
+        plain = " ".join(text.replace("│", " ").replace("\\", "").split())
+        assert "use repetition_penalty 1.15" in plain
+        assert "With it, the safe max_tokens is" not in plain
+        assert f"Run {FIRST} measured that, and recommends no cap" in plain
+    document = json.loads(command("--store", overruled, "diagnose", DIAGNOSED, "--json")[1])
+    assert document["recommended_max_tokens"] is None
+    with open_store(overruled) as store:
+        found = store.diagnosis(DIAGNOSED)
+    assert found is not None
+    assert found.safe_max_tokens is not None, "as it was measured"
 
 
 def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:
