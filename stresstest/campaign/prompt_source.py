@@ -73,8 +73,13 @@ class PromptSource:
             content = [p.fingerprint for p in self.custom_prompts]
             content += [self.common_fields] if self.common_fields else []
         else:
-            content = [repr(self.task.language(self.settings.subject.language))]
+            return task_digest(self.task, self.settings.subject.language)
         return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
+
+
+def task_digest(task: Task, language: str) -> str:
+    """The same of a task alone. Raises UsageError where it lacks the language."""
+    return hashlib.sha256(repr(task.language(language)).encode()).hexdigest()[:16]
 
 
 def prompt_text(prompt: Prompt) -> str:

@@ -91,9 +91,11 @@ def command(
     if repetition_detection:
         _audit(options, repetition_detection, output, tokenizer=tokenizer, fallback=fallback_price)
         return
-    task = None if task is None else task_name(task)
     with open_store(options["store"]) as store:
-        found = _select_rows(store, model, task, lang, like)
+        name = None if task is None else task_name(task)
+        found = _select_rows(store, model, name, lang, like)
+        if task is not None and task != name:
+            found = _of_this_text(found, task)
         rows = found if allow_one_prompt else _without_single_prompts(found)
         _warn_about_answers(store, rows)
         _warn_about_server(store, rows, base_url, options["api_key"])
@@ -155,6 +157,30 @@ def _select_rows(
     _warn_about_others(own[0], [row for row in rows if row.subject == settings.subject])
     chosen = [replace(row, overruled_by=None) for row in own]  # by name, and warned about
     return chosen + [row for row in rows if row.subject != settings.subject]
+
+
+def _of_this_text(rows: Sequence[StoredThreshold], file: str) -> list[StoredThreshold]:
+    """The limits that were measured with the task as it is in the file now; says on stderr that others are
+    left out."""
+    from stresstest.campaign.prompt_source import task_digest
+    from stresstest.render.text import single_line, subject_name
+    from stresstest.tasks.taskfile import load_task
+
+    task = load_task(file)
+    kept = []
+    for row in rows:
+        language = row.subject.language
+        if language in task.languages and row.prompts_digest == task_digest(task, language):
+            kept.append(row)
+            continue
+        typer.echo(
+            single_line(
+                f"{subject_name(row.subject)}: the limit of run {row.run_id} is left out, because it was "
+                f"measured with another text of the task than {file} holds now."
+            ),
+            err=True,
+        )
+    return kept
 
 
 def _point_to_better_run(store: Store, run_id: str) -> None:

@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from stresstest.campaign.prompt_source import task_digest
 from stresstest.errors import ExitCode
 from stresstest.model import Diagnosis, PlaneVerdict, RunStatus, Subject, Threshold
 from stresstest.store import open_store
+from stresstest.tasks.taskfile import load_task
 from tests.support.commands import command
 from tests.support.stored_data import make_run
 
@@ -67,6 +69,7 @@ def test_a_task_file_stands_for_the_name_within(tmp_path: Path) -> None:
         'name = "notes"\n[languages.en]\ninstruction = "Write {units} notes on {topic}."\ntopics = ["tea"]\n'
     )
     made = make_run("r1", subject=Subject("lab", "notes", "en"))
+    made = replace(made, prompts_digest=task_digest(load_task(str(file)), "en"))
     with open_store(location) as store:
         store.create_run(made)
         threshold = Threshold(0.1, 0.9, 643, n=40, certified=True)
@@ -74,6 +77,10 @@ def test_a_task_file_stands_for_the_name_within(tmp_path: Path) -> None:
     code, out, err = command("--store", location, "recommend", "--task", str(file), "--format", "json")
     assert code == 0, err
     assert [row["safe_max_tokens"] for row in json.loads(out)["recommendations"]] == [583]
+    file.write_text(file.read_text().replace("notes on", "long stories about"))
+    code, out, err = command("--store", location, "recommend", "--task", str(file), "--format", "json")
+    assert json.loads(out)["recommendations"] == []
+    assert "run r1 is left out, because it was measured with another text of the task" in err
     code, _, err = command("--store", location, "recommend", "--task", str(tmp_path / "none.toml"))
     assert code == ExitCode.USAGE
     assert "none.toml" in err
