@@ -51,5 +51,9 @@ def without_overruled_cap(result: RunResult, overruling: Mapping[str, str]) -> R
         f"found no safe length"
     )
     return replace(
-        result, safe_max_tokens=None, threshold=replace(result.threshold, withheld=why), thinking=None
+        result,
+        safe_max_tokens=None,
+        threshold=replace(result.threshold, withheld=why),
+        thinking=None,
+        overruled_by=run,
     )

@@ -143,6 +143,7 @@ class RunResult:
     units than asked. without_units: how many contain none of them; None where none were asked for, or looked
     for. representative: the degenerate generation with the median onset, whole, because its text is shown;
     None where nothing degenerated. thinking: None where no answer of the certifying sample reasons.
+    overruled_by: the run that speaks against its limit, which is withheld then.
     """
 
     run: Run
@@ -162,6 +163,7 @@ class RunResult:
     notes: tuple[str, ...] = ()
     representative: Generation | None = None
     thinking: ThinkingBudget | None = None
+    overruled_by: str | None = None
 
     @property
     def certifying(self) -> tuple[GenerationRecord, ...]:

@@ -133,7 +133,8 @@ def test_run_document_has_exactly_the_contracts_keys() -> None:
     document = run_document(result())
     assert set(document) == {
         "run_id", "subject", "simulated", "decoding", "generations", "onsets", "short", "without_units",
-        "distinct_prompts", "threshold", "safe_max_tokens", "cap_withheld", "unfit", "unit_tokens", "planes",
+        "distinct_prompts", "threshold", "safe_max_tokens", "cap_withheld",
+        "overruled_by", "unfit", "unit_tokens", "planes",
         "symptoms", "verdict", "notes", "tokens_spent", "seconds",
     }  # fmt: skip
     assert set(document["threshold"]) == {

@@ -12,12 +12,15 @@ from stresstest.render.test_cases import CaseResult, CaseState, CaseSuite
 
 
 def run_suite(result: RunResult) -> CaseSuite:
-    """A suite of one case, which passes if a threshold was certified that has room for one unit."""
+    """A suite of one case, which passes if a threshold was certified that has room for one unit, and no other
+    run speaks against its limit."""
     run = result.run
     if run.status is RunStatus.FAILED:
         case = CaseResult("certified", CaseState.ERROR, run.note or "the run failed", "infrastructure")
     elif result.threshold.unfit:
         case = CaseResult("certified", CaseState.FAILURE, headline(result), "unfit")
+    elif result.overruled_by is not None:
+        case = CaseResult("certified", CaseState.FAILURE, headline(result), "overruled")
     elif result.threshold.certified:
         case = CaseResult("certified", CaseState.PASSED, headline(result))
     else:

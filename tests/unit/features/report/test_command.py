@@ -82,7 +82,7 @@ def overruled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("output", ["html", "md", "json"])
+@pytest.mark.parametrize("output", ["html", "md", "json", "xml"])
 def test_a_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path: Path, output: str) -> None:
     """A later run of the same model was unfit: the older one, asked for by its id, names that run."""
     target = tmp_path / f"report.{output}"
@@ -92,6 +92,8 @@ def test_a_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path:
     assert f"does not hold, since run {SECOND}" in " ".join(text.split()).replace("&#34;", '"')
     if output == "json":
         assert json.loads(text)["safe_max_tokens"] is None
+    if output == "xml":
+        assert 'failures="1"' in text
 
 
 def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: Path) -> None:
@@ -102,6 +104,7 @@ def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: P
     assert "set max_tokens to" not in shown
     document = json.loads(command("--store", overruled, "runs", "show", FIRST, "--json")[1])
     assert (document["safe_max_tokens"], document["cap_withheld"]) == (None, True)
+    assert document["overruled_by"] == SECOND
     rows = json.loads(command("--store", overruled, "runs", "list", "--json")[1])["runs"]
     assert {(row["run_id"], row["safe_max_tokens"], row["overruled_by"]) for row in rows} == {
         (DIAGNOSED, None, SECOND),
