@@ -48,7 +48,7 @@ def without_overruled_cap(result: RunResult, overruling: Mapping[str, str]) -> R
         return result
     why = (
         f"{result.safe_max_tokens:,} does not hold, since run {run} of the same model, task and decoding "
-        f"found no safe length"
+        f"found no safe length (repeat that one: same address, no smaller load or sample)"
     )
     return replace(
         result,

@@ -49,7 +49,7 @@ def print_runs(
         if run.id in refused:
             below.append("refused by a check")
         if against is not None:
-            below.append(single_line(f"{format_count(run.safe_max_tokens)} does not hold: run {against}"))
+            below.append(single_line(f"{format_count(run.safe_max_tokens)} does not hold: see run {against}"))
         subject = Text(f"{subject_words(run)}, {run.rigor}")
         subject.append("".join(f"\n{line}" for line in below), style="dim")
         cells = (

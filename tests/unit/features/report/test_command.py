@@ -111,7 +111,7 @@ def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: P
         (FIRST, None, SECOND),
         (SECOND, None, None),
     }
-    assert f"does not hold: run {SECOND}" in " ".join(
+    assert f"does not hold: see run {SECOND}" in " ".join(
         command("--store", overruled, "runs", "list")[1].split()
     )
     target = tmp_path / "runs.jsonl"
