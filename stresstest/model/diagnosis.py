@@ -18,7 +18,8 @@ class Arm:
 
     plane: the plane under test; None for the unchanged arm. alone: one request at a time on an idle server.
     truncated: the prompt contains only the instruction and the last few units, not the whole answer.
-    changed: describes the change. decoding: in force, system prompt included.
+    changed: describes the change. decoding: in force, system prompt included. sham: the prompt is
+    changed to no effect, as a control of changes of the prompt.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Arm:
     decoding: Decoding
     alone: bool = False
     truncated: bool = False
+    sham: bool = False
 
 
 @dataclass(frozen=True, slots=True)

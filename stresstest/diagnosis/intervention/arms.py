@@ -18,9 +18,9 @@ UNCHANGED, ALONE, CONTEXT, BOTH = "unchanged", "alone", "last-units", "decoding-
 
 ASKED_LANGUAGE = "the language asked for in the system prompt"
 """The change of the arm with a language constraint."""
-_NEUTRAL = "---"
-_NEUTRAL_WORDS = "with --- in the system prompt"
-"""The control of a change of the system prompt: it says nothing, in any language."""
+NEUTRAL_PROMPT = "---"
+"""A system prompt that says nothing, in any language."""
+_SHAM_WORDS = "with a change of the prompt that says nothing"
 
 
 def declare_arms(
@@ -70,16 +70,14 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
 def control_arm(unchanged: Arm, arm: Arm, number: int) -> Arm:
     """What is continued beside an arm, to show that the failure had not gone away by itself: unchanged.
 
-    Where the arm changes the system prompt, any other prompt might do as well: a router may send it to
-    another replica, which is not broken. There a prompt is added that says nothing. number: of the look, 1
-    for the first.
+    Where the arm changes what stands in front of the answer, any other change might do as well: a router may
+    send the request to another replica, which is not broken. There the control changes it to no effect.
+    number: of the look.
     """
     name = f"{arm.name}-control-{number}"
-    own = unchanged.decoding
-    neutral = with_constraint(own, _NEUTRAL)
-    if arm.decoding.system_prompt == own.system_prompt or neutral is None:
+    if arm.decoding.system_prompt == unchanged.decoding.system_prompt and not arm.truncated:
         return replace(unchanged, name=name)
-    return replace(unchanged, name=name, changed=_NEUTRAL_WORDS, decoding=neutral)
+    return replace(unchanged, name=name, changed=_SHAM_WORDS, sham=True)
 
 
 def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:

@@ -17,6 +17,7 @@ from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, 
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
+from stresstest.diagnosis.intervention.arms import NEUTRAL_PROMPT, with_constraint
 from stresstest.diagnosis.intervention.forks import Fork
 from stresstest.diagnosis.intervention.outcome import ArmOutcome, assess_continuation
 from stresstest.diagnosis.intervention.wording import condition_words
@@ -237,21 +238,33 @@ class InterventionRunner:
 
     async def continuation_task(self, fork: Fork, arm: Arm) -> GenerationTask:
         """The fork's continuation under an arm: the prompt and the kept part of the answer as tokens."""
-        prompt = self.fork_prompt(fork, arm.decoding)
         history = fork.kept_history if arm.truncated else fork.history
+        decoding = arm.decoding
+        if arm.sham and not history:
+            decoding = with_constraint(decoding, NEUTRAL_PROMPT) or decoding
+        prompt = self.fork_prompt(fork, decoding)
         limit = fork.window - fork.cut + ALARM_HEADROOM
         job = self.fork_job(fork, arm.name, limit)
-        return await self.continued_task(job, prompt, arm.decoding, history, limit)
+        return await self.continued_task(job, prompt, decoding, history, limit, sham=arm.sham)
 
     async def continued_task(
-        self, job: Job, prompt: Prompt, decoding: Decoding, history: Sequence[Token], limit: int
+        self,
+        job: Job,
+        prompt: Prompt,
+        decoding: Decoding,
+        history: Sequence[Token],
+        limit: int,
+        *,
+        sham: bool = False,
     ) -> GenerationTask:
-        """A task that continues from `history`; the prompt alone if it is empty."""
+        """A task that continues from `history`; the prompt alone if it is empty. sham: the first token comes
+        twice where token ids are sent, which changes what a router sees of the prompt, and nothing else."""
         prefix: tuple[int, ...] | None = None
         if history:
             prefix = await self.prompt_token_ids(prompt)
             if prefix is None:
                 raise ValueError(f"the prompt {prompt.id!r} has no token ids to continue from")
+            prefix = (*prefix[:1], *prefix) if sham else prefix
         window = self.run.profile.max_model_len
         if window is not None and prefix is not None:
             limit = max(1, min(limit, window - len(prefix) - len(history) - 1))

@@ -94,23 +94,23 @@ def test_a_change_of_the_prompt_is_controlled_by_another_prompt() -> None:
     unchanged, *others = declared()
     for arm in others:
         beside = control_arm(unchanged, arm, 1)
-        changes = arm.decoding.system_prompt != unchanged.decoding.system_prompt
-        assert (beside.decoding == unchanged.decoding) is not changes, arm.name
-        assert (beside.name, beside.plane) == (f"{arm.name}-control-1", None)
+        changes = arm.truncated or arm.decoding.system_prompt != unchanged.decoding.system_prompt
+        assert (beside.decoding, beside.truncated) == (unchanged.decoding, False)
+        assert (beside.name, beside.plane, beside.sham) == (f"{arm.name}-control-1", None, changes)
         assert (beside.changed == unchanged.changed) is not changes
-    with_prompt = replace(unchanged, decoding=replace(unchanged.decoding, system_prompt="Be brief."))
     constraint = next(arm for arm in others if arm.name == "constraint")
-    assert control_arm(with_prompt, constraint, 2).decoding.system_prompt == "Be brief.\n---"
     found = outcomes(unchanged=24, constraint=0)
     changed = found["constraint"]
     changed.controls = [replace(control(0), arm=control_arm(unchanged, constraint, 1))]
     decision = decide_plane(found, arms=10, forks=24)
     assert decision.plane is None
-    assert "continued with --- in the system prompt at the same time, none of 8 failed" in str(
+    assert "continued with a change of the prompt that says nothing at the same time, none of 8" in str(
         decision.lacking
     )
     assert "another replica" in str(decision.lacking)
-    assert arm_result(changed, found[UNCHANGED], 10).control == "with --- in the system prompt"
+    assert (
+        arm_result(changed, found[UNCHANGED], 10).control == "with a change of the prompt that says nothing"
+    )
 
 
 def test_an_arm_without_a_control_clears_nothing() -> None:
