@@ -245,7 +245,11 @@ class TokenAssembler:
         return [token]
 
     def _take_names(self, chunk: StreamChunk) -> None:
-        if chunk.system_fingerprint is not None:
+        if (
+            isinstance(chunk.provider, str) and chunk.provider
+        ):  # a gateway's name for the server, as OpenRouter's
+            self.fingerprint = chunk.provider
+        elif chunk.system_fingerprint is not None and chunk.provider is None:
             self.fingerprint = chunk.system_fingerprint
         if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
             self.model = chunk.model

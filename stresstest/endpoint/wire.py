@@ -112,6 +112,7 @@ class StreamChunk(msgspec.Struct, gc=False):
     created: Any = None
     model: Any = None
     system_fingerprint: str | None = None
+    provider: Any = None
     error: Any = None
     object: str | None = None
     message: Any = None

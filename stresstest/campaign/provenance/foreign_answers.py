@@ -19,7 +19,7 @@ def refuse_foreign(
     answers: Collection[GenerationRecord], earlier: Collection[GenerationRecord], clock: ServerClock | None
 ) -> None:
     """ForeignAnswersError where answers are `earlier` ones again, are older than their requests by the
-    server's clock, or name another model than the earlier ones do: both have to be of server and model."""
+    server's clock, or name another model or server than the earlier ones do: both have to be of one."""
     if old := old_answers_reason(answers, clock):
         raise ForeignAnswersError(f"{old}.")
     again = len(replays(answers, earlier))
@@ -38,3 +38,17 @@ def refuse_foreign(
             "with another model, so that the two cannot be compared.",
             hint="Ask vLLM itself, or switch the gateway's fallback off.",
         )
+    if strange := sorted(_servers(answers) - seen) if (seen := _servers(earlier)) else []:
+        raise ForeignAnswersError(
+            f"The streams name the server {' and '.join(strange[:3])}, and those of the answers before "
+            f"{' and '.join(sorted(seen)[:3])}: a gateway answers with another server, so that the two "
+            "cannot be compared.",
+            hint="Ask one server itself, or bind the gateway to one.",
+        )
+
+
+def _servers(answers: Collection[GenerationRecord]) -> set[str]:
+    """The servers that streams name by `system_fingerprint` or `provider`; none where each has its own."""
+    named = [each.fingerprint for each in answers if each.fingerprint is not None]
+    found = set(named)
+    return found if len(named) == 1 or 2 * len(found) <= len(named) else set()

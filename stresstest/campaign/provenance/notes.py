@@ -63,8 +63,8 @@ def _mixed_servers_sentence(generations: Sequence[GenerationRecord]) -> str | No
     if len(named) < 2 or each_its_own:
         return None
     return (
-        f"The streams carry {len(named)} different system_fingerprints ({_counted(named)}): servers of "
-        f"several versions or settings have answered. The limit is that of this mixture."
+        f"The streams carry {len(named)} different system_fingerprints or providers ({_counted(named)}): "
+        f"several servers, versions or settings have answered. The limit is that of this mixture."
     )
 
 

@@ -20,7 +20,7 @@ ASKED_LANGUAGE = "the language asked for in the system prompt"
 """The change of the arm with a language constraint."""
 NEUTRAL_PROMPT = "---"
 """A system prompt that says nothing, in any language."""
-_SHAM_WORDS = "with a change of the prompt that says nothing"
+_SHAM_WORDS = "a change of the prompt that says nothing"
 
 
 def declare_arms(
@@ -67,17 +67,25 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
     return arms
 
 
-def control_arm(unchanged: Arm, arm: Arm, number: int) -> Arm:
+def control_arm(unchanged: Arm, arm: Arm, number: int, penalty: float | None = None) -> Arm:
     """What is continued beside an arm, to show that the failure had not gone away by itself: unchanged.
 
     Where the arm changes what stands in front of the answer, any other change might do as well: a router may
-    send the request to another replica, which is not broken. There the control changes it to no effect.
-    number: of the look.
+    send the request to another replica, which is not broken. There the control changes it to no effect. So
+    may a gateway where a field is sent at all: the control sends a penalty where the arm does.
+
+    number: of the look. penalty: the server's default repetition_penalty, in force if none is sent.
     """
-    name = f"{arm.name}-control-{number}"
-    if arm.decoding.system_prompt == unchanged.decoding.system_prompt and not arm.truncated:
-        return replace(unchanged, name=name)
-    return replace(unchanged, name=name, changed=_SHAM_WORDS, sham=True)
+    own, changes = unchanged.decoding, []
+    control = replace(unchanged, name=f"{arm.name}-control-{number}")
+    if arm.decoding.system_prompt != own.system_prompt or arm.truncated:
+        changes.append(_SHAM_WORDS)
+        control = replace(control, sham=True)
+    if arm.decoding.repetition_penalty is not None and own.repetition_penalty is None:
+        in_force = penalty or 1.0
+        changes.append(_penalty_words(in_force))
+        control = replace(control, decoding=replace(own, repetition_penalty=in_force))
+    return replace(control, changed=f"with {' and '.join(changes)}") if changes else control
 
 
 def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:

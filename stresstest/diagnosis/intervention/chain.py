@@ -67,14 +67,14 @@ def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
         seen = "no answer came back"
     elsewhere = ""
     if outcome.control_words != UNCHANGED:
-        elsewhere = ", or any other prompt helps as well, as where a router sends it to another replica"
+        elsewhere = ", or any other request helps as well, as where a router sends it to another server"
     return PlaneDecision(
         None,
         None,
         lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued "
         f"{outcome.control_words} at the same time, {seen}: something else has changed since the unchanged "
         f"forks were tested, such as the load that other clients put on the server{elsewhere}; repeat the "
-        f"run and its diagnosis while that is steady{', at one replica' if elsewhere else ''}",
+        f"run and its diagnosis while that is steady{', at one server' if elsewhere else ''}",
     )
 
 

@@ -58,12 +58,13 @@ async def examine_cause(
     settings = runner.run.settings
     task = runner.prompts.task
     constraint = task.language(settings.subject.language).language_constraint if task else None
+    penalty = effective_penalties(settings.decoding, runner.run.profile).repetition
     arms = declare_arms(
         settings.decoding,
         constraint=constraint,
         concurrency=settings.concurrency,
         planes=planes,
-        penalty=effective_penalties(settings.decoding, runner.run.profile).repetition,
+        penalty=penalty,
         units=task.units if task and runner.prompts.unit_pattern else "sentences",
     )
     declared = len(arms) - 1
@@ -77,7 +78,7 @@ async def examine_cause(
     outcomes: dict[str, ArmOutcome] = {}
     if len(forks) >= needed:
         runner.progress.note(_announcement(len(forks), scratch=runner.scratch))
-        outcomes = await _ArmSequence(runner, forks, arms).run_until_cleared()
+        outcomes = await _ArmSequence(runner, forks, arms, penalty).run_until_cleared()
     decision = decide_plane(outcomes, arms=declared, forks=len(forks))
     unread = await _find_unread(runner, outcomes, decision)
     if more.ended is not None and decision.lacking is not None and not outcomes.keys() - {UNCHANGED, ALONE}:
@@ -134,11 +135,14 @@ async def _can_continue(runner: InterventionRunner, forks: Sequence[Fork]) -> bo
 class _ArmSequence:
     """Runs the arms in their order, each until it is decided."""
 
-    def __init__(self, runner: InterventionRunner, forks: list[Fork], arms: Sequence[Arm]) -> None:
+    def __init__(
+        self, runner: InterventionRunner, forks: list[Fork], arms: Sequence[Arm], penalty: float | None
+    ) -> None:
         self.runner = runner
         self.forks = forks
         self.arms = {arm.name: arm for arm in arms}
         self.declared = len(arms) - 1
+        self.penalty = penalty
         self.looks = [forks[:n] for n in planned_looks(len(forks))]
         self.unchanged = ArmOutcome(self.arms[UNCHANGED])
         self.outcomes = {UNCHANGED: self.unchanged}
@@ -222,7 +226,9 @@ class _ArmSequence:
 
     def _new_control(self, outcome: ArmOutcome) -> ArmOutcome:
         """The outcome of the forks that an arm's next look continues unchanged, empty."""
-        control = ArmOutcome(control_arm(self.arms[UNCHANGED], outcome.arm, len(outcome.controls) + 1))
+        control = ArmOutcome(
+            control_arm(self.arms[UNCHANGED], outcome.arm, len(outcome.controls) + 1, self.penalty)
+        )
         outcome.controls.append(control)
         return control
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stresstest.diagnosis.planes import TO_TEST
 from stresstest.model import CauseLink, Diagnosis, RunResult
 from stresstest.render.diagnosis import ARM_COLUMNS, arm_row, cost_line, link_details
 from stresstest.render.markdown import bullet_list, escape_inline, markdown_table
@@ -41,7 +42,9 @@ def print_diagnosis(
         console.print(Text(FORK_GLOSS, style="dim"))
     if program is None:
         return
-    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in what_to_do(result)]
+    # What is lacking stands above; to name this command again, without it, would lead in a circle.
+    lines = [line for line in what_to_do(result) if not (line.startswith(TO_TEST) and " diagnose " in line)]
+    advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in lines]
     body = Group(Text(sanitize(chain), style="bold"), *advice)
     console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
     if found.chain:

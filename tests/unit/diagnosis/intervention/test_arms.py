@@ -95,9 +95,9 @@ def test_a_change_of_the_prompt_is_controlled_by_another_prompt() -> None:
     for arm in others:
         beside = control_arm(unchanged, arm, 1)
         changes = arm.truncated or arm.decoding.system_prompt != unchanged.decoding.system_prompt
-        assert (beside.decoding, beside.truncated) == (unchanged.decoding, False)
+        assert beside.decoding.system_prompt == unchanged.decoding.system_prompt
         assert (beside.name, beside.plane, beside.sham) == (f"{arm.name}-control-1", None, changes)
-        assert (beside.changed == unchanged.changed) is not changes
+        assert not beside.truncated
     constraint = next(arm for arm in others if arm.name == "constraint")
     found = outcomes(unchanged=24, constraint=0)
     changed = found["constraint"]
@@ -107,10 +107,26 @@ def test_a_change_of_the_prompt_is_controlled_by_another_prompt() -> None:
     assert "continued with a change of the prompt that says nothing at the same time, none of 8" in str(
         decision.lacking
     )
-    assert "another replica" in str(decision.lacking)
+    assert "another server" in str(decision.lacking)
     assert (
         arm_result(changed, found[UNCHANGED], 10).control == "with a change of the prompt that says nothing"
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "default", "sent"), [(None, None, 1.0), (None, 1.05, 1.05), (1.1, None, 1.1)]
+)
+def test_a_field_that_an_arm_sends_is_sent_by_its_control(
+    own: float | None, default: float | None, sent: float
+) -> None:
+    """A gateway sends requests with a penalty to the providers that take one: the value in force, when sent,
+    is what the run had."""
+    unchanged = declared()[0]
+    unchanged = replace(unchanged, decoding=replace(unchanged.decoding, repetition_penalty=own))
+    changed = replace(unchanged, name="p", decoding=replace(unchanged.decoding, repetition_penalty=1.2))
+    beside = control_arm(unchanged, changed, 1, default)
+    assert beside.decoding == replace(unchanged.decoding, repetition_penalty=sent)
+    assert (beside.changed == unchanged.changed) is (own is not None)
 
 
 def test_an_arm_without_a_control_clears_nothing() -> None:
