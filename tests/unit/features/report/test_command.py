@@ -122,6 +122,25 @@ def test_no_command_shows_a_limit_that_does_not_hold(overruled: str, tmp_path: P
     assert load_run(FIRST, store=overruled).safe_max_tokens is None
 
 
+def test_a_later_run_that_certified_less_is_noted(tmp_path: Path) -> None:
+    """The server was replaced: "set max_tokens to" the old limit stood without a word on the new one."""
+    path = str(tmp_path / "s.sqlite3")
+    with open_store(path) as store:
+        for number, run_id in enumerate((FIRST, SECOND)):
+            made = result(campaign(22), run_id=run_id)
+            store.create_run(replace(made.run, created=made.run.created + number))
+            for generation in made.generations:
+                store.add_generation(run_id, whole(generation))
+            store.update_run(run_id, status=RunStatus.DONE, ended=made.run.ended)
+            store.save_threshold(run_id, made.threshold, 79 if number else made.safe_max_tokens, made.verdict)
+    first, second = (
+        " ".join(command("--store", path, "runs", "show", run)[1].split()) for run in (FIRST, SECOND)
+    )
+    assert f"The later run {SECOND} at" in first
+    assert "found only 79 for the same model, task and decoding" in first
+    assert "The later run" not in second
+
+
 def test_a_remedys_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path: Path) -> None:
     """`diagnose` had measured its better setting in a run that another one has spoken against since."""
     target = tmp_path / "report.md"
