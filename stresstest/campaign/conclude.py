@@ -64,7 +64,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         store.generations(run.id), samples, run.profile, run.settings.decoding, gpus=gpus
     )
     settings, found = run.settings, find_diagnosis(store, run)
-    found = None if found is None else diagnosis_beside_others(store, found)
+    found = None if found is None else diagnosis_beside_others(store, found, settings.subject)
     observed = plane_verdict(generations, settings.decoding, run.profile, run.id)
     generations = apply_confirmed_plane(generations, found, run)
     certifying = certifying_sample(generations)

@@ -41,11 +41,13 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     return replace(result, notes=(note, *result.notes))
 
 
-def diagnosis_beside_others(store: Store, found: Diagnosis) -> Diagnosis:
-    """The diagnosis, without the limit measured for its remedy where another run speaks against it."""
+def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) -> Diagnosis:
+    """The diagnosis, without the limit measured for its remedy where another run speaks against it.
+
+    subject: of the run and of its remedy's, which may have been deleted.
+    """
     if found.safe_run is None or found.safe_max_tokens is None:
         return found
-    subject = store.run(found.safe_run).settings.subject
     against = found.safe_run in _overruled(_of_subject(store, subject))
     return replace(found, safe_max_tokens=None) if against else found
 

@@ -32,6 +32,7 @@ from stresstest.endpoint.wire import (
     split_parts,
 )
 from stresstest.model import Token
+from stresstest.model.server import PROVIDER
 from stresstest.model.tokens import entropy_bound
 
 # Remaining text of at most this many characters is the end of a token already counted.
@@ -245,10 +246,8 @@ class TokenAssembler:
         return [token]
 
     def _take_names(self, chunk: StreamChunk) -> None:
-        if (
-            isinstance(chunk.provider, str) and chunk.provider
-        ):  # a gateway's name for the server, as OpenRouter's
-            self.fingerprint = chunk.provider
+        if isinstance(chunk.provider, str) and chunk.provider:
+            self.fingerprint = f"{PROVIDER}{chunk.provider}"
         elif chunk.system_fingerprint is not None and chunk.provider is None:
             self.fingerprint = chunk.system_fingerprint
         if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:

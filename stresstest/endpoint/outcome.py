@@ -69,8 +69,8 @@ class StreamOutcome:
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
     "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
     answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,
-    created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream,
-    or its `provider` at a gateway.
+    created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream;
+    behind a gateway that names the `provider`, that name.
     event_ends: characters of the text after each event, where its tokens were not counted.
     """
 

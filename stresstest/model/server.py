@@ -26,6 +26,10 @@ CLOCK_EVENTS: Mapping[int, str] = MappingProxyType(
 """NVML's clocks-event ("throttle") reasons by bit, under nvidia-smi's names; DCGM uses the same bits."""
 
 
+PROVIDER = "provider "
+"""In front of the name that a gateway gives the server that answered, as OpenRouter's `provider`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSample:
     """One reading of vLLM's /metrics. Counters are totals: use differences. None: not exposed.
@@ -106,9 +110,9 @@ class EndpointProfile:
     """Capabilities of the endpoint, determined once per run. `base_url` contains no credentials.
 
     on_cpu: vLLM that computes on the CPU, as far as its metrics show. fingerprint: the server's
-    `system_fingerprint`. defaults: the server's sampling defaults, where it reveals them. replaced: what
-    the server said otherwise of itself in the midst of the measurement; the sample is of two servers then.
-    clock: of the server, by a fresh answer.
+    `system_fingerprint`, or `PROVIDER` and a name. defaults: the server's sampling defaults, where it reveals
+    them. replaced: what the server said otherwise of itself in the midst of the measurement; the sample is of
+    two servers then. clock: of the server, by a fresh answer.
     """
 
     base_url: str

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from stresstest.errors import EndpointError
 from stresstest.model import GenerationRecord
 from stresstest.model.model_names import other_models
-from stresstest.model.server import ServerClock
+from stresstest.model.server import PROVIDER, ServerClock
 from stresstest.statistics.replays import old_answers_reason, replays
 
 
@@ -32,23 +32,24 @@ def refuse_foreign(
     known = {each.answered_by for each in earlier if each.answered_by is not None}
     named = {each.answered_by for each in answers if each.answered_by is not None}
     if others := other_models(known, named):
-        before, now = (" and ".join(names[:3]) for names in (sorted(known), others))
+        then, now = (" and ".join(names[:3]) for names in (sorted(known), others))
         raise ForeignAnswersError(
-            f"The streams name the model {now}, and those of the answers before {before}: a gateway answers "
+            f"The streams name the model {now}, and those of the answers before {then}: a gateway answers "
             "with another model, so that the two cannot be compared.",
             hint="Ask vLLM itself, or switch the gateway's fallback off.",
         )
-    if strange := sorted(_servers(answers) - seen) if (seen := _servers(earlier)) else []:
+    before = _providers(earlier)
+    if before and (strange := _providers(answers) - before):
         raise ForeignAnswersError(
-            f"The streams name the server {' and '.join(strange[:3])}, and those of the answers before "
-            f"{' and '.join(sorted(seen)[:3])}: a gateway answers with another server, so that the two "
+            f"The streams name the {' and '.join(sorted(strange)[:3])}, and those of the answers before the "
+            f"{' and '.join(sorted(before)[:3])}: a gateway answers with another server, so that the two "
             "cannot be compared.",
             hint="Ask one server itself, or bind the gateway to one.",
         )
 
 
-def _servers(answers: Collection[GenerationRecord]) -> set[str]:
-    """The servers that streams name by `system_fingerprint` or `provider`; none where each has its own."""
-    named = [each.fingerprint for each in answers if each.fingerprint is not None]
-    found = set(named)
-    return found if len(named) == 1 or 2 * len(found) <= len(named) else set()
+def _providers(answers: Collection[GenerationRecord]) -> set[str]:
+    """The servers that a gateway names in its streams."""
+    return {
+        g.fingerprint for g in answers if g.fingerprint is not None and g.fingerprint.startswith(PROVIDER)
+    }

@@ -97,8 +97,8 @@ async def diagnose(
     StoreError while another process measures it. An error of the endpoint is returned beside the result.
     """
     done = await _diagnose(reference, store, progress, options or DiagnoseOptions(), base_url, api_key, stop)
-    found, result = diagnosis_beside_others(store, done.diagnosis), beside_others(store, done.result)
-    return replace(done, diagnosis=found, result=result)
+    found = diagnosis_beside_others(store, done.diagnosis, done.result.run.settings.subject)
+    return replace(done, diagnosis=found, result=beside_others(store, done.result))
 
 
 async def _diagnose(

@@ -23,7 +23,9 @@ def load_report_data(store: Store, reference: str) -> ReportData:
     return ReportData(
         result=result,
         load=store.loader(run_id),
-        diagnosis=None if found is None else diagnosis_beside_others(store, found),
+        diagnosis=None
+        if found is None
+        else diagnosis_beside_others(store, found, result.run.settings.subject),
         gpu_samples=tuple(store.gpu_samples(run_id)),
         documents=tuple(store.documents(run=run_id)),
     )

@@ -10,6 +10,7 @@ import pytest
 from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, refuse_foreign
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.model import GenerationRecord
+from stresstest.model.server import PROVIDER
 from tests.support.samples import sample
 from tests.support.stored_data import make_run
 
@@ -74,14 +75,17 @@ def test_a_mixture_of_servers_is_told() -> None:
 def test_answers_of_another_server_are_not_compared() -> None:
     """A gateway sent requests with a penalty to another provider: the penalty was confirmed as the cure."""
     made = sample([None] * 30, [9] * 30)
-    before = [replace(g, fingerprint="Alpha") for g in made]
+    before = [replace(g, fingerprint=f"{PROVIDER}Alpha") for g in made]
     refuse_foreign(before[:1], before, None)
-    with pytest.raises(ForeignAnswersError, match="the server Beta, and those of the answers before Alpha"):
-        refuse_foreign([replace(made[0], fingerprint="Beta")], before, None)
+    with pytest.raises(
+        ForeignAnswersError, match="the provider Beta, and those of the answers before the provider Alpha"
+    ):
+        refuse_foreign([replace(made[0], fingerprint=f"{PROVIDER}Beta")], before, None)
     unnamed = [replace(g, fingerprint=None) for g in made]
     own = [replace(g, fingerprint=f"0.19-{i}") for i, g in enumerate(made)]
     for earlier in (unnamed, own, []):
         refuse_foreign([replace(made[0], fingerprint="0.19-99")], earlier, None)
+        refuse_foreign([replace(made[0], fingerprint=f"{PROVIDER}Beta")], earlier, None)
 
 
 def test_a_fingerprint_of_each_answer_names_no_server() -> None:
