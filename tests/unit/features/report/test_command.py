@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +162,15 @@ def test_a_remedys_limit_that_does_not_hold_is_not_recommended(overruled: str, t
         found = store.diagnosis(DIAGNOSED)
     assert found is not None
     assert found.safe_max_tokens is not None, "as it was measured"
+
+
+def test_the_run_of_a_remedy_may_be_deleted(overruled: str, tmp_path: Path) -> None:
+    """What a diagnosis found can be read after the run that measured its remedy is gone."""
+    path = str(shutil.copy(overruled, tmp_path / "s.sqlite3"))
+    assert command("--store", path, "runs", "delete", FIRST, "--yes")[0] == 0
+    code, out, err = command("--store", path, "runs", "show", DIAGNOSED)
+    assert code == 0, err
+    assert "use repetition_penalty 1.15" in " ".join(out.split())
 
 
 def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:
