@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,40 +16,61 @@ if TYPE_CHECKING:
 def beside_others(store: Store, result: RunResult) -> RunResult:
     """The result, without a cap where another stored run speaks against it; a later one that certified less
     is noted."""
-    safe = result.safe_max_tokens
-    if safe is None:
+    if result.safe_max_tokens is None and result.thinking is None:
         return result
     stored = _of_subject(store, result.run.settings.subject)
     result = without_overruled_cap(result, _overruled(stored))
-    own = next((each for each in stored if each.run_id == result.run.id), None)
-    if own is None or result.safe_max_tokens is None:
-        return result
-    less = [
-        each
-        for each in stored
-        if each.order > own.order
-        and (each.decoding, each.simulated) == (own.decoding, own.simulated)
-        and 0 < (each.limit or 0) < safe
-    ]
-    if not less:
-        return result
-    last = max(less, key=lambda each: each.order)
-    note = (
-        f"The later run {last.run_id} at {last.base_url} ({last.concurrency} in flight) found only "
-        f"{last.limit:,} for the same model, task and decoding: {safe:,} is what held before."
-    )
-    return replace(result, notes=(note, *result.notes))
+    notes = []
+    if less := _later_and_less(stored, result.run.id, lambda each: each.limit):
+        notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
+    if result.thinking is not None and (less := _later_and_less(stored, result.run.id, _thinking_limit)):
+        budget = result.thinking.safe_tokens
+        notes.append(_less_words(less, _thinking_limit(less) or 0, budget, "a thinking budget"))
+    return replace(result, notes=(*notes, *result.notes)) if notes else result
 
 
 def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) -> Diagnosis:
-    """The diagnosis, without the limit measured for its remedy where another run speaks against it.
+    """The diagnosis with the limit of its remedy that is in force: none where another run speaks against it,
+    and that of a later run which certified less.
 
     subject: of the run and of its remedy's, which may have been deleted.
     """
     if found.safe_run is None or found.safe_max_tokens is None:
         return found
-    against = found.safe_run in _overruled(_of_subject(store, subject))
-    return replace(found, safe_max_tokens=None) if against else found
+    stored = _of_subject(store, subject)
+    if found.safe_run in _overruled(stored):
+        return replace(found, safe_max_tokens=None)
+    less = _later_and_less(stored, found.safe_run, lambda each: each.limit)
+    return found if less is None else replace(found, safe_max_tokens=less.limit, safe_run=less.run_id)
+
+
+def _later_and_less(
+    stored: Sequence[StoredThreshold], run_id: str, limit: Callable[[StoredThreshold], int | None]
+) -> StoredThreshold | None:
+    """The last of the later results with the run's decoding that certified less than it did."""
+    own = next((each for each in stored if each.run_id == run_id), None)
+    if own is None:
+        return None
+    safe = limit(own) or 0
+    less = [
+        each
+        for each in stored
+        if each.order > own.order
+        and (each.decoding, each.simulated) == (own.decoding, own.simulated)
+        and 0 < (limit(each) or 0) < safe
+    ]
+    return max(less, key=lambda each: each.order, default=None)
+
+
+def _thinking_limit(stored: StoredThreshold) -> int | None:
+    return None if stored.thinking is None else stored.thinking.safe_tokens
+
+
+def _less_words(later: StoredThreshold, found: int, before: int | None, what: str) -> str:
+    return (
+        f"The later run {later.run_id} at {later.base_url} ({later.concurrency} in flight) certified {what} "
+        f"of only {found:,} for the same model, task and decoding, where this one certified {before or 0:,}."
+    )
 
 
 def overruling_runs(store: Store) -> dict[str, str]:

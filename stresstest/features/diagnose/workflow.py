@@ -98,7 +98,9 @@ async def diagnose(
     """
     done = await _diagnose(reference, store, progress, options or DiagnoseOptions(), base_url, api_key, stop)
     found = diagnosis_beside_others(store, done.diagnosis, done.result.run.settings.subject)
-    return replace(done, diagnosis=found, result=beside_others(store, done.result))
+    result = beside_others(store, done.result)
+    added = result.notes[: len(result.notes) - len(done.result.notes)]
+    return replace(done, diagnosis=replace(found, notes=(*found.notes, *added)), result=result)
 
 
 async def _diagnose(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stresstest import load_run
+from stresstest.campaign.overruled import diagnosis_beside_others
 from stresstest.errors import ExitCode
 from stresstest.model import DocumentKind, RunStatus
 from stresstest.store import open_store
@@ -138,8 +139,12 @@ def test_a_later_run_that_certified_less_is_noted(tmp_path: Path) -> None:
         " ".join(command("--store", path, "runs", "show", run)[1].split()) for run in (FIRST, SECOND)
     )
     assert f"The later run {SECOND} at" in first
-    assert "found only 79 for the same model, task and decoding" in first
+    assert "certified a safe max_tokens of only 79 for the same model, task and decoding" in first
     assert "The later run" not in second
+    with open_store(path) as store:
+        found = replace(diagnosis(), run_id=FIRST, safe_run=FIRST, safe_max_tokens=made.safe_max_tokens)
+        of_remedy = diagnosis_beside_others(store, found, made.run.settings.subject)
+    assert (of_remedy.safe_max_tokens, of_remedy.safe_run) == (79, SECOND)
 
 
 def test_a_remedys_limit_that_does_not_hold_is_not_recommended(overruled: str, tmp_path: Path) -> None:
