@@ -118,9 +118,17 @@ def clears_only_combined(outcomes: Mapping[str, ArmOutcome], arms: int) -> Plane
     usual = outcomes[UNCHANGED].families.most_common(1)[0][0]
     decoding_first = context.families[usual] >= decoded.families[usual]
     note = "two failures close together: a changed decoding and a short context help only in combination"
+    if not (heals_decoding and heals_context):
+        note = _beside_note(*((decoded, context) if heals_decoding else (context, decoded)))
     if heals_decoding and (decoding_first or not heals_context):
         return _controlled(both, PlaneDecision(Plane.DECODING, Basis.CONFIRMED, decoded.arm, note=note))
     return _controlled(both, PlaneDecision(Plane.CONTEXT, Basis.CONFIRMED, both.arm, note=note))
+
+
+def _beside_note(helps: ArmOutcome, beside: ArmOutcome) -> str:
+    """That a change was shown to help where another was made as well, and how many fail with it alone."""
+    failed, n = sum(helps.failures.values()), len(helps.failures)
+    return f"shown together with {beside.arm.changed}; with {helps.arm.changed} alone, {failed} of {n} fail"
 
 
 def _unreproduced(unchanged: ArmOutcome, rate: float, needed: int) -> str:

@@ -239,6 +239,14 @@ def test_two_failures_close_together_are_told_by_both_changes() -> None:
     decision = decide_plane(found, arms=10, forks=24)
     assert decision.plane is Plane.DECODING
     assert decision.note is not None
+    assert "only in combination" in decision.note
+    found["penalty-1.15"] = outcomes(penalty_1_15=(4, DRIFT))["penalty-1.15"]
+    single = decide_plane(found, arms=10, forks=24)
+    assert (single.plane, single.arm) == (Plane.DECODING, found["penalty-1.15"].arm)
+    assert single.note == (
+        f"shown together with {found[CONTEXT].arm.changed}; with repetition_penalty 1.15 alone, 4 of 24 fail"
+    )
+    found["penalty-1.15"] = outcomes(penalty_1_15=(22, DRIFT))["penalty-1.15"]
     chosen = likeliest_decoding(found)
     assert chosen is not None
     assert chosen.arm.name == "penalty-1.15"
