@@ -28,8 +28,11 @@ Row = Mapping[str, Any]
 _TERMINATOR = "\r\n"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """With one of these a spreadsheet takes a text for a formula; the wide ones in East Asian locales."""
-_FORMULA_WITHIN = re.compile(r"""([;\t\r\n|][ "']*)(?=[=+\-@＝＋－＠])""")
-"""Where one begins for a spreadsheet that splits cells elsewhere than at commas, as in much of Europe."""
+_FORMULA_WITHIN = re.compile(
+    r"""([;\t][ "']*)(?=[=+\-@＝＋－＠])|([\r\n][ "']*)(?=[=@＝＠]|[+\-＋－](?! ))"""
+)
+"""Where one begins for a spreadsheet that splits cells elsewhere than at commas, as in much of Europe. Items
+of lists stay: their dash is followed by a space."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What steers a terminal, but tabs and line breaks. CSV has no escapes for it."""
 _GROUP_ROWS = 20_000
@@ -182,7 +185,7 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     shown = _CONTROLS.sub(lambda found: _picture(found[0]), value)
-    shown = _FORMULA_WITHIN.sub(r"\1'", shown)
+    shown = _FORMULA_WITHIN.sub(r"\g<0>'", shown)
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 

@@ -6,20 +6,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stresstest.errors import StoreError
 from stresstest.model import Diagnosis, RunResult, Subject
 
 if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
     from stresstest.store.repository import Store
 
+_UNREAD = "Whether another stored run speaks against this limit is not known"
+
 
 def beside_others(store: Store, result: RunResult) -> RunResult:
     """The result, without a cap where another stored run speaks against it; a later one that certified less
-    is noted."""
+    is noted. A diagnosed run does not speak against the run that its own diagnosis made of its remedy."""
     if result.safe_max_tokens is None and result.thinking is None:
         return result
-    stored = _of_subject(store, result.run.settings.subject)
-    result = without_overruled_cap(result, _overruled(stored))
+    try:
+        stored = _of_subject(store, result.run.settings.subject)
+    except StoreError as error:
+        return replace(result, notes=(f"{_UNREAD}: {error}", *result.notes))
+    overruling = _overruled(stored)
+    if overruling.get(result.run.id) != result.run.settings.parent:
+        result = without_overruled_cap(result, overruling)
     notes = []
     if less := _later_and_less(stored, result.run.id, lambda each: each.limit):
         notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
@@ -30,40 +38,65 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
 
 
 def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) -> Diagnosis:
-    """The diagnosis with the limit of its remedy that is in force: none where another run speaks against it,
-    and that of a later run which certified less.
+    """The diagnosis with the limit of its remedy that is in force: none where another run speaks against it
+    (not the diagnosed one itself), and that of a later run under the same load which certified less.
 
     subject: of the run and of its remedy's, which may have been deleted.
     """
     if found.safe_run is None or found.safe_max_tokens is None:
         return found
-    stored = _of_subject(store, subject)
-    if found.safe_run in _overruled(stored):
+    try:
+        stored = _of_subject(store, subject)
+    except StoreError as error:
+        return replace(found, notes=(*found.notes, f"{_UNREAD}: {error}"))
+    own = {found.run_id, *(link.run_id for link in found.chain)}
+    if _overruled(stored).get(found.safe_run, found.run_id) not in own:
         return replace(found, safe_max_tokens=None)
-    less = _later_and_less(stored, found.safe_run, lambda each: each.limit)
+    less = _later_and_less(stored, found.safe_run, lambda each: each.limit, same_load=True)
     return found if less is None else replace(found, safe_max_tokens=less.limit, safe_run=less.run_id)
 
 
 def _later_and_less(
-    stored: Sequence[StoredThreshold], run_id: str, limit: Callable[[StoredThreshold], int | None]
+    stored: Sequence[StoredThreshold],
+    run_id: str,
+    limit: Callable[[StoredThreshold], int | None],
+    *,
+    same_load: bool = False,
 ) -> StoredThreshold | None:
-    """The last of the later results with the run's decoding that certified less than it did."""
+    """The newest of the later results of the same measurement that certified less, because answers failed.
+
+    At each address and load the newest decides. same_load: only at the run's own.
+    """
     own = next((each for each in stored if each.run_id == run_id), None)
     if own is None:
         return None
+    places: dict[tuple[str, int], StoredThreshold] = {}
+    for each in sorted(stored, key=lambda row: row.order):
+        if each.order > own.order and _measured_alike(each, own) and limit(each):
+            places[each.base_url, each.concurrency] = each
     safe = limit(own) or 0
     less = [
         each
-        for each in stored
-        if each.order > own.order
-        and (each.decoding, each.simulated) == (own.decoding, own.simulated)
-        and 0 < (limit(each) or 0) < safe
+        for each in places.values()
+        if (limit(each) or 0) < safe
+        and each.threshold.censored_at is None
+        and not (same_load and each.concurrency != own.concurrency)
     ]
     return max(less, key=lambda each: each.order, default=None)
 
 
+def _measured_alike(one: StoredThreshold, other: StoredThreshold) -> bool:
+    """Whether two results are of the same prompts, decoding and rigor."""
+    return (one.decoding, one.simulated, one.rigor, one.prompts_digest) == (
+        other.decoding,
+        other.simulated,
+        other.rigor,
+        other.prompts_digest,
+    )
+
+
 def _thinking_limit(stored: StoredThreshold) -> int | None:
-    return None if stored.thinking is None else stored.thinking.safe_tokens
+    return None if stored.thinking is None or stored.overruled_by else stored.thinking.safe_tokens
 
 
 def _less_words(later: StoredThreshold, found: int, before: int | None, what: str) -> str:

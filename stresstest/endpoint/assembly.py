@@ -248,7 +248,7 @@ class TokenAssembler:
     def _take_names(self, chunk: StreamChunk) -> None:
         if isinstance(chunk.provider, str) and chunk.provider:
             self.fingerprint = f"{PROVIDER}{chunk.provider}"
-        elif chunk.system_fingerprint is not None and chunk.provider is None:
+        elif chunk.system_fingerprint is not None and not (self.fingerprint or "").startswith(PROVIDER):
             self.fingerprint = chunk.system_fingerprint
         if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:
             self.model = chunk.model

@@ -78,13 +78,14 @@ def control_arm(unchanged: Arm, arm: Arm, number: int, penalty: float | None = N
     """
     own, changes = unchanged.decoding, []
     control = replace(unchanged, name=f"{arm.name}-control-{number}")
+    sham = replace(unchanged, name=f"{arm.name}-sham-{number}")  # no stored answer of an unchanged one is its
     if arm.decoding.system_prompt != own.system_prompt or arm.truncated:
         changes.append(_SHAM_WORDS)
-        control = replace(control, sham=True)
+        control = replace(sham, sham=True)
     if arm.decoding.repetition_penalty is not None and own.repetition_penalty is None:
         in_force = penalty or 1.0
         changes.append(_penalty_words(in_force))
-        control = replace(control, decoding=replace(own, repetition_penalty=in_force))
+        control = replace(sham, sham=control.sham, decoding=replace(own, repetition_penalty=in_force))
     return replace(control, changed=f"with {' and '.join(changes)}") if changes else control
 
 

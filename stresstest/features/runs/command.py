@@ -60,7 +60,6 @@ def list_runs(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the stored runs, newest first."""
-    from stresstest.campaign.overruled import overruling_runs
     from stresstest.campaign.refusals import rejected_run_ids
     from stresstest.features.runs.console import print_runs
     from stresstest.features.runs.document import runs_document
@@ -70,11 +69,22 @@ def list_runs(
     with open_store(options["store"]) as store:
         found = [r for r in store.runs() if model in (None, r.subject.model)]
         refused = rejected_run_ids(store, inconclusive=False)
-        overruling = overruling_runs(store)
+        overruling = _overruling(store)
     if json_output:
         typer.echo(dumps(runs_document(found, refused, overruling)))
     else:
         print_runs(stdout_console(), found, refused, overruling)
+
+
+def _overruling(store: Store) -> dict[str, str]:
+    """As of `overruling_runs`; runs are listed where results cannot be read, too."""
+    from stresstest.campaign.overruled import overruling_runs
+
+    try:
+        return overruling_runs(store)
+    except StoreError as error:
+        typer.echo(f"Which limits hold beside the others is not known: {error}", err=True)
+        return {}
 
 
 @app.command("show", cls=SectionedCommand, epilog=_SHOW)

@@ -144,7 +144,9 @@ async def run_sweep(
                 document.current(), tuple(stored), interrupted=ending.interrupted, error=ending.error
             )
         pattern = load_prompt_source(cell_settings).unit_pattern
-        result = beside_others(store, ending.result)
+        result = ending.result if known is None else beside_others(store, ending.result)
+        if result.overruled_by in {cell.run_id for cell in document.cells}:
+            result = ending.result  # this sweep compares the two
         found = sweep_cell(shown, result, pattern, store.loader(ending.result.run.id))
         document.add(found, simulated=ending.result.run.profile.simulated)
     if working := working_cells(document.cells, list(params)):

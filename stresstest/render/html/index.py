@@ -123,20 +123,29 @@ def _conditions(row: StoredThreshold) -> tuple[object, ...]:
     return row.subject, row.simulated, row.decoding, row.base_url, row.concurrency
 
 
-def _series_name(row: StoredThreshold, rows: Sequence[StoredThreshold]) -> str:
-    """The model, and what else tells it from the others of the same name."""
-    same = [each for each in rows if (each.subject, each.simulated) == (row.subject, row.simulated)]
+def _series_name(row: StoredThreshold, kinds: Sequence[int]) -> str:
+    """The model, and what else tells it from the others of the same name.
+
+    kinds: how many decodings, addresses and loads there are of it.
+    """
     parts = [
-        (decoding_words(row.decoding), len({each.decoding for each in same})),
-        (row.base_url.partition("://")[2] or row.base_url, len({each.base_url for each in same})),
-        (f"{row.concurrency} in flight", len({each.concurrency for each in same})),
+        decoding_words(row.decoding),
+        row.base_url.partition("://")[2] or row.base_url,
+        f"{row.concurrency} in flight",
     ]
     name = row.subject.model + (" (simulated)" if row.simulated else "")
-    return ", ".join([name, *(words for words, kinds in parts if kinds > 1)])
+    return ", ".join([name, *(words for words, n in zip(parts, kinds, strict=True) if n > 1)])
 
 
 def _history(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
-    names = {_conditions(row): _series_name(row, rows) for row in rows}
+    rows = rows[-_HISTORY:]
+    seen: dict[object, tuple[set[object], set[object], set[object]]] = {}
+    for row in rows:
+        kinds = seen.setdefault((row.subject, row.simulated), (set(), set(), set()))
+        for kind, each in zip(kinds, (row.decoding, row.base_url, row.concurrency), strict=True):
+            kind.add(each)
+    counts = {key: [len(kind) for kind in kinds] for key, kinds in seen.items()}
+    names = {_conditions(row): _series_name(row, counts[row.subject, row.simulated]) for row in rows}
     return {
         "points": [
             {
@@ -150,6 +159,6 @@ def _history(rows: Sequence[StoredThreshold]) -> dict[str, Any]:
                 "run": row.run_id,
                 "rigor": row.rigor,
             }
-            for row in rows[-_HISTORY:]
+            for row in rows
         ]
     }

@@ -96,7 +96,9 @@ def test_a_change_of_the_prompt_is_controlled_by_another_prompt() -> None:
         beside = control_arm(unchanged, arm, 1)
         changes = arm.truncated or arm.decoding.system_prompt != unchanged.decoding.system_prompt
         assert beside.decoding.system_prompt == unchanged.decoding.system_prompt
-        assert (beside.name, beside.plane, beside.sham) == (f"{arm.name}-control-1", None, changes)
+        sent = arm.decoding.repetition_penalty is not None
+        kind = "sham" if changes or sent else "control"
+        assert (beside.name, beside.plane, beside.sham) == (f"{arm.name}-{kind}-1", None, changes)
         assert not beside.truncated
     constraint = next(arm for arm in others if arm.name == "constraint")
     found = outcomes(unchanged=24, constraint=0)

@@ -1,0 +1,98 @@
+"""What another stored run takes away from a limit, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
+from stresstest.errors import StoreError
+from stresstest.model import PlaneVerdict, RunResult, Subject, Threshold
+from stresstest.store import open_store
+from stresstest.store.repository import Store
+from tests.support.reported_runs import campaign, diagnosis, result
+from tests.support.stored_data import make_run
+
+SUBJECT = Subject("lab", "narrative", "en")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(str(tmp_path / "s.sqlite3")) as opened:
+        yield opened
+
+
+def save(store: Store, run_id: str, safe: int | None, *, unfit: bool = False, **more: Any) -> RunResult:
+    """A run with this limit, stored after those before it. more: settings, censored_at, prompts_digest."""
+    censored, digest = more.pop("censored_at", None), more.pop("prompts_digest", "d")
+    made = make_run(run_id, subject=SUBJECT, created=1000.0 + len(store.runs()))
+    made = replace(made, settings=replace(made.settings, **more), prompts_digest=digest)
+    store.create_run(made)
+    threshold = Threshold(
+        0.1, 0.9, (safe or 10) + 60, n=40, certified=True, censored_at=censored, unfit=unfit
+    )
+    store.save_threshold(run_id, threshold, safe, PlaneVerdict(None, None, ""), distinct_prompts=40)
+    found = result(campaign(22), run_id=run_id)
+    return replace(found, run=made, threshold=threshold, safe_max_tokens=safe)
+
+
+def test_a_diagnosed_run_does_not_speak_against_its_own_remedy(store: Store) -> None:
+    """At 32 requests in flight everything failed, and alone nothing: the failure that "one at a time" cures took
+    its limit away. Anybody else's failure counts."""
+    save(store, "loaded", None, unfit=True, concurrency=32)
+    alone = save(store, "alone", 3000, concurrency=1, parent="loaded")
+    found = replace(diagnosis(), run_id="loaded", safe_run="alone", safe_max_tokens=3000)
+    assert beside_others(store, alone).safe_max_tokens == 3000
+    assert diagnosis_beside_others(store, found, SUBJECT).safe_max_tokens == 3000
+    other = save(store, "other", 3000, concurrency=1)
+    assert beside_others(store, other).overruled_by == "loaded"
+    save(store, "later", None, unfit=True, concurrency=1)
+    assert beside_others(store, alone).overruled_by == "later"
+    assert diagnosis_beside_others(store, found, SUBJECT).safe_max_tokens is None
+
+
+@pytest.mark.parametrize(
+    ("later", "noted", "replaced"),
+    [
+        ({}, True, True),
+        ({"concurrency": 32}, True, False),
+        ({"base_url": "http://other/v1"}, True, True),
+        ({"rigor": "strict"}, False, False),
+        ({"prompts_digest": "e"}, False, False),
+        ({"censored_at": 900}, False, False),
+    ],
+)
+def test_only_the_same_measurement_certifies_less(
+    store: Store, later: dict[str, Any], noted: bool, replaced: bool
+) -> None:
+    """Other prompts, a stricter rigor or a shorter horizon certify less of the same model."""
+    first = save(store, "first", 3000)
+    found = replace(diagnosis(), run_id="before", safe_run="first", safe_max_tokens=3000)
+    save(store, "later", 900, **later)
+    shown = beside_others(store, first)
+    assert shown.safe_max_tokens == 3000
+    assert any("certified a safe max_tokens of only 900" in note for note in shown.notes) is noted
+    assert diagnosis_beside_others(store, found, SUBJECT).safe_max_tokens == (900 if replaced else 3000)
+    save(store, "again", 3200, **later)
+    assert not any("later run" in note for note in beside_others(store, first).notes), "the newest decides"
+
+
+def test_results_that_cannot_be_read_take_no_measurement_with_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hours of measuring ended in a message about another run's row."""
+    made = save(store, "first", 3000)
+    found = replace(diagnosis(), safe_run="first", safe_max_tokens=3000)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("run r9 contradicts itself")
+
+    monkeypatch.setattr(type(store), "thresholds", fail)
+    shown = beside_others(store, made)
+    assert shown.safe_max_tokens == 3000
+    assert "is not known: run r9 contradicts itself" in shown.notes[0]
+    assert "is not known" in diagnosis_beside_others(store, found, SUBJECT).notes[-1]
