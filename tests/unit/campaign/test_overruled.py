@@ -41,8 +41,8 @@ def save(store: Store, run_id: str, safe: int | None, *, unfit: bool = False, **
 
 
 def test_a_diagnosed_run_does_not_speak_against_its_own_remedy(store: Store) -> None:
-    """At 32 requests in flight everything failed, and alone nothing: the failure that "one at a time" cures took
-    its limit away. Anybody else's failure counts."""
+    """At 32 requests in flight everything failed, and alone nothing: the failure that "one at a time" cures
+    took its limit away. Anybody else's failure counts."""
     save(store, "loaded", None, unfit=True, concurrency=32)
     alone = save(store, "alone", 3000, concurrency=1, parent="loaded")
     found = replace(diagnosis(), run_id="loaded", safe_run="alone", safe_max_tokens=3000)
