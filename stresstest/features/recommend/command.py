@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,9 +94,9 @@ def command(
         return
     with open_store(options["store"]) as store:
         name = None if task is None else task_name(task)
-        found = _select_rows(store, model, name, lang, like)
+        every = found = _select_rows(store, model, name, lang, like)
         if task is not None and task != name:
-            found = _of_this_text(found, task)
+            found = _of_this_text(every, task)
         rows = found if allow_one_prompt else _without_single_prompts(found)
         _warn_about_answers(store, rows)
         _warn_about_server(store, rows, base_url, options["api_key"])
@@ -104,11 +105,12 @@ def command(
         unfinished = [] if like is None else _unfinished_notes(store, like, options["program"])
     for note in unfinished:
         typer.echo(note, err=True)
-    if not found and not unfinished:
+    if not every and not unfinished:
         selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
+        own = "" if task is None else single_line(f" --task {shlex.quote(task)}")
         typer.echo(
             f"No limit is stored for {selection} yet. To measure one: {options['program']} run --model "
-            f"{model or 'M'} --lang {lang or 'it'}; an interrupted run has no limit until it is resumed.",
+            f"{model or 'M'} --lang {lang or 'it'}{own}; an interrupted run has no limit until it is resumed.",
             err=True,
         )
     text = _text(output, rows, cheapest)
@@ -173,13 +175,11 @@ def _of_this_text(rows: Sequence[StoredThreshold], file: str) -> list[StoredThre
         if language in task.languages and row.prompts_digest == task_digest(task, language):
             kept.append(row)
             continue
-        typer.echo(
-            single_line(
-                f"{subject_name(row.subject)}: the limit of run {row.run_id} is left out, because it was "
-                f"measured with another text of the task than {file} holds now."
-            ),
-            err=True,
-        )
+        why = f"it was measured with another text of the task than {file} holds now"
+        if row.prompts_digest is None:
+            why = "it is not known with which text of the task it was measured"
+        words = f"{subject_name(row.subject)}: the limit of run {row.run_id} is left out, because {why}."
+        typer.echo(single_line(words), err=True)
     return kept
 
 
