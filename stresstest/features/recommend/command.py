@@ -110,7 +110,8 @@ def command(
         own = "" if task is None else single_line(f" --task {shlex.quote(task)}")
         typer.echo(
             f"No limit is stored for {selection} yet. To measure one: {options['program']} run --model "
-            f"{model or 'M'} --lang {lang or 'it'}{own}; an interrupted run has no limit until it is resumed.",
+            f"{model or 'M'} --lang {lang or 'it'}{own}; an interrupted run has no limit until it is "
+            "resumed.",
             err=True,
         )
     text = _text(output, rows, cheapest)
