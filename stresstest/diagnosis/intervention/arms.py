@@ -70,31 +70,37 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
 def control_arm(unchanged: Arm, arm: Arm, number: int, penalty: float | None = None) -> Arm:
     """What is continued beside an arm, to show that the failure had not gone away by itself: unchanged.
 
-    Where the arm changes what stands in front of the answer, any other change might do as well: a router may
-    send the request to another replica, which is not broken. There the control changes it to no effect. So
-    may a gateway where a field is sent at all: the control sends a penalty where the arm does.
+    Where the arm changes what precedes the answer, any other change might do as well: a router may send the
+    request to another replica, which is not broken. There the control changes it to no effect. So may a
+    gateway where a field is sent at all: the control sends a penalty where the arm does.
 
     number: of the look. penalty: the server's default repetition_penalty, in force if none is sent.
     """
-    own, changes = unchanged.decoding, []
-    control = replace(unchanged, name=f"{arm.name}-control-{number}")
-    sham = replace(unchanged, name=f"{arm.name}-sham-{number}")  # no stored answer of an unchanged one is its
-    if arm.decoding.system_prompt != own.system_prompt or arm.truncated:
+    own, decoding, changes = unchanged.decoding, unchanged.decoding, []
+    sham = arm.truncated or arm.decoding.system_prompt != own.system_prompt
+    if sham:
         changes.append(_SHAM_WORDS)
-        control = replace(sham, sham=True)
     if arm.decoding.repetition_penalty is not None and own.repetition_penalty is None:
         in_force = penalty or 1.0
         changes.append(_penalty_words(in_force))
-        control = replace(sham, sham=control.sham, decoding=replace(own, repetition_penalty=in_force))
-    return replace(control, changed=f"with {' and '.join(changes)}") if changes else control
+        decoding = replace(own, repetition_penalty=in_force)
+    if not changes:
+        return replace(unchanged, name=f"{arm.name}-control-{number}")
+    # Under a name of its own: stored answers of an unchanged control are not its.
+    words = f"with {' and '.join(changes)}"
+    return replace(unchanged, name=f"{arm.name}-sham-{number}", changed=words, decoding=decoding, sham=sham)
 
 
 def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:
     """The decoding with the constraint added to its system prompt; None if there is none to add."""
-    system = decoding.system_prompt or ""
-    if constraint is None or constraint in system:
+    if constraint is None or constraint in (decoding.system_prompt or ""):
         return None
-    return replace(decoding, system_prompt=f"{system}\n{constraint}".strip())
+    return add_to_system_prompt(decoding, constraint)
+
+
+def add_to_system_prompt(decoding: Decoding, text: str) -> Decoding:
+    """The decoding with a further line in its system prompt."""
+    return replace(decoding, system_prompt=f"{decoding.system_prompt or ''}\n{text}".strip())
 
 
 def _penalty(decoding: Decoding, penalty: float) -> Arm:

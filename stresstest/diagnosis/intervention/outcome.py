@@ -78,11 +78,8 @@ class ArmOutcome:
     @property
     def control_words(self) -> str:
         """How the forks of the controls were continued."""
-        return (
-            UNCHANGED
-            if all(c.arm.changed == NOTHING for c in self.controls)
-            else self.controls[0].arm.changed
-        )
+        changed = next((control.arm.changed for control in self.controls), NOTHING)
+        return UNCHANGED if changed == NOTHING else changed
 
     @property
     def is_controlled(self) -> bool:

@@ -17,7 +17,7 @@ from stresstest.campaign.provenance.foreign_answers import ForeignAnswersError, 
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.diagnosis.evidence.server import is_lost
-from stresstest.diagnosis.intervention.arms import NEUTRAL_PROMPT
+from stresstest.diagnosis.intervention.arms import NEUTRAL_PROMPT, add_to_system_prompt
 from stresstest.diagnosis.intervention.forks import Fork
 from stresstest.diagnosis.intervention.outcome import ArmOutcome, assess_continuation
 from stresstest.diagnosis.intervention.wording import condition_words
@@ -241,8 +241,7 @@ class InterventionRunner:
         history = fork.kept_history if arm.truncated else fork.history
         decoding = arm.decoding
         if arm.sham and not history:
-            system = f"{decoding.system_prompt or ''}\n{NEUTRAL_PROMPT}".strip()
-            decoding = replace(decoding, system_prompt=system)
+            decoding = add_to_system_prompt(decoding, NEUTRAL_PROMPT)
         prompt = self.fork_prompt(fork, decoding)
         limit = fork.window - fork.cut + ALARM_HEADROOM
         job = self.fork_job(fork, arm.name, limit)
