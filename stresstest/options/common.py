@@ -180,6 +180,8 @@ _GLOBAL_OPTIONS = tuple(
     _option(name, str, help="As before the command.", hidden=True)
     for name in ("store", "api_key", "display", "config")
 )
+_NAMES = ("model", "lang", "task", "prompts", "like", "run", "resume", "fresh_baseline")
+"""What chooses something by its name."""
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -213,6 +215,7 @@ def _add_options(command: Callable[..., None], shared: list[inspect.Parameter]) 
 
     @functools.wraps(command)
     def wrapper(context: typer.Context, **values: Any) -> None:
+        _refuse_empty(values)
         top: GlobalOptions = context.obj or GlobalOptions()
         given = {k: v for k, v in values.items() if k in names}
         options = top.resolve(given, base_url=values.get("base_url"))
@@ -224,6 +227,17 @@ def _add_options(command: Callable[..., None], shared: list[inspect.Parameter]) 
     wrapper.__dict__["__signature__"] = inspect.Signature(parameters)
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def _refuse_empty(values: Mapping[str, Any]) -> None:
+    """Raise UsageError for an empty name: where a shell's variable is not set, all models are not meant."""
+    for name in _NAMES:
+        if isinstance(value := values.get(name), str) and not value.strip():
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{'The name of the run' if name == 'run' else option} is empty.",
+                hint="Is a variable of the shell not set?",
+            )
 
 
 def run_settings(values: Mapping[str, Any]) -> RunSettings:

@@ -53,13 +53,19 @@ def _say(console: Console, what: RenderableType) -> None:
 
 
 def print_run(
-    console: Console, result: RunResult, *, program: str | None = "stresstest", better_run: str | None = None
+    console: Console,
+    result: RunResult,
+    *,
+    program: str | None = "stresstest",
+    better_run: str | None = None,
+    stored_in: str | None = None,
 ) -> None:
     """Print the basis of the result (curve, excerpt, symptoms, evidence) and then the result itself, which so
     stays on the screen: number, plane, what to do, and the next commands.
 
     program: the beginning of a command on the same store; None where the caller prints what comes after the
     result: the cost and the next commands. better_run: the run of the setting that a diagnosis found.
+    stored_in: the store, as it is shown to people; None where they know it.
     """
     from rich.text import Text
 
@@ -79,7 +85,8 @@ def print_run(
         _say(console, Text(line, style="dim"))
     _print_answer(console, result, advice)
     if program is not None:
-        _say(console, Text(cost_sentence(result), style="dim"))
+        kept = "" if stored_in is None else f" It is stored as {result.run.id} in {single_line(stored_in)}."
+        _say(console, Text(cost_sentence(result) + kept, style="dim"))
         print_next(console, *_next_commands(result, program, better_run))
 
 

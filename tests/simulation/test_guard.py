@@ -50,8 +50,9 @@ def page_with(url: str, text: str) -> str:
 
 
 def test_it_counts_what_the_simulator_plants(tmp_path: Path) -> None:
-    """And answers are those of the server itself; `scan` reads the log."""
+    """And answers are those of the server itself; the log goes on behind a line that was cut."""
     log = tmp_path / "guard.jsonl"
+    log.write_text('{"id": "an earlier guard was kil')
     with served(LOOPS, name="sim") as server:
         options = ("--log", str(log), "--log-text")
         with guard(server.base_url, *options, folder=tmp_path) as (url, process):
@@ -59,7 +60,8 @@ def test_it_counts_what_the_simulator_plants(tmp_path: Path) -> None:
             assert through["choices"] == direct["choices"]
             assert json.loads(page(url + "/models"))["data"][0]["id"] == "sim"
         assert process.returncode == 0
-    (line,) = map(json.loads, log.read_text("utf-8").splitlines())
+    _, whole = log.read_text("utf-8").splitlines()
+    line = json.loads(whole)
     assert line["symptom"] == "loop"
     assert line["completion_tokens"] == 600
     assert abs(line["onset"] - 120) < 40

@@ -20,6 +20,8 @@ ASKED_LANGUAGE = "the language asked for in the system prompt"
 """The change of the arm with a language constraint."""
 NEUTRAL_PROMPT = "---"
 """A system prompt that says nothing, in any language."""
+ASSUMED_PENALTY = "repetition_penalty 1, which is in force at most servers where none is sent"
+"""The change of a control where the server's default is not known."""
 _SHAM_WORDS = "a change of the prompt that says nothing"
 
 
@@ -67,28 +69,30 @@ def decoding_arms(decoding: Decoding, constraint: str | None, penalty: float | N
     return arms
 
 
-def control_arm(unchanged: Arm, arm: Arm, number: int, penalty: float | None = None) -> Arm:
-    """What is continued beside an arm, to show that the failure had not gone away by itself: unchanged.
+def control_arms(unchanged: Arm, arm: Arm, number: int, penalty: float | None = None) -> list[Arm]:
+    """What is continued beside an arm, each on forks of its own: unchanged, to show that the failure had not
+    gone away by itself; and, where any change might do, one that is none (a sham).
 
-    Where the arm changes what precedes the answer, any other change might do as well: a router may send the
-    request to another replica, which is not broken. There the control changes it to no effect. So may a
-    gateway where a field is sent at all: the control sends a penalty where the arm does.
+    Where the arm changes what precedes the answer, a router may send the request to another replica, which
+    is not broken; where it sends a field, a gateway may send it to another provider. The sham changes the
+    prompt to no effect, and sends the penalty in force. It is no control on its own: a penalty that was
+    not in force may make the answers fail by itself.
 
     number: of the look. penalty: the server's default repetition_penalty, in force if none is sent.
     """
+    beside = [replace(unchanged, name=f"{arm.name}-control-{number}")]
     own, decoding, changes = unchanged.decoding, unchanged.decoding, []
     sham = arm.truncated or arm.decoding.system_prompt != own.system_prompt
     if sham:
         changes.append(_SHAM_WORDS)
     if arm.decoding.repetition_penalty is not None and own.repetition_penalty is None:
-        in_force = penalty or 1.0
-        changes.append(_penalty_words(in_force))
-        decoding = replace(own, repetition_penalty=in_force)
-    if not changes:
-        return replace(unchanged, name=f"{arm.name}-control-{number}")
-    # Under a name of its own: stored answers of an unchanged control are not its.
-    words = f"with {' and '.join(changes)}"
-    return replace(unchanged, name=f"{arm.name}-sham-{number}", changed=words, decoding=decoding, sham=sham)
+        changes.append(ASSUMED_PENALTY if penalty is None else _penalty_words(penalty))
+        decoding = replace(own, repetition_penalty=1.0 if penalty is None else penalty)
+    if changes:
+        words = f"with {' and '.join(changes)}"
+        name = f"{arm.name}-sham-{number}"
+        beside.append(replace(unchanged, name=name, changed=words, decoding=decoding, sham=sham))
+    return beside
 
 
 def with_constraint(decoding: Decoding, constraint: str | None) -> Decoding | None:

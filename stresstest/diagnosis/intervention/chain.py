@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from stresstest.diagnosis.evidence.server import is_lost
-from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED
+from stresstest.diagnosis.intervention.arms import ALONE, ASSUMED_PENALTY, BOTH, CONTEXT, UNCHANGED
 from stresstest.diagnosis.intervention.exact import compare_with_unchanged, prompts_needed
 from stresstest.diagnosis.intervention.forks import MAX_FORKS, select_failing
 from stresstest.diagnosis.intervention.outcome import ArmOutcome, seems_to_clear
@@ -58,23 +58,29 @@ def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -
 
 
 def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
-    """The decision, unless the control of its arm shows that the failure has gone away without the arm."""
+    """The decision, unless a control of its arm shows that the failure goes away without the arm."""
     if outcome.is_controlled:
         return decision
-    failed, n = outcome.control_counts
+    words, failed, n = outcome.weakest_control
     seen = f"only {failed} of {n} failed again" if failed else f"none of {n} failed again"
     if not n:
         seen = "no answer came back"
-    elsewhere = ""
-    if outcome.control_words != UNCHANGED:
-        elsewhere = ", or any other request helps as well, as where a router sends it to another server"
+    why = (
+        "something else has changed since the unchanged forks were tested, such as the load that other "
+        "clients put on the server; repeat the run and its diagnosis while that is steady"
+    )
+    if words != UNCHANGED:
+        why = "any other request helps as well, as where a router sends it to another server"
+        repeat = "repeat the run and its diagnosis at one server"
+        if ASSUMED_PENALTY in words:
+            why += ", or this server's own default is another penalty and causes the failure"
+            repeat += ", and with the penalty in the run (--repetition-penalty 1)"
+        why = f"{why}; {repeat}"
     return PlaneDecision(
         None,
         None,
-        lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued "
-        f"{outcome.control_words} at the same time, {seen}: something else has changed since the unchanged "
-        f"forks were tested, such as the load that other clients put on the server{elsewhere}; repeat the "
-        f"run and its diagnosis while that is steady{', at one server' if elsewhere else ''}",
+        lacking=f"the answers stay healthy with {outcome.arm.changed}, but when continued {words}, at the "
+        f"same time, {seen}: {why}",
     )
 
 

@@ -37,7 +37,7 @@ class ForkOutcome:
 class ArmOutcome:
     """An arm's answers so far, by fork. early: stopped because it can no longer clear. tokens: output
     tokens, those of its controls included. lost: forks without an answer (service failures). controls: of
-    each look, the forks that were continued unchanged at the same time."""
+    each look, the forks that were continued at the same time, unchanged and with a change that is none."""
 
     arm: Arm
     answers: dict[str, ForkOutcome] = field(default_factory=dict)
@@ -72,20 +72,27 @@ class ArmOutcome:
     @property
     def control_counts(self) -> tuple[int, int]:
         """(failed, n) of all controls."""
-        found = [failed for control in self.controls for failed in control.failures.values()]
-        return sum(found), len(found)
+        return _counts(self.controls)
 
     @property
     def control_words(self) -> str:
         """How the forks of the controls were continued."""
-        changed = next((control.arm.changed for control in self.controls), NOTHING)
-        return UNCHANGED if changed == NOTHING else changed
+        return " or ".join(dict.fromkeys(map(_continued, self.controls))) or UNCHANGED
+
+    @property
+    def weakest_control(self) -> tuple[str, int, int]:
+        """How the forks of that control were continued of which the fewest failed again; failed, and n."""
+        kinds: dict[str, list[ArmOutcome]] = {}
+        for control in self.controls:
+            kinds.setdefault(_continued(control), []).append(control)
+        found = [(words, *_counts(controls)) for words, controls in kinds.items()]
+        return min(found, key=lambda kind: kind[1] / max(kind[2], 1), default=(UNCHANGED, 0, 0))
 
     @property
     def is_controlled(self) -> bool:
         """Whether the failure was still there while the arm ran.
 
-        At each look at least half of its control failed again, and all in all more often than under the arm
+        At each look at least half of each control failed again, and all in all more often than under the arm
         (Fisher's exact test).
         """
         if not self.controls or any(2 * sum(c.failures.values()) < CONTROL_FORKS for c in self.controls):
@@ -94,8 +101,17 @@ class ArmOutcome:
         return more_failures_p(own, self.control_counts) <= CONTROL_LEVEL
 
 
+def _counts(controls: Sequence[ArmOutcome]) -> tuple[int, int]:
+    found = [failed for control in controls for failed in control.failures.values()]
+    return sum(found), len(found)
+
+
+def _continued(control: ArmOutcome) -> str:
+    return UNCHANGED if control.arm.changed == NOTHING else control.arm.changed
+
+
 def choose_control(forks: Sequence[Fork], unchanged: ArmOutcome) -> list[Fork]:
-    """The forks to continue unchanged beside an arm: the first ones that failed again unchanged before."""
+    """The forks to continue as a control beside an arm: the first that failed again unchanged before."""
     return [fork for fork in forks if unchanged.failures.get(fork.key)][:CONTROL_FORKS]
 
 

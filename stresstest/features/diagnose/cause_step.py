@@ -11,7 +11,7 @@ from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.campaign.provenance.age import pause_clause
 from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.evidence.weighing import effective_penalties
-from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, control_arm, declare_arms
+from stresstest.diagnosis.intervention.arms import ALONE, BOTH, CONTEXT, UNCHANGED, control_arms, declare_arms
 from stresstest.diagnosis.intervention.chain import (
     MIN_REPRODUCED_SHARE,
     PlaneDecision,
@@ -184,10 +184,10 @@ class _ArmSequence:
             if alone.early:
                 break
             if self._seems_to_clear(alone):
-                control = self._new_control(alone)
-                beside = choose_control(self.forks, self.unchanged)
-                await self.runner.run_arm(control, beside, load=self.runner.concurrency)
-                alone.tokens += control.tokens
+                for control in self._new_controls(alone):
+                    beside = choose_control(self.forks, self.unchanged)
+                    await self.runner.run_arm(control, beside, load=self.runner.concurrency)
+                    alone.tokens += control.tokens
                 return True
         return False
 
@@ -215,22 +215,23 @@ class _ArmSequence:
     async def _run_controlled(
         self, outcome: ArmOutcome, forks: Sequence[Fork], decided: StopCondition
     ) -> None:
-        """Run an arm up to a look: its last forks together with as many that are continued unchanged. Most
-        arms are decided before."""
+        """Run an arm up to a look: its last forks together with its controls. Most arms are decided
+        before."""
         await self.runner.run_arm(outcome, forks[:-CONTROL_FORKS], decided=decided)
         if outcome.early:
             return
-        control = self._new_control(outcome)
         beside = choose_control(self.forks, self.unchanged)
-        await self.runner.run_arm(outcome, forks, decided=decided, control=(control, beside))
+        new = self._new_controls(outcome)
+        controls = [[(control, fork) for control in new] for fork in beside]
+        await self.runner.run_arm(outcome, forks, decided=decided, controls=controls)
 
-    def _new_control(self, outcome: ArmOutcome) -> ArmOutcome:
-        """The outcome of the forks that an arm's next look continues unchanged, empty."""
-        control = ArmOutcome(
-            control_arm(self.arms[UNCHANGED], outcome.arm, len(outcome.controls) + 1, self.penalty)
-        )
-        outcome.controls.append(control)
-        return control
+    def _new_controls(self, outcome: ArmOutcome) -> list[ArmOutcome]:
+        """The controls of an arm's next look, without answers yet."""
+        look = 1 + len({control.arm.name.rpartition("-")[2] for control in outcome.controls})
+        arms = control_arms(self.arms[UNCHANGED], outcome.arm, look, self.penalty)
+        controls = [ArmOutcome(arm) for arm in arms]
+        outcome.controls += controls
+        return controls
 
     def _seems_to_clear(self, outcome: ArmOutcome) -> bool:
         return seems_to_clear(outcome, self.unchanged, self.declared)

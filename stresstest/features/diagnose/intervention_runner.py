@@ -101,19 +101,17 @@ class InterventionRunner:
         *,
         decided: StopCondition | None = None,
         load: int = 0,
-        control: tuple[ArmOutcome, Sequence[Fork]] | None = None,
+        controls: Sequence[Sequence[_Place]] = (),
     ) -> None:
         """Answer the forks under the outcome's arm; stored answers are used. Call again with more forks to
         extend it.
 
         decided: checked after each answer; True drops the remaining forks and marks the outcome as decided
-        early. load: requests kept in flight until the last answer, by replays that are not counted. control:
-        forks that are answered in between under an arm of their own. Raises InterruptedEarlyError after a
+        early. load: requests kept in flight until the last answer, by replays that are not counted. controls:
+        forks that are answered in between, each under arms of its own. Raises InterruptedEarlyError after a
         stop, EndpointError when the server is unreachable.
         """
-        every = [(outcome, fork) for fork in forks]
-        if control is not None:
-            every = _alternate(every, [(control[0], fork) for fork in control[1]])
+        every = _alternate([(outcome, fork) for fork in forks], controls)
         for each, fork in every:
             known = self.stored_answer(fork, each.arm)
             if known is not None and fork.key not in each.answers:
@@ -147,7 +145,7 @@ class InterventionRunner:
         if len(tasks) > len(pending):
             stage += f" ({len(tasks) - len(pending)} replays keep up the load)"
         if own < len(pending):
-            stage += f" ({len(pending) - own} {outcome.control_words} in between, as a control)"
+            stage += f" ({len(pending) - own} {outcome.control_words} in between, as controls)"
         cuts = {t.job.key: replayed[i % len(pending)].cut for i, t in enumerate(tasks) if t.history}
         self.progress.measuring(stage, len(tasks), cuts)
 
@@ -357,11 +355,11 @@ class InterventionRunner:
         return derive_seed(f"{self.run.settings.seed}/{place}")
 
 
-def _alternate(one: Sequence[_Place], other: Sequence[_Place]) -> list[_Place]:
-    """The places of both, in turn from the end: the last of `one` lie between those of `other`."""
-    first = one[: len(one) - len(other)] if len(one) > len(other) else ()
-    pairs = zip_longest(one[len(first) :], other)
-    return [*first, *(place for pair in pairs for place in pair if place is not None)]
+def _alternate(one: Sequence[_Place], others: Sequence[Sequence[_Place]]) -> list[_Place]:
+    """The places of both, in turn from the end: the last of `one` lie between the groups of `others`."""
+    first = one[: len(one) - len(others)] if len(one) > len(others) else ()
+    pairs = zip_longest(one[len(first) :], others, fillvalue=None)
+    return [*first, *(each for place, group in pairs for each in (place, *(group or ())) if each is not None)]
 
 
 def _forks_words(number: int, outcome: ArmOutcome, decided: StopCondition | None) -> str:

@@ -87,6 +87,7 @@ def command(
     from stresstest.config.settings import parse_count, parse_duration
     from stresstest.features.guard.evaluation import evaluation_events
     from stresstest.features.guard.journal import Journal
+    from stresstest.features.guard.lines import ends_within_line
     from stresstest.features.guard.settings import (
         GuardLimits,
         GuardSettings,
@@ -109,7 +110,8 @@ def command(
     )
     with _open_log(log) as out, evaluation_events(os.environ) as events:
         sinks = () if events is None else (events,)
-        run(_serve(settings, Journal(out, every=log_all, text=log_text), sinks, host, port))
+        torn = log is not None and ends_within_line(Path(log))
+        run(_serve(settings, Journal(out, every=log_all, text=log_text, torn=torn), sinks, host, port))
 
 
 def _config(config_file: Path | None, policy: str | None) -> GuardConfig:

@@ -66,18 +66,22 @@ class Sink(Protocol):
 
 
 class Journal:
-    """Writes the lines. every: healthy answers too, as a rate needs them. text: prompts and answers too."""
+    """Writes the lines. every: healthy answers too, as a rate needs them. text: prompts and answers too.
+    torn: what is in the file already ends within a line."""
 
-    def __init__(self, out: IO[bytes], *, every: bool = False, text: bool = False) -> None:
+    def __init__(
+        self, out: IO[bytes], *, every: bool = False, text: bool = False, torn: bool = False
+    ) -> None:
         self.keeps_text = text
         self._out = out
         self._every = every
+        self._torn = torn
         self._lines: LineWriter | None = None
 
     @contextmanager
     def writing(self, on_drop: Callable[[int], object]) -> Iterator[None]:
         """Write for the length of a `with` block. on_drop: called with a number of lines that were lost."""
-        lines = self._lines = LineWriter(self._out.write, on_drop)
+        lines = self._lines = LineWriter(self._out.write, on_drop, torn=self._torn)
         try:
             yield
         finally:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, TextIO
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -26,17 +28,25 @@ class LineWriter:
     """Writes lines in their order, and drops them where too many wait or they cannot be written.
 
     write: of a file without a buffer, as a buffer that is in use when the program ends would keep it from
-    ending. on_drop: called with a number of dropped lines, from any thread.
+    ending. on_drop: called with a number of dropped lines, from any thread. torn: the file ends within a
+    line, which the first one is not to continue.
     """
 
-    def __init__(self, write: Callable[[memoryview], int | None], on_drop: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        write: Callable[[memoryview], int | None],
+        on_drop: Callable[[int], object],
+        *,
+        torn: bool = False,
+    ) -> None:
         self._write_some = write
         self._on_drop = on_drop
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._untold = 0
         self._told_at = -_PAUSE
-        self._failing = self._torn = self._closing = False
+        self._torn = torn
+        self._failing = self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="guard-log", daemon=True)
         self._thread.start()
@@ -120,6 +130,19 @@ class LineWriter:
 def _sentence(dropped: int) -> str:
     what = "1 line of the log was" if dropped == 1 else f"{dropped:,} lines of the log were"
     return f"warning: {what} dropped: nobody read them in time, or they could not be written"
+
+
+def ends_within_line(path: Path) -> bool:
+    """Whether a file's last line has no end: whoever wrote it was killed, or the disk was full."""
+    try:
+        if not path.is_file():  # a pipe has no end to look at
+            return False
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            return file.read(1) not in (b"", b"\n")
+    except OSError:
+        return False  # it may be written without being readable
 
 
 def unbuffered(stream: TextIO) -> IO[bytes]:

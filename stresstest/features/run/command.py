@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stresstest.errors import ExitCode, UsageError
+from stresstest.errors import ExitCode
 from stresstest.model import RunStatus
 from stresstest.options.common import refuse_options, run_settings, stdout_console, with_run_options
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
@@ -43,11 +43,10 @@ def command(
     from stresstest.campaign.run import run_campaign
     from stresstest.render.run_document import dumps, empty_document, run_document
     from stresstest.render.run_summary import print_run
+    from stresstest.store.location import locate
 
     given: set[str] = options["given"]
     if resume is not None:
-        if not resume.strip():
-            raise UsageError("--resume needs a run: its id, the beginning of it, or latest.")
         refuse_options(
             given,
             allowed={"base_url", "gpus", "gpu_exporter", "stall_timeout", "budget_tokens", "budget_time"},
@@ -79,7 +78,8 @@ def command(
     if json_output:
         typer.echo(dumps(run_document(ending.result)))
     else:
-        print_run(stdout_console(), ending.result, program=options["program"])
+        stored_in = locate(options["store"]).shown
+        print_run(stdout_console(), ending.result, program=options["program"], stored_in=stored_in)
     _exit(ending, options["program"])
 
 

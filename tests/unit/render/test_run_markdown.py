@@ -226,8 +226,9 @@ def test_an_unfinished_run_is_continued_first() -> None:
         verdict=replace(found.verdict, advice=("To test the cause: stresstest diagnose r1",)),
     )
     out = io.StringIO()
-    print_run(Console(file=out, width=100), cut, program="stresstest")
+    print_run(Console(file=out, width=100), cut, program="stresstest", stored_in="/data/s.sqlite3")
     said = out.getvalue()
+    assert "It is stored as r1 in /data/s.sqlite3." in said
     assert "Next: stresstest run --resume r1" in said
     assert "diagnose" not in said
     assert "recommend" not in said

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stresstest.features.guard import lines
-from stresstest.features.guard.lines import LineWriter
+from stresstest.features.guard.lines import LineWriter, ends_within_line
 from tests.support.fake_vllm import DONE, Events
 from tests.support.guarded import CHAT, HEALTHY, LOOP, chat_events, guarded
 
@@ -156,3 +158,27 @@ async def test_what_is_counted_does_not_depend_on_the_log(capsys: pytest.Capture
     for name in ("degenerate_total", "actions_total"):
         assert sum(number for series, number in found.items() if name in series) == 1
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [(b"", b"new\n"), (b"old\n", b"old\nnew\n"), (b"old\nto", b"old\nto\nnew\n")],
+)
+def test_a_line_that_an_earlier_guard_did_not_finish_swallows_no_other(
+    before: bytes, expected: bytes, tmp_path: Path
+) -> None:
+    """After a full disk or a kill -9, the log goes on in a line of its own: one line is damaged, not two."""
+    log = tmp_path / "guard.jsonl"
+    log.write_bytes(before)
+    with log.open("ab", buffering=0) as out:
+        writer = LineWriter(out.write, Lost().add, torn=ends_within_line(log))
+        writer.put(b"new\n")
+        writer.close()
+    assert log.read_bytes() == expected
+
+
+def test_what_has_no_end_to_look_at_ends_in_no_line(tmp_path: Path) -> None:
+    """Pipes are not waited for, and a log that is not there yet is written from its beginning."""
+    os.mkfifo(tmp_path / "pipe")
+    assert not ends_within_line(tmp_path / "pipe")
+    assert not ends_within_line(tmp_path / "none.jsonl")
