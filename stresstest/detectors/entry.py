@@ -30,6 +30,8 @@ DISC = '<circle cx="6" cy="6" r="3" class="solid"></circle>'
 
 NATURAL_FINISH_REASONS = frozenset({"stop", "eos", "end_turn", "stop_sequence"})
 """Finish reasons of a model that chose to end."""
+CUT_BY_CAP = "length"
+"""The finish reason of an answer that reached its cap."""
 
 
 class Family(StrEnum):

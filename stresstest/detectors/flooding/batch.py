@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
 from stresstest.detectors.flooding.few_words import MAX_DIFFERENT, MAX_TAIL_DIFFERENT, TAIL_WORDS, WIDE_WINDOW
+from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import (
     BREAK,
     END_SHARE,
@@ -106,7 +107,10 @@ class _WordStream:
             [kind in (WORD, FIGURE) or bool(word) for kind, word in kinds.values()],
             [kind == BREAK for kind, _ in kinds.values()],
         )
-        self._totals = [np.cumsum(np.array(each, np.int64).take(order))[self._at] for each in counted]
+        totals = [np.cumsum(np.array(each, np.int64).take(order)) for each in counted]
+        self._totals = [each[self._at] for each in totals]
+        self.at_the_end = [int(each[-1]) if len(each) else 0 for each in totals]
+        """Figures, tokens and breaks of the whole answer."""
 
     def window(self, first: int, end: int) -> list[tuple[str, int, int, int, int]]:
         """The words of [first, end): text, position, and the figures, tokens and breaks up to it."""
@@ -123,6 +127,7 @@ class BatchFloodingDetector(FloodingDetector):
 
     def update_all(self, texts: Sequence[str]) -> None:
         """Check only windows that may be flooded, and follow a flood by counting its words."""
+        self._end.add_all(texts)
         self._words = _WordStream(texts)
         if self._words.figures >= FLOODED or may_be_blank_flood("".join(texts)):
             self._take_signs(texts)
@@ -138,6 +143,7 @@ class BatchFloodingDetector(FloodingDetector):
         if self._current is None:
             if _dominant_count(codes[-OPEN_WORDS:].tolist()) >= FLOOD_SHARE * OPEN_WORDS:
                 self._state_at(len(codes) - 1)
+                self._figures, self._tokens, self._breaks = self._words.at_the_end
             else:
                 self._window.clear()  # its end is no tail of a flood
 
@@ -268,4 +274,5 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     tail = count_between(close, np.maximum(fences - OPEN_WORDS, text_starts(fences)), fences)
     found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
     found |= _suspect_few_words(lags, fences)
+    found |= np.fromiter(map(ends_in_one_sign, batch.texts), np.bool_, len(batch.texts))
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

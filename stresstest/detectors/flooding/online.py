@@ -16,6 +16,7 @@ from math import ceil
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.few_words import TAIL_WORDS, FewWords, WideWindow
+from stresstest.detectors.flooding.one_sign import OneSign, is_shown, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 from stresstest.detectors.flooding.typographic import TypographicFloods
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
@@ -71,10 +72,13 @@ class FloodingDetector:
         # The fields of `WindowWord`: plain tuples are quicker.
         self._window: deque[tuple[str, int, int, int, int]] = deque()
         self._counts: dict[str, int] = {}
-        self._kinds: dict[str, tuple[int, str]] = {}
+        self._kinds: dict[str, tuple[int, str, str, int]] = {}
         self._floods: list[FloodRun] = []
         self._current: FloodRun | None = None
         self._signs = TypographicFloods()
+        self._end = OneSign()
+        self._ended: Symptom | None = None
+        self._prompt = spec.requests
         self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
         self._wide = WideWindow()
@@ -85,8 +89,9 @@ class FloodingDetector:
         text = token.text
         known = self._kinds.get(text)
         if known is None:
-            known = self._kinds[text] = classify_token(text)
-        kind, word = known
+            known = self._kinds[text] = (*classify_token(text), *sole_sign(text))
+        kind, word, sign, count = known
+        self._end.add(sign, count, self._position)
         if kind != WORD:
             self._take_sign(kind, word, len(text))
             return
@@ -126,15 +131,25 @@ class FloodingDetector:
             self._signs.add_other(len(word), word=False)
 
     def finish(self, finish_reason: str | None) -> None:
-        """Every full window was checked."""
+        """Every full window was checked; what is left is an end of one sign."""
+        end = self._end
+        if end.is_flood(finish_reason) and not is_shown(end.sign, self._prompt):
+            self._ended = Symptom(
+                kind=SymptomKind.FLOODING,
+                onset=end.first,
+                alarm=end.last,
+                score=0.75,
+                detail={"words": [end.sign], "count": end.count},
+                summary=f"the same sign {end.count} times, to the end: “{end.sign}”",
+            )
 
     @property
     def open_from(self) -> int | None:
-        """First token of a requested flood, or of a tail that may yet become a flood."""
+        """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
         few = None
         if self._current is None:
             few = self._few.open_from(self._last_words(TAIL_WORDS), self._allowed_words)
-        starts = (self._open_words, self._signs.open_from, few)
+        starts = (self._open_words, self._signs.open_from, self._end.open_from, few)
         return min((start for start in starts if start is not None), default=None)
 
     @property
@@ -177,7 +192,10 @@ class FloodingDetector:
             s for s in self._signs.symptoms() if self._requests.requested_words(s.detail["words"]) is None
         ]
         few = [run for run in self._few.found if not any(map(run.overlaps, self._floods))]
-        return sorted([*map(_symptom, self._floods), *map(_symptom, few), *signs], key=lambda s: s.onset)
+        found = [*map(_symptom, self._floods), *map(_symptom, few), *signs]
+        if self._ended is not None and not any(s.end is None for s in found):
+            found.append(self._ended)
+        return sorted(found, key=lambda s: s.onset)
 
     def _check_window(self) -> None:
         few = _dominant_words(self._counts, WINDOW)

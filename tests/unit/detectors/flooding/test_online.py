@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.batch import BatchFloodingDetector
+from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import WINDOW, FloodingDetector
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT
 from stresstest.detectors.text.tokens import is_symbol, split_pieces, text_tokens
-from stresstest.model import Token
+from stresstest.model import SymptomKind, Token
 
 _NAMES = ("MIN", "MAX", "FIRST", "LAST", "SMALL", "LARGE", "INITIAL", "FINAL")
 
@@ -292,3 +293,75 @@ def test_one_figure_or_white_space_without_end_is_a_flood(flood: str) -> None:
 def test_sparse_tables_and_deep_code_are_no_floods(table: str) -> None:
     """Zeros, empty cells and indentation are what they are made of."""
     assert watch(table).symptoms() == []
+
+
+def ended(text: str, reason: str | None = "length", prompt: str = "") -> FloodingDetector:
+    """The online detector after an answer; that the others read it in the same way is checked as well."""
+    detector = FloodingDetector(DetectorSpec(prompt_text=prompt))
+    pieces = [token.text for token in text_tokens(text)]
+    for token in text_tokens(text):
+        detector.update(token)
+    detector.finish(reason)
+    batch = BatchFloodingDetector(DetectorSpec(prompt_text=prompt))
+    batch.update_all(pieces)
+    batch.finish(reason)
+    assert batch.symptoms() == detector.symptoms()
+    assert batch.open_from == detector.open_from
+    found = [symptom for symptom in detector.symptoms() if "the same sign" in (symptom.summary or "")]
+    assert ends_in_one_sign(text) or not found
+    return detector
+
+
+@pytest.mark.parametrize("unit", ["!", "!!", "! ", "0", "_", "{", "…", "a", ". "])
+def test_an_answer_of_one_sign_up_to_the_cap_is_a_flood(unit: str) -> None:
+    """What vLLM writes when its numbers are NaN is "!!!!" to the cap: with caps of up to 256 tokens a gate
+    passed a log that was half of it, as an exact loop of signs needs 257."""
+    assert not ended(unit * 15).symptoms()
+    (found,) = ended("\n" + unit * 40).symptoms()
+    assert (found.kind, found.onset, found.end) == (SymptomKind.FLOODING, 2, None)
+    assert found.summary == f"the same sign {40 * len(unit.strip())} times, to the end: “{unit.strip()[0]}”"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "prompt"),
+    [
+        ("=" * 200, "stop", ""),
+        ("!" * 90, "stop", ""),
+        ("=" * 60, "length", "What does print('=' * 100) show?"),
+        ("!" * 100, "length", "Go on: !!!!!!"),
+        ("\n".join("*" * n for n in range(1, 20)), "length", "Draw a triangle of stars."),
+        ("1" + "0" * 100, "length", "Write out a googol."),
+        ("Name " + "." * 200, "length", ""),
+        ("A heading\n" + "=" * 150, "length", ""),
+        ("// first\n" + "/" * 100, "length", ""),
+        ("\n" * 200, "length", ""),
+    ],
+)
+def test_drawings_rulers_and_what_was_shown_are_no_floods_of_a_sign(
+    text: str, reason: str, prompt: str
+) -> None:
+    """Rulers and leaders end a text that the cap cuts; a sign that the prompt shows is written on demand."""
+    assert ended(text, reason, prompt).symptoms() == []
+
+
+def test_an_end_of_one_sign_is_in_doubt_where_it_may_be_wanted() -> None:
+    """A line of dashes may be the answer: then it does not count as seen. Where it is no line, or nothing
+    tells how it ended, so many are a failure without a cap as well (TRL's completions have no finish
+    reason)."""
+    assert ended("=" * 200, "stop").open_from == 1
+    assert ended("!" * 90, "stop").open_from == 1
+    assert ended("Ciao " + "!" * 20, "stop").open_from is None
+    assert [len(ended(sign * 200, None).symptoms()) for sign in "!=0"] == [1, 1, 1]
+    assert len(ended("!" * 200, "stop").symptoms()) == 1
+    (found,) = ended("The lamp was lit and the keeper went down " + "!" * 130).symptoms()
+    assert found.onset == 10
+
+
+@given(
+    st.lists(st.sampled_from(["!", "!!", " ", "\n", "a", "=", "word ", "! "]), max_size=60),
+    st.sampled_from(["length", "stop", None]),
+)
+@settings(max_examples=200, deadline=None)
+def test_ends_of_one_sign_are_the_same_read_at_once(parts: list[str], reason: str | None) -> None:
+    """Blanks and breaks in between, before and behind: `ended` compares the three readers."""
+    ended("".join(part * 9 for part in parts), reason)
