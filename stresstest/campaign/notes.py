@@ -142,23 +142,11 @@ def _measurement_notes(
         notes.append(
             "The prompts ask for no units, so structure (numbering, lengths of units) was not checked."
         )
-    notes += provenance_notes(run, generations)
-    if run.settings.earlier_urls:
-        notes.append(
-            f"The run was interrupted and continued at another address: its answers come from "
-            f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
-            f"and context are the same there; other server flags (quantization, cache) were not compared."
-        )
+    notes += [*provenance_notes(run, generations), *server_notes(run, samples)]
     if not run.settings.send_seed:
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:
         notes.append("The server's /metrics answered at first but could not be sampled during the run.")
-    if restarts := count_restarts(samples):
-        notes.append(
-            f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
-            f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
-            f"name: the limit is that of what answered."
-        )
     others = measure_others(generations, samples)
     if others is not None and others.median >= 1.0:
         notes.append(
@@ -177,6 +165,24 @@ def _measurement_notes(
     sources = {g.token_source for g in generations if g.token_summary.count} - {"server"}
     if sources:
         notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
+    return notes
+
+
+def server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
+    """What speaks against all answers of a run being of one server, started once."""
+    notes = []
+    if run.settings.earlier_urls:
+        notes.append(
+            f"The run was interrupted and continued at another address: its answers come from "
+            f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
+            f"and context are the same there; other server flags (quantization, cache) were not compared."
+        )
+    if restarts := count_restarts(samples):
+        notes.append(
+            f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
+            f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
+            f"name: the result is that of what answered."
+        )
     return notes
 
 

@@ -10,6 +10,7 @@ from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
 from stresstest.campaign.conclude import find_run, update_conclusion
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.provenance.age import is_recent
+from stresstest.campaign.provenance.restart import RESTARTED, was_restarted
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.session import CampaignResult, CampaignSession, watch_gpus
 from stresstest.errors import UsageError
@@ -81,14 +82,16 @@ async def resume_or_start(
     """Measure with the `wanted` settings. earlier: an interrupted run with these settings. created: called
     with the run that is measured, before its first request.
 
-    A run that cannot be continued (it is old, another model is served, the prompts changed) is left as it is,
-    and a new one is started. Raises as `run_campaign` does.
+    A run that cannot be continued (it is old, another model is served, the server was restarted, the prompts
+    changed) is left as it is, and a new one is started. Raises as `run_campaign` does.
     """
     if earlier is not None and not is_recent(earlier):
         progress.note(
             f"run {earlier.id} was begun over twelve hours ago and left unfinished; a new one is started (to "
             f"finish the old one: stresstest run --resume {earlier.id})"
         )
+    elif earlier is not None and await was_restarted(store, earlier, wanted.base_url, api_key=api_key):
+        progress.note(f"run {earlier.id} was left unfinished; a new one is started, because {RESTARTED}")
     elif earlier is not None:
         progress.note(f"continuing run {earlier.id}, which an earlier check started")
         created(earlier)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stresstest import records
 from stresstest.campaign.conclude import conclude
+from stresstest.campaign.notes import server_notes
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     RIGORS,
@@ -144,7 +145,10 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         lacking=_incomplete_reason(run)
         or unusable_reason(certifying)
         or old_answers_reason(certifying, run.profile.clock),
-        notes=_empty_note(f"run {run.id}", len(empty)),
+        notes=(
+            *_empty_note(f"run {run.id}", len(empty)),
+            *(f"run {run.id}: {note}" for note in server_notes(run, result.samples)),
+        ),
         empty=empty,
         tokens_spent=result.tokens_spent,
         seconds=result.seconds,

@@ -20,6 +20,8 @@ from stresstest.model.guard import GuardPolicy, GuardRule
 ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
 """Policies that end an answer."""
 _TRACE = ("traceparent", "tracestate")
+_CUT_SHORT = {"client_gone": "abort", "upstream_error": "error"}
+"""The finish reason of an answer that has none, by how its request ended: `scan` counts it as lost."""
 
 
 class NoRoomError(Exception):
@@ -150,8 +152,11 @@ class Ledger:
             dry_run=self._dry_run,
             trace={name: headers[name] for name in _TRACE if 0 < len(headers.get(name, "")) <= MAX_FIELD},
         )
-        first = None
-        choices = watch.outcome(exchange.ended)
+        first, ended = None, exchange.outcome
+        if reader.failed and ended == "answered":
+            ended = "upstream_error"
+            metrics.upstream_failures.labels("error_event").inc()
+        choices = watch.outcome(exchange.ended or _CUT_SHORT.get(ended))
         for choice in choices:
             unseen = choice.hidden or not choice.seen
             metrics.tokens.labels(*where).inc(choice.seen if unseen else choice.tokens)
@@ -170,8 +175,7 @@ class Ledger:
         unread = watch.broken is not None or not choices or any(choice.hidden for choice in choices)
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
-        outcome = found if exchange.outcome == "answered" else exchange.outcome
-        self._count(asked.model, asked.route, outcome)
+        self._count(asked.model, asked.route, found if ended == "answered" else ended)
         for choice in choices:  # last: what is counted does not depend on who is told
             for sink in self._sinks:
                 sink.write(entry, choice)

@@ -11,6 +11,7 @@ from stresstest import clock
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.provenance.age import RESUME_WINDOW_S
+from stresstest.campaign.provenance.restart import RESTARTED, was_restarted
 from stresstest.campaign.refusals import warned_comparison
 from stresstest.campaign.resume import resume_or_start
 from stresstest.campaign.served_model import find_replacement
@@ -171,14 +172,17 @@ class _ProjectCheckSession:
         )
 
     async def _find_measured_run(self, wanted: RunSettings) -> Run | None:
-        """A finished run of this cell that counts, unless its server says that it is another by now."""
+        """A finished run of this cell that counts, unless its server is another by now or was restarted."""
         found = self._find_finished_run(wanted)
         if found is None:
             return None
         changed = await find_replacement(found, wanted.base_url, api_key=self.api_key)
-        if changed is None:
+        why = None if changed is None else f"the server was replaced: {changed}"
+        if why is None and await was_restarted(self.store, found, wanted.base_url, api_key=self.api_key):
+            why = RESTARTED
+        if why is None:
             return found
-        self.progress.note(f"run {found.id} does not count, because the server was replaced: {changed}")
+        self.progress.note(f"run {found.id} does not count, because {why}")
         return None
 
     def _find_finished_run(self, wanted: RunSettings) -> Run | None:

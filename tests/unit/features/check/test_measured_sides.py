@@ -253,6 +253,40 @@ def test_an_old_interrupted_check_starts_again(
     assert f"run {before} was begun over twelve hours ago and left unfinished; a new one" in err
 
 
+@pytest.mark.simulated
+def test_a_check_does_not_go_on_at_a_server_that_was_restarted(store: str, urls: dict[str, str]) -> None:
+    """Killed after 35 of 38 answers, it went on with three of a worse model under the same name: "Pass"."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "35")
+    _, document, _ = check(store, *words, "--budget-time", "0.2s")
+    (before,) = document["candidate"]["run_ids"]
+    with open_store(store) as opened:
+        last = opened.samples(before)[-1]
+        opened.add_samples(before, [replace(last, at=last.at + 0.01, generation_tokens=1e12)])
+    code, document, err = check(store, *words)
+    assert code == ExitCode.DONE, err
+    assert before not in document["candidate"]["run_ids"]
+    assert "a new one is started, because the server was restarted since" in err
+
+
+@pytest.mark.simulated
+def test_a_check_notes_a_restart_within_its_sample(store: str, urls: dict[str, str]) -> None:
+    """`runs show` of the run told of it, and the check's verdict on the same answers did not."""
+    with open_store(store) as opened:
+        baseline = opened.runs()[-1].id
+    words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "37")
+    _, document, _ = check(store, *words)
+    (run_id,) = document["candidate"]["run_ids"]
+    with open_store(store) as opened:
+        last = opened.samples(run_id)[-1]
+        opened.add_samples(run_id, [replace(last, at=last.at + 1, generation_tokens=0.0)])
+    _, document, _ = check(store, "--baseline", baseline, "--candidate", run_id)
+    assert f"run {run_id}: The server's counters began again 1 time: it was restarted" in str(
+        document["notes"]
+    )
+
+
 @pytest.mark.slow
 def test_a_check_changes_nothing_in_a_run_that_another_process_measures(
     store: str, urls: dict[str, str]

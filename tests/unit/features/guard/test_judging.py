@@ -8,7 +8,9 @@ from itertools import accumulate, chain, cycle, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import PromptSearch
@@ -183,6 +185,46 @@ async def test_what_cannot_be_judged_is_counted_as_that(script: Any, outcome: st
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+
+
+FAILED = b'data: {"error": {"message": "EngineCore encountered an issue.", "code": 500}}\n\n'
+
+
+async def test_an_answer_that_the_server_gives_up_is_not_healthy() -> None:
+    """What vLLM sends in the middle of a stream when its engine dies. It was counted as a healthy answer, and
+    its line had no mark, so that `scan` counted it as one too."""
+    events = [*chat_events(HEALTHY, finish=None), FAILED, DONE]
+    async with guarded(Events(events), every=True, text=True) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,upstream_error,{CHAT}}}"] == 1
+    assert found["stresstest_guard_upstream_failures_total{error_event}"] == 1
+    (line,) = here.log
+    assert line["finish_reason"] == "error"
+
+
+async def test_an_answer_whose_client_leaves_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For `scan` it is lost, not a healthy answer of this length."""
+
+    async def gone(*_: Any) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    events = Events([*chat_events(HEALTHY, finish="stop"), DONE], pause=0.001)
+    async with guarded(events, {"policy": "abort"}, every=True, text=True) as here:
+        write, written = web.StreamResponse.write, 0
+
+        async def gone_later(self: web.StreamResponse, data: bytes) -> None:
+            nonlocal written
+            written += 1
+            await (write(self, data) if written < 20 else gone())
+
+        monkeypatch.setattr(web.StreamResponse, "write", gone_later)
+        with pytest.raises(aiohttp.ClientError):
+            await here.ask()
+        monkeypatch.undo()
+        await here.judged(1)
+    (line,) = here.log
+    assert line["finish_reason"] == "abort"
 
 
 HALVES = [
