@@ -143,7 +143,8 @@ class RunResult:
     units than asked. without_units: how many contain none of them; None where none were asked for, or looked
     for. representative: the degenerate generation with the median onset, whole, because its text is shown;
     None where nothing degenerated. thinking: None where no answer of the certifying sample reasons.
-    overruled_by: the run that speaks against its limit, which is withheld then.
+    overruled_by: the run that speaks against its limit, which is withheld then. holds_up_to: requests in
+    flight up to which the limit holds, where a diagnosis has shown that a larger load makes the answers fail.
     """
 
     run: Run
@@ -164,6 +165,7 @@ class RunResult:
     representative: Generation | None = None
     thinking: ThinkingBudget | None = None
     overruled_by: str | None = None
+    holds_up_to: int | None = None
 
     @property
     def certifying(self) -> tuple[GenerationRecord, ...]:

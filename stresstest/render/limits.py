@@ -13,6 +13,7 @@ from stresstest.render.text import (
     certified_sentence,
     format_count,
     language_name,
+    load_words,
     margin_words,
     single_line,
     subject_name,
@@ -122,11 +123,25 @@ def limit_provenance(row: LimitRow) -> tuple[str, ...]:
             f"{certified_sentence(threshold)}; distinct prompts {format_count(row.distinct_prompts)}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "
-            f"stresstest {row.tool_version}",
+            f"stresstest {row.tool_version}, rigor {row.rigor}, {load_words(row.concurrency)}",
+            *([] if row.holds_up_to is None else [only_up_to(row.holds_up_to)]),
             *([f"{FLOOR_NOTE}; a sample with longer answers may certify more"] if is_floor(row) else []),
             *([] if row.thinking is None else [thinking_words(row.thinking, row.margin)]),
         )
     )
+
+
+def only_up_to(concurrency: int) -> str:
+    """That a limit does not hold under a larger load."""
+    return (
+        f"IT HOLDS ONLY WITH AT MOST {load_words(concurrency).upper()}: with more, the same model, task and "
+        f"decoding fail earlier"
+    )
+
+
+def largest_load(rows: Iterable[LimitRow]) -> int | None:
+    """The requests in flight with which all of the limits hold; None where no run speaks against any."""
+    return min((row.holds_up_to for row in rows if row.holds_up_to is not None), default=None)
 
 
 def safe_words(threshold: Threshold | None, safe: int | None) -> str:

@@ -13,11 +13,11 @@ from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     answer_counts,
+    condition,
     decoding_words,
     ending_counts,
     glosses,
     headline,
-    prompt_limit,
     sample_words,
     symptom_rows,
     thinking_words,
@@ -32,6 +32,7 @@ from stresstest.render.text import (
     duration,
     excerpt,
     format_count,
+    load_words,
     onset_place,
     sanitize,
     single_line,
@@ -160,7 +161,7 @@ def _print_answer(console: Console, result: RunResult, actions: Sequence[str]) -
     reasoning = [] if thinking is None else [Text(sanitize(thinking_words(thinking, margin)))]
     plane = Text(sanitize(result.verdict.sentence))
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in actions]
-    title = f"certified{prompt_limit(result)}" if certified else "inconclusive"
+    title = f"certified{condition(result)}" if certified else "inconclusive"
     if result.threshold.unfit:
         title = "unfit"
     elif withheld:
@@ -253,7 +254,7 @@ def provenance(row: StoredThreshold) -> str:
         f"margin {percent(row.margin)}",
         f"cause {cause_words(row.verdict)}" if row.verdict.plane else cause_words(row.verdict),
         f"vLLM {row.server_version or NOT_MEASURED}",
-        f"{row.base_url}, {row.concurrency} requests in flight",
+        f"{row.base_url}, {load_words(row.concurrency)}",
     )
     return sanitize(", ".join(facts))
 

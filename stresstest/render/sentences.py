@@ -24,18 +24,24 @@ from stresstest.render.text import (
     capital,
     certified_sentence,
     format_count,
+    load_words,
     margin_words,
     subject_name,
 )
 from stresstest.statistics.sample import ended_by_itself
 
 
-def prompt_limit(result: RunResult) -> str:
-    """ " for this 1 prompt" or " for these 3 prompts" where a result stands on few, asked again and again."""
-    prompts = result.distinct_prompts
+def condition(result: RunResult) -> str:
+    """What a limit holds for only: " for this 1 prompt" or " for these 3 prompts" where a result stands on
+    few, asked again and again; " with at most 1 request in flight" where a larger load makes it fail."""
+    prompts, words = result.distinct_prompts, ""
     if prompts == 1:
-        return " for this 1 prompt"
-    return f" for these {prompts} prompts" if 0 < 2 * prompts < result.threshold.n else ""
+        words = " for this 1 prompt"
+    elif 0 < 2 * prompts < result.threshold.n:
+        words = f" for these {prompts} prompts"
+    if result.holds_up_to is not None:
+        words += f" with at most {load_words(result.holds_up_to)}"
+    return words
 
 
 UNFIT = "Unfit for this task and language"
@@ -59,7 +65,7 @@ def headline(result: RunResult) -> str:
             return f"{UNFIT}: {subject}. {capital(threshold.withheld)}. {certified}"
         return f"No cap is recommended for {subject}: {threshold.withheld}. {certified}"
     safe = format_count(result.safe_max_tokens)
-    only = prompt_limit(result)
+    only = condition(result)
     margin = margin_words(result.run.settings.margin)
     return f"Safe max_tokens {safe} for {subject}{only and ','}{only}. {certified} {safe} is {margin}."
 
@@ -109,7 +115,7 @@ def what_to_do(result: RunResult) -> list[str]:
 def _cap_advice(result: RunResult) -> list[str]:
     if result.safe_max_tokens is None:
         return []
-    only = prompt_limit(result)
+    only = condition(result)
     if result.threshold.censored_at is not None and not any(g.verdict.degenerate for g in result.generations):
         found = f"No failure was found up to {format_count(result.threshold.tokens)} tokens"
         safe = f"any max_tokens up to {format_count(result.safe_max_tokens)} is safe{only}"

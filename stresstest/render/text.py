@@ -69,6 +69,11 @@ def subject_name(subject: Subject) -> str:
     return " · ".join((subject.model or "model not named", subject.task, language_name(subject.language)))
 
 
+def load_words(concurrency: int) -> str:
+    """``8 requests in flight``."""
+    return f"{concurrency:,} request{'' if concurrency == 1 else 's'} in flight"
+
+
 def format_count(n: float | None) -> str:
     """``12345`` → ``12,345``; None → ``–``."""
     return NOT_MEASURED if n is None else f"{n:,.0f}"

@@ -79,6 +79,7 @@ class StoredThreshold:
     certified_before: an older run that was certified, where this newest one is not.
     overruled_by: a run of the same subject and decoding (later, under another load, at another address, with
     another sample) that found no safe length and was not repeated since; this limit is not in force then.
+    holds_up_to: requests in flight for which it is named all the same, where that run had more.
     prompts_digest: of the prompts that were asked. order: larger for a result whose sample was measured
     later, whatever the clock says.
     saved: clock seconds at which it was written; created: of the run.
@@ -103,6 +104,7 @@ class StoredThreshold:
     latest: bool
     certified_before: str | None = None
     overruled_by: str | None = None
+    holds_up_to: int | None = None
     prompts_digest: str | None = None
     order: int = 0
     thinking: ThinkingBudget | None = None

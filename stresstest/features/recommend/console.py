@@ -12,6 +12,7 @@ from stresstest.render.limits import (
     ModelLimits,
     decoding_words,
     group_limits,
+    only_up_to,
     overruled_words,
     safe_limit,
     subject_words,
@@ -65,6 +66,8 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
                 f"  run {row.certified_before} was certified before, but this newer run does not confirm it"
             )
             console.print(Text(earlier, style="yellow"))
+        if row.holds_up_to is not None:
+            console.print(Text(f"  {only_up_to(row.holds_up_to)}", style="bold yellow"))
         if row.overruled_by:
             console.print(Text(single_line(f"  {overruled_words(row)}"), style="yellow"))
         if row.threshold.lacking:

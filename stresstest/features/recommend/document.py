@@ -55,5 +55,6 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "tool_version": row.tool_version,
         "certified_before": row.certified_before,
         "overruled_by": row.overruled_by,
+        "holds_up_to": row.holds_up_to,
         **thinking_document(row.thinking),
     }

@@ -21,6 +21,7 @@ from stresstest.render.limits import (
     LimitRow,
     ModelLimits,
     decoding_words,
+    largest_load,
     limit_provenance,
     safe_limit,
     smallest_line,
@@ -78,8 +79,12 @@ def vllm_flags(limits: ModelLimits) -> str:
     budget = thinking_budget(limits.rows)
     if budget is not None:
         notes.append(f"The thinking budget goes with each request: thinking_token_budget {budget}.")
-    quoted = shlex.quote(json.dumps(config))
-    return "\n".join([*_comments(limits, notes), f"--override-generation-config {quoted}"])
+    flags = f"--override-generation-config {shlex.quote(json.dumps(config))}"
+    load = largest_load(limits.rows)
+    if load is not None:
+        flags += f" --max-num-seqs {load}"
+        notes.append(f"--max-num-seqs {load} keeps the load to what was measured; further requests wait.")
+    return "\n".join([*_comments(limits, notes), flags])
 
 
 def openai_document(found: Sequence[ModelLimits]) -> dict[str, Any]:
@@ -249,6 +254,8 @@ def _measured(row: LimitRow) -> dict[str, Any]:
         "server_version": row.server_version,
         "tool_version": row.tool_version,
         "simulated": row.simulated,
+        "concurrency": row.concurrency,
+        "holds_up_to": row.holds_up_to,
     }
 
 

@@ -12,7 +12,7 @@ from stresstest.model.percent import percent
 from stresstest.render.html.page import render
 from stresstest.render.limits import decoding_words, overruled_words
 from stresstest.render.run_summary import provenance
-from stresstest.render.text import format_count, format_threshold, language_name
+from stresstest.render.text import format_count, format_threshold, language_name, load_words
 
 if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
@@ -81,7 +81,7 @@ def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLi
     ]  # fmt: skip
     return SubjectLine(
         row=row,
-        how=", ".join([decoding_words(row.decoding), row.base_url, f"{row.concurrency} requests in flight"]),
+        how=", ".join([decoding_words(row.decoding), row.base_url, load_words(row.concurrency)]),
         reach=format_threshold(threshold),
         safe=format_count(row.limit),
         risk=f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}, n = {threshold.n}",

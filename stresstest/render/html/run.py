@@ -32,7 +32,7 @@ from stresstest.render.sentences import (
     reproduce_command,
     unit_words,
 )
-from stresstest.render.text import answer_name, duration, format_count, language_name
+from stresstest.render.text import answer_name, duration, format_count, language_name, load_words
 
 _IN_DEPTH = 8
 
@@ -156,7 +156,7 @@ def provenance(result: RunResult) -> list[tuple[str, str]]:
         ("system prompt", settings.decoding.system_prompt or "none sent"),
         ("prompts", f"{source}, digest {run.prompts_digest or 'not kept'}"),
         ("seeds", _seeds(result)),
-        ("rigor, concurrency", f"{settings.rigor}, {settings.concurrency} requests in flight"),
+        ("rigor, concurrency", f"{settings.rigor}, {load_words(settings.concurrency)}"),
         ("sample", f"{answer_counts(result)}, {unit_words(result)}"),
         ("tokens spent", format_count(result.tokens_spent)),
         ("logprobs", f"top {top}, {profile.logprobs_mode or 'mode not known'}" if top else "none"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stresstest.model import Diagnosis, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.sentences import (
-    prompt_limit,
+    condition,
     rigor_words,
     thinking_words,
     unfinished_notes,
@@ -59,7 +59,7 @@ def _number(result: RunResult) -> tuple[str, str]:
     if result.threshold.unfit:
         return "Unfit", "for this task and language: no max_tokens is recommended"
     if result.safe_max_tokens is not None:
-        only = prompt_limit(result)
+        only = condition(result)
         return format_count(result.safe_max_tokens), f"safe max_tokens{only}"
     if result.threshold.certified:
         return "No cap", "recommended, although a threshold is certified"

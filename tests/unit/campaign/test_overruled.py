@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign.conclude import conclude
 from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
 from stresstest.errors import StoreError
 from stresstest.model import PlaneVerdict, RunResult, Subject, Threshold
+from stresstest.render.sentences import headline
 from stresstest.store import open_store
 from stresstest.store.repository import Store
+from tests.support.commands import command
 from tests.support.reported_runs import campaign, diagnosis, result
 from tests.support.stored_data import make_run
 
@@ -96,3 +99,26 @@ def test_results_that_cannot_be_read_take_no_measurement_with_them(
     assert shown.safe_max_tokens == 3000
     assert "is not known: run r9 contradicts itself" in shown.notes[0]
     assert "is not known" in diagnosis_beside_others(store, found, SUBJECT).notes[-1]
+
+
+def test_the_limit_of_a_smaller_load_carries_it(store: Store, tmp_path: Path) -> None:
+    """Certified at one request at a time, and 583 at eight: `recommend --like`, which `diagnose` had named,
+    printed it as a flag for the server, without a word of the load."""
+    save(store, "loaded", 583, concurrency=8)
+    alone = save(store, "alone", 3000, concurrency=1, parent="loaded")
+    save(store, "without", 2000, concurrency=8, parent="loaded")
+    found = replace(diagnosis(), run_id="loaded", safe_run="alone", safe_max_tokens=3000, concurrency=1)
+    store.save_diagnosis(found)
+    assert conclude(store, "alone").holds_up_to == 1
+    assert conclude(store, "loaded").holds_up_to is None
+    assert conclude(store, "without").holds_up_to is None
+    assert "lab · narrative · English, with at most 1 request in flight." in headline(
+        replace(alone, holds_up_to=1)
+    )
+    where = ("--store", str(tmp_path / "s.sqlite3"), "recommend")
+    code, out, _ = command(*where, "--format", "vllm", "--like", "alone")
+    assert code == 0
+    assert "IT HOLDS ONLY WITH AT MOST 1 REQUEST IN FLIGHT" in " ".join(out.replace("#", " ").split())
+    assert out.splitlines()[-1].endswith(" --max-num-seqs 1")
+    code, out, _ = command(*where, "--format", "vllm", "--like", "loaded")
+    assert "--max-num-seqs" not in out

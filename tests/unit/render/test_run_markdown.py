@@ -134,7 +134,7 @@ def test_run_document_has_exactly_the_contracts_keys() -> None:
     assert set(document) == {
         "run_id", "subject", "simulated", "decoding", "generations", "onsets", "short", "without_units",
         "distinct_prompts", "threshold", "safe_max_tokens", "cap_withheld",
-        "overruled_by", "unfit", "unit_tokens", "planes",
+        "overruled_by", "holds_up_to", "unfit", "unit_tokens", "planes",
         "symptoms", "verdict", "notes", "tokens_spent", "seconds",
     }  # fmt: skip
     assert set(document["threshold"]) == {

@@ -333,6 +333,15 @@ def test_a_limit_is_not_printed_beside_an_unfit_run_of_another_load(tmp_path: Pa
     assert code == 0
     assert "warning: the run aaa-1" in err
     assert str(fine.safe_max_tokens) in out.replace(",", "")
+    # What is pasted into a server's configuration has to carry the load that it holds for.
+    words = " ".join(out.replace("#", " ").split())
+    expected = {
+        "json": '"holds_up_to": 2',
+        "openai": '"holds_up_to": 2',
+        "openmetrics": "stresstest_safe_max_tokens",
+    }.get(output, "IT HOLDS ONLY WITH AT MOST 2 REQUESTS IN FLIGHT")
+    assert expected in words
+    assert ("--max-num-seqs 2" in out) is (output == "vllm")
 
 
 @pytest.mark.slow
