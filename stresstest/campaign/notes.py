@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stresstest.campaign.delivery import slow_delivery_sentence
 from stresstest.campaign.provenance.notes import provenance_notes
@@ -16,6 +17,9 @@ from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
 from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
+
+if TYPE_CHECKING:
+    from stresstest.store.repository import Store
 
 
 def run_notes(
@@ -184,6 +188,13 @@ def server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"name: the result is that of what answered."
         )
     return notes
+
+
+def doubts_about(store: Store, run_id: str) -> list[str]:
+    """What speaks against a stored run's answers being of the model, the decoding and the server that it
+    names: whoever uses its limit has to know."""
+    run = store.run(run_id)
+    return [*provenance_notes(run, store.records(run_id)), *server_notes(run, store.samples(run_id))]
 
 
 def _timing_notes(

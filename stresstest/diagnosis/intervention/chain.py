@@ -18,6 +18,12 @@ from stresstest.model import Arm, Basis, CauseLink, GenerationRecord, Plane
 MIN_REPRODUCED_SHARE = 0.5
 """Minimum share of the forks that must fail again unchanged; with fewer, no arm can be assessed."""
 
+_ASSUMED = (
+    "the server does not tell its own repetition_penalty: that it is 1, and that requests with and without "
+    "the field are answered by the same server, was taken for granted (a run with --repetition-penalty 1 "
+    "assumes neither)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PlaneDecision:
@@ -60,7 +66,9 @@ def decide_plane(outcomes: Mapping[str, ArmOutcome], *, arms: int, forks: int) -
 def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
     """The decision, unless a control of its arm shows that the failure goes away without the arm."""
     if outcome.is_controlled:
-        return decision
+        assumed = ASSUMED_PENALTY in outcome.control_words
+        notes = [note for note in (decision.note, _ASSUMED if assumed else None) if note is not None]
+        return replace(decision, note="; ".join(notes) or None)
     words, failed, n = outcome.weakest_control
     seen = f"only {failed} of {n} failed again" if failed else f"none of {n} failed again"
     if not n:

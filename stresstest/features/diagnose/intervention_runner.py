@@ -145,7 +145,7 @@ class InterventionRunner:
         if len(tasks) > len(pending):
             stage += f" ({len(tasks) - len(pending)} replays keep up the load)"
         if own < len(pending):
-            stage += f" ({len(pending) - own} {outcome.control_words} in between, as controls)"
+            stage += f" ({len(pending) - own} controls in between: {outcome.control_words})"
         cuts = {t.job.key: replayed[i % len(pending)].cut for i, t in enumerate(tasks) if t.history}
         self.progress.measuring(stage, len(tasks), cuts)
 

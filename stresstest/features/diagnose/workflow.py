@@ -69,6 +69,10 @@ class DiagnoseOptions:
         )
 
 
+ENOUGH_FAILING = prompts_needed(10)
+"""Failing prompts with which an arm can clear; ten arms are declared of most runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class DiagnosisResult:
     """The diagnosis so far, the result of its run, and why it ended early, if it did."""
@@ -116,6 +120,8 @@ async def _diagnose(
     with store.claim(run_id):
         known = store.diagnosis(run_id)
         result = conclude(store, run_id)
+        if known is None:
+            _require_failures_of_unfinished(result)
         if known is not None and known.complete:
             chosen = _with_earlier_steps(chosen, known)
             if not _can_continue(known, chosen):
@@ -133,6 +139,21 @@ async def _diagnose(
         except (InterruptedEarlyError, asyncio.CancelledError):
             return session.finish(interrupted=True)
         return session.finish(complete=True)
+
+
+def _require_failures_of_unfinished(result: RunResult) -> None:
+    """Raise InconclusiveError for a run that is not finished and has too few failing answers so far: what is
+    missing of it would be taken for health, and its own prompts are the first to ask for more."""
+    run, failing = result.run, len({g.prompt_id for g in select_failing(result.generations)})
+    if run.status is RunStatus.DONE or failing >= ENOUGH_FAILING:
+        return
+    if service_link(run.id, result.generations) is not None:
+        return  # what the service lost is a fact, however little was measured
+    raise InconclusiveError(
+        f"Run {run.id} is not complete ({run.status}): {failing} of its {len(result.generations)} answers so "
+        f"far degenerate, and a diagnosis needs {ENOUGH_FAILING} failing prompts.",
+        hint=f"Measure the rest first: stresstest run --resume {run.id}",
+    )
 
 
 def _with_earlier_steps(options: DiagnoseOptions, known: Diagnosis) -> DiagnoseOptions:

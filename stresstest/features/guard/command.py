@@ -132,7 +132,10 @@ def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
 def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
     """The limits in the store, if a rule needs them; simulated ones only if there are no
     others, and none from a single prompt."""
+    from stresstest.campaign.notes import doubts_about
+    from stresstest.features.guard.settings import idle_rules
     from stresstest.model.guard import GuardPolicy
+    from stresstest.render.text import single_line
 
     needed = any(rule.policy is GuardPolicy.CAP and rule.max_tokens is None for rule in config.rules)
     if not needed:
@@ -141,6 +144,20 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
 
     with open_store(store) as opened:
         rows = [row for row in opened.thresholds() if row.latest and row.limit]
+        caps = _usable(rows)
+        smallest = {row.subject: row for row in sorted(caps, key=lambda each: -(each.limit or 0))}
+        doubts = [
+            f"run {row.run_id}: {note}"
+            for row in smallest.values()
+            for note in doubts_about(opened, row.run_id)
+        ]
+    for warning in [*doubts, *(idle_rules(config.rules, caps) if rows else [])]:
+        sys.stderr.write(f"warning: {single_line(warning)}\n")
+    return caps
+
+
+def _usable(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:
+    """The limits that may cap; warns of those that may not."""
     if not rows:
         sys.stderr.write(
             "warning: the store holds no safe max_tokens, so nothing is capped; measure one: "

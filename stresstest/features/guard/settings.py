@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from stresstest.config.secrets import remember
 from stresstest.detectors.registry import entries
 from stresstest.errors import UsageError
 from stresstest.features.guard.asked import Asked
-from stresstest.model.guard import GuardConfig, GuardRule
+from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
 
 if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
@@ -57,18 +58,38 @@ class GuardSettings:
         fitting = (
             row.safe_max_tokens
             for row in self.caps
-            if row.safe_max_tokens and asked.model in ("", row.subject.model)
-            if rule.language in (None, row.subject.language) and rule.task in (None, row.subject.task)
+            if row.safe_max_tokens and asked.model in ("", row.subject.model) and _is_of(row, rule)
         )
         return min(fitting, default=None)
+
+
+def _is_of(row: StoredThreshold, rule: GuardRule) -> bool:
+    """Whether a limit is of the language and the task that a rule names."""
+    return rule.language in (None, row.subject.language) and rule.task in (None, row.subject.task)
+
+
+def idle_rules(rules: Sequence[GuardRule], caps: Sequence[StoredThreshold]) -> list[str]:
+    """A sentence for each rule that caps with limits of the store and finds none there."""
+    found = []
+    for rule in rules:
+        if rule.policy is not GuardPolicy.CAP or rule.max_tokens is not None:
+            continue
+        if any(fnmatchcase(row.subject.model, rule.model) and _is_of(row, rule) for row in caps):
+            continue
+        named = {"model": rule.model, "language": rule.language, "task": rule.task}
+        words = ", ".join(f"{name} {value!r}" for name, value in named.items() if value is not None)
+        found.append(f"the cap rule for {words} fits no limit in the store, so it caps nothing")
+    return found
 
 
 def cap_lines(caps: Sequence[StoredThreshold]) -> list[str]:
     """What the limits from the store cap, one line each."""
     from stresstest.render.limits import subject_words
+    from stresstest.render.text import load_words
 
     lines = [
-        f"cap from the store: {subject_words(row)}: max_tokens {row.safe_max_tokens:,}, run {row.run_id}"
+        f"cap from the store: {subject_words(row)}: max_tokens {row.safe_max_tokens:,}, run {row.run_id} "
+        f"({load_words(row.concurrency)})"
         for row in caps
         if row.safe_max_tokens
     ]

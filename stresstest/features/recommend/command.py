@@ -167,7 +167,7 @@ def _named_all_the_same(
     row: StoredThreshold, every: Sequence[StoredThreshold], holds_up_to: int | None
 ) -> StoredThreshold:
     """A limit that the user has named and was warned about. Where the run that speaks against it had more
-    requests in flight, the limit holds for its own load only, and says so wherever it is printed."""
+    requests in flight, the limit holds for its own load only, and is printed with it."""
     against = next((other for other in every if other.run_id == row.overruled_by), None)
     if against is not None and against.concurrency > row.concurrency:
         holds_up_to = row.concurrency
@@ -268,12 +268,12 @@ def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThres
 
 
 def _warn_about_answers(store: Store, rows: Sequence[StoredThreshold]) -> None:
-    """Say on stderr of which rows the answers may not be of the model or the decoding that were asked."""
-    from stresstest.campaign.provenance.notes import provenance_notes
+    """Say on stderr of which rows the answers may not be of the model, decoding or server that they name."""
+    from stresstest.campaign.notes import doubts_about
     from stresstest.render.text import single_line, subject_name
 
     for row in (row for row in rows if row.limit is not None):
-        for note in provenance_notes(store.run(row.run_id), store.records(row.run_id)):
+        for note in doubts_about(store, row.run_id):
             said = f"{subject_name(row.subject)}, run {row.run_id}: {note}"
             typer.echo(f"warning: {single_line(said)}", err=True)
 

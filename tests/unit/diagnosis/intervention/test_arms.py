@@ -167,6 +167,10 @@ def test_a_default_penalty_that_nobody_knows_may_be_the_cause(default: float | N
     assert ("this server's own default is another penalty and causes the failure" in lacking) is named
     assert ("(--repetition-penalty 1)" in lacking) is named
     assert "none of 8 failed again" in lacking
+    changed.controls = controlled(changed.arm, 8, 8, default=default)
+    confirmed = decide_plane(found, arms=10, forks=24)
+    assert (confirmed.plane, confirmed.basis) == (Plane.DECODING, Basis.CONFIRMED)
+    assert ("the server does not tell its own repetition_penalty" in str(confirmed.note)) is named
 
 
 def test_an_arm_without_a_control_clears_nothing() -> None:

@@ -18,6 +18,7 @@ from stresstest.model import (
     Decoding,
     Diagnosis,
     Plane,
+    RunStatus,
     SymptomKind,
 )
 from stresstest.store import open_store
@@ -86,6 +87,19 @@ def test_an_open_chain_is_inconclusive_and_says_what_is_lacking(tmp_path: Path) 
     code, out, _ = command("--store", stored(tmp_path, found), "diagnose", "r1", "--json")
     assert code == ExitCode.INCONCLUSIVE
     assert json.loads(out)["chain"][1]["lacking"] == "9 prompts"
+
+
+def test_a_run_that_was_cut_short_is_not_called_healthy(tmp_path: Path) -> None:
+    """Ctrl-C before the first answer: "Nothing fails, so nothing is diagnosed", exit 0."""
+    path = str(tmp_path / "cut.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        store.update_run("r1", status=RunStatus.INTERRUPTED)
+    code, out, err = command("--store", path, "diagnose", "r1")
+    assert code == ExitCode.INCONCLUSIVE
+    assert out == ""
+    assert "Run r1 is not complete (interrupted): 0 of its 0 answers so far degenerate" in err
+    assert "stresstest run --resume r1" in err
 
 
 def test_the_terminal_ends_with_the_chain_and_what_to_do(

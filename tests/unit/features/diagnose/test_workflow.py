@@ -354,7 +354,10 @@ def test_what_other_clients_cause_is_not_taken_for_decoding(tmp_path: Path) -> N
     assert penalty.p < 1e-4
     assert unchanged.failed == 16
     assert alone.failed == alone.n
-    assert "8 with repetition_penalty 1 (off) in between, as a control" in progress.stages[-1]
+    assert (
+        "16 controls in between: unchanged or with repetition_penalty 1, the usual default"
+        in progress.stages[-1]
+    )
 
 
 @pytest.mark.simulated

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.campaign import notes
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
@@ -22,6 +23,7 @@ from stresstest.features.guard.command import _caps
 from stresstest.features.guard.ending import WholeEvents
 from stresstest.features.guard.settings import GuardLimits
 from stresstest.features.guard.watch import AnswerWatch
+from stresstest.model import Subject
 from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
 from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, Guarded, chat_events, guarded, raw, words
@@ -325,16 +327,26 @@ def test_what_caps_production_was_measured_on_several_prompts(
     """A limit that `recommend` refuses to print caps nothing either; simulated ones are named as such."""
 
     def row(prompts: int, *, simulated: bool) -> Any:
-        return SimpleNamespace(latest=True, limit=100, distinct_prompts=prompts, simulated=simulated)
+        return SimpleNamespace(
+            latest=True,
+            limit=100,
+            distinct_prompts=prompts,
+            simulated=simulated,
+            subject=Subject("a", "narrative", "it"),
+            run_id=f"r{prompts}",
+        )
 
     def caps(*rows: Any) -> list[Any]:
         opened = nullcontext(SimpleNamespace(thresholds=lambda: list(rows)))
         monkeypatch.setattr("stresstest.store.open_store", lambda _: opened)
+        monkeypatch.setattr(notes, "doubts_about", lambda _, run_id: [f"The server of {run_id} restarted."])
         return list(_caps(GuardConfig((GuardRule(policy=GuardPolicy.CAP),), ()), None))
 
     single, real, simulated = row(1, simulated=False), row(40, simulated=False), row(40, simulated=True)
     assert caps(single, real, simulated) == [real]
-    assert "single prompt" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "single prompt" in said
+    assert "warning: run r40: The server of r40 restarted." in said
     assert caps(single, simulated) == [simulated]
     assert "SIMULATED" in capsys.readouterr().err
     assert caps(single) == []

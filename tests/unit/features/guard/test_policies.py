@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stresstest.features.guard.asked import Route, read_request
-from stresstest.features.guard.settings import GuardSettings, cap_lines
+from stresstest.features.guard.settings import GuardSettings, cap_lines, idle_rules
 from stresstest.model import Subject
-from stresstest.model.guard import GuardRule
+from stresstest.model.guard import GuardPolicy, GuardRule
 from tests.support.fake_vllm import DONE, Answer, Asked, Events, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
@@ -211,12 +211,36 @@ def test_a_request_without_a_model_gets_the_lowest_cap(model: str, cap: int | No
     assert settings.cap_for(asked, GuardRule()) == cap
 
 
+SUBJECT = Subject("a", "narrative", "it")
+
+
+@pytest.mark.parametrize(
+    ("rule", "idle"),
+    [
+        ({}, False),
+        ({"model": "a*", "language": "it", "task": "narrative"}, False),
+        ({"language": "it-IT"}, True),
+        ({"task": "Narrative"}, True),
+        ({"model": "b*"}, True),
+        ({"model": "b*", "max_tokens": 500}, False),
+    ],
+)
+def test_a_cap_rule_that_fits_no_limit_is_told(rule: dict[str, Any], idle: bool) -> None:
+    """The guard listed a cap at its start that its only rule, for "it-IT", never applied."""
+    row: Any = SimpleNamespace(subject=SUBJECT)
+    found = idle_rules([GuardRule(policy=GuardPolicy.CAP, **rule)], [row])
+    assert bool(found) is idle
+    assert all("fits no limit in the store, so it caps nothing" in line for line in found)
+    assert all(repr(value) in line for line in found for value in rule.values())
+
+
 def test_the_caps_of_the_store_are_told_at_the_start() -> None:
     """Who is capped, at how many tokens, and by which run; of many, the first."""
     row: Any = SimpleNamespace(
-        safe_max_tokens=1900, subject=Subject("a", "narrative", "it"), run_id="r1", simulated=False
+        safe_max_tokens=1900, subject=SUBJECT, run_id="r1", simulated=False, concurrency=8
     )
-    assert cap_lines([row]) == ["cap from the store: a · narrative · Italian: max_tokens 1,900, run r1"]
+    line = "cap from the store: a · narrative · Italian: max_tokens 1,900, run r1 (8 requests in flight)"
+    assert cap_lines([row]) == [line]
     assert cap_lines([row] * 25)[20:] == ["and 5 more caps from the store"]
 
 

@@ -30,6 +30,7 @@ from stresstest.model import (
     EndpointProfile,
     Plane,
     PlaneVerdict,
+    ServerSample,
     Subject,
     ThinkingBudget,
     Threshold,
@@ -467,3 +468,24 @@ def test_a_budget_that_the_server_would_refuse_is_not_sent(budget: ThinkingBudge
         assert '"thinking_token_budget"' not in text
         assert "thinking_token_budget:" not in text
     assert "THINKING_TOKEN_BUDGET" not in formats.shell_variables(limits)
+
+
+@pytest.mark.slow
+def test_a_limit_is_printed_with_what_speaks_against_its_answers(tmp_path: Path) -> None:
+    """Killed at 34 of 38 answers, resumed at a server that was restarted with a worse model: `run` noted it,
+    and `recommend` printed the limit without a word."""
+    store = tmp_path / "s.db"
+    fill(store, [row(run_id="aaa-1")])
+    with open_store(str(store)) as opened:
+        opened.add_samples(
+            "aaa-1",
+            [
+                ServerSample(at=float(at), prompt_tokens=10.0, generation_tokens=tokens)
+                for at, tokens in enumerate((900.0, 5.0))
+            ],
+        )
+    code, out, err = recommend(store, "--format", "vllm")
+    assert code == 0
+    assert "max_new_tokens" in out
+    assert "warning: " in err
+    assert "run aaa-1: The server's counters began again 1 time: it was restarted" in err
