@@ -182,6 +182,7 @@ class GroupResult:
     unseen: int = 0
     unknown_language: int = 0
     in_doubt: int = 0
+    lost: int = 0
     stopped: int = 0
     clustered: bool = False
     copies: int = 0

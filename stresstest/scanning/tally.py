@@ -73,7 +73,7 @@ class GroupTally:
         self.repetitions += judged.stop_unsure and judged.repetition
         empty = judged.words.length == 0
         self.empty += empty and not judged.unseen
-        self.lost += judged.lost
+        self.lost += judged.lost and not (empty or judged.unseen)
         self.undecided += judged.unresolved and not (judged.unseen or judged.unknown_language)
         self.unseen += judged.unseen
         self.unknown_language += judged.unknown_language
@@ -187,6 +187,7 @@ class GroupTally:
             unknown_language=self.unknown_language,
             stopped=self.stopped,
             in_doubt=self.in_doubt,
+            lost=self.lost,
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,

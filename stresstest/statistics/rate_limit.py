@@ -6,7 +6,8 @@ groups is above must not fail more often by chance than with one: the 5 % of the
 among the groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts
 in the upper bound as if it had: answers with a long possible symptom open at their end, those whose text
 the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody
-knows whose they are). Where a file was not read to its end, nothing is within.
+knows whose they are). Answers that were given up before they could fail do not count there: a loop is longer
+than the rest, so more of them are lost. Where a file was not read to its end, nothing is within.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def judge_rates(
         counts = group.degenerate, group.requests, group.effective_share
         low = clustered_interval(*counts, 1.0 - 2 * risk / len(groups))[0]
         worst = group.degenerate + group.in_doubt + damaged
-        high = clustered_interval(worst, group.requests + damaged, counts[2], 1.0 - 2 * risk)[1]
+        whole = max(group.requests - group.lost, group.degenerate + group.in_doubt) + damaged
+        high = clustered_interval(worst, whole, counts[2], 1.0 - 2 * risk)[1]
         outcome = GateOutcome.INCONCLUSIVE
         if low > limit:
             outcome = GateOutcome.BREACH

@@ -90,8 +90,10 @@ def judgement_sentence(judged: RateJudgement) -> str:
 
 def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     """What keeps the rates from being known, and how to mend it; empty where only numbers are lacking."""
-    names = ("unseen", "stopped", "unknown_language", "in_doubt")
-    unseen, stopped, unknown, in_doubt = (sum(getattr(each.group, name) for each in named) for name in names)
+    names = ("unseen", "stopped", "unknown_language", "in_doubt", "lost")
+    unseen, stopped, unknown, in_doubt, lost = (
+        sum(getattr(each.group, name) for each in named) for name in names
+    )
     undecided = in_doubt - unseen - stopped - unknown
     found = [
         one if number == 1 else f"{format_count(number)} {several}"
@@ -107,6 +109,11 @@ def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
                 undecided,
                 "1 answer may have been failing at its end",
                 "answers may have been failing at their ends",
+            ),
+            (
+                lost,
+                "1 answer was given up before it could fail",
+                "answers were given up before they could fail",
             ),
             (judged.damaged, "1 line is damaged", "lines are damaged"),
             (judged.unread, "1 file was not read to its end", "files were not read to their ends"),

@@ -66,6 +66,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             f"Open at the end: {answers} {_group_prefix(undecided, result)}ended while a symptom may have "
             f"been starting. For T, each counts as failed where that starts."
         )
+    found += _lost(result)
     found += _unknown_language(result)
     found += _unseen(result)
     found += _unsure_stops(result)
@@ -155,6 +156,19 @@ def _capped(result: ScanResult) -> list[str]:
     return [
         f"Ended by a cap: {answers} for T only up to {OPEN_TAIL} words before the end, since a failure may "
         f"be seen that much later than it begins."
+    ]
+
+
+def _lost(result: ScanResult) -> list[str]:
+    """How many answers were given up before they could fail."""
+    lost = sum(group.lost for group in result.groups)
+    if not lost:
+        return []
+    answers = "1 answer was" if lost == 1 else f"{format_count(lost)} answers were"
+    return [
+        f"Given up by the service or the client: {answers} healthy so far (finish reason abort, error or "
+        f"content_filter). Later they may have failed: the rate takes them as healthy, --fail-above leaves "
+        f"them out."
     ]
 
 

@@ -83,3 +83,20 @@ def test_what_was_not_read_may_have_failed() -> None:
     assert judge_rates([replace(whole, in_doubt=200)], 0.02).outcome is GateOutcome.INCONCLUSIVE
     failed = judge_rates([group(100, 1000)], 0.02, damaged=200, unread=1)
     assert failed.outcome is GateOutcome.BREACH
+
+
+@pytest.mark.parametrize(
+    ("degenerate", "lost", "outcome"),
+    [
+        (40, 153, GateOutcome.INCONCLUSIVE),  # 40 of the 47 whole ones
+        (0, 40, GateOutcome.PASS),
+        (0, 60, GateOutcome.INCONCLUSIVE),
+        (0, 200, GateOutcome.INCONCLUSIVE),
+    ],
+)
+def test_answers_that_were_given_up_are_no_healthy_ones(
+    degenerate: int, lost: int, outcome: GateOutcome
+) -> None:
+    """A dying engine ended 153 of 200 answers with an error before they could loop: 20 %, and "Passed"."""
+    (judged,) = judge_rates([replace(group(degenerate, 200), lost=lost)], 0.3 if degenerate else 0.02).groups
+    assert judged.outcome is outcome

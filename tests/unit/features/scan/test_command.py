@@ -552,3 +552,14 @@ def test_tables_of_text_are_refused(tmp_path: Path, called: Called) -> None:
     done = called("scan", "a.csv")
     assert done.returncode == 2
     assert "a.csv is a table of text, which is not read." in done.stderr
+
+
+def test_answers_that_were_given_up_are_told(tmp_path: Path, called: Called) -> None:
+    """By the service or the client, before they could fail: in the notes and in the gate's sentence."""
+    rows = [{"response": story(3, seed=n), "finish_reason": "error" if n % 2 else "stop"} for n in range(100)]
+    path = write(tmp_path / "a.jsonl", rows)
+    done = called("scan", path, "--lang", "en", "--fail-above", "5%")
+    said = flat(done.stdout)
+    assert done.returncode == 4
+    assert "Given up by the service or the client: 50 answers were healthy so far" in said
+    assert "50 answers were given up before they could fail" in said
