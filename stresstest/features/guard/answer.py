@@ -12,6 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
 from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
@@ -82,6 +83,10 @@ class ChoiceWatch:
         events = self.assembler.event_scale()
         return self.tokens if events is None else events.length
 
+    def event_scale(self) -> PositionMap | None:
+        """From the words that were judged to the events that brought them; None where tokens were judged."""
+        return self.assembler.event_scale() if self.assembler.produced == self.tokens else None
+
     @property
     def alarm(self) -> int | None:
         return self._suite.alarm
@@ -93,7 +98,11 @@ class ChoiceWatch:
         verdict = self._suite.verdict()
         kinds = {symptom.kind for symptom in verdict.symptoms if symptom.confirmed}
         acts = any(kind in acting if acting else is_repetition(kind) for kind in kinds)
-        return verdict if acts else None
+        if not acts:
+            return None
+        # In output tokens, as the log has it: what was judged so far may be words.
+        events = self.event_scale()
+        return verdict if events is None else events.verdict(verdict)
 
     def finish(self, reason: str | None) -> GenerationVerdict:
         """The verdict on the whole choice."""

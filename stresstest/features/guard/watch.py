@@ -210,7 +210,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
     """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
     verdict = choice.finish(choice.finish_reason)
     seen = tokens = choice.tokens
-    events = choice.assembler.event_scale() if choice.assembler.produced == tokens else None
+    events = choice.event_scale()
     if events is not None:
         seen = events.length
     if events is not None and counted is None:

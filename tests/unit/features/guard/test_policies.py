@@ -12,7 +12,7 @@ from stresstest.features.guard.asked import Route, read_request
 from stresstest.features.guard.settings import GuardSettings, cap_lines, idle_rules
 from stresstest.model import Subject
 from stresstest.model.guard import GuardPolicy, GuardRule
-from tests.support.fake_vllm import DONE, Answer, Asked, Events, page, sse, usage_only
+from tests.support.fake_vllm import DONE, Answer, Asked, Events, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
 
@@ -52,6 +52,19 @@ async def test_abort_ends_a_stream_in_a_valid_chunk_that_says_why() -> None:
     assert (line["action"], line["finish_reason"]) == ("abort", "length")
     saved = found[f"stresstest_guard_tokens_saved_total{{lab,{CHAT}}}"]
     assert saved == ASK["max_tokens"] - line["completion_tokens"]
+
+
+async def test_the_client_is_told_the_positions_that_the_log_has() -> None:
+    """In output tokens: the client's were words, 597 beside 835 in the log of the same answer."""
+    pieces = [piece for word in words(HEALTHY + LOOP) for piece in (word[:3], word[3:]) if piece]
+    events = sse(*map(chunk, pieces), chunk(finish="length"))
+    async with guarded(Events([*events, DONE], pause=0.0005), {"policy": "abort"}) as here:
+        reply = await here.ask()
+        await here.judged(1)
+    why = reply.events[-1]["stresstest_guard"]
+    (line,) = here.log
+    assert (why["onset"], why["alarm"]) == (line["onset"], line["alarm"])
+    assert line["alarm"] > len(words(HEALTHY))
 
 
 async def test_abort_leaves_a_healthy_stream_as_it_is() -> None:
