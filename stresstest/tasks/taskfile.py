@@ -95,6 +95,9 @@ def _load_numbered(name_or_path: str) -> Task:
     )
 
 
+_PLACEHOLDERS = ("units", "topic")
+
+
 def _shipped_files() -> list[Traversable]:
     installed = resources.files("stresstest") / "_data" / "prompts"
     checkout = Path(__file__).resolve().parents[2] / "prompts"  # an editable install has no _data
@@ -124,6 +127,8 @@ def _parse_task(raw: bytes, where: str) -> Task:
 def _parse_language(table: TomlTable, language: str) -> LanguageTask:
     table.refuse_unknown(_LANGUAGE_KEYS)
     instruction, open_instruction = table.required("instruction"), table.text("open_instruction")
+    for key, text in (("instruction", instruction), ("open_instruction", open_instruction or "")):
+        _refuse_misspelt(table.key(key), text)
     topics = _parse_topics(table, instruction, open_instruction or "")
     longest = max(map(len, topics), default=0)
     for text in (instruction, open_instruction or ""):
@@ -173,6 +178,15 @@ def _checked_pattern(table: TomlTable) -> str | None:
             f"{table.key('unit_pattern')} needs a group 1 that holds the unit's number: (\\d+)"
         )
     return pattern
+
+
+def _refuse_misspelt(key: str, text: str) -> None:
+    """Raise MalformedFileError for a placeholder that is nearly one of ours: it would reach the model as it
+    stands, and nothing would be asked. Other braces are the prompt's own."""
+    for name in PLACEHOLDER.findall(text):
+        close = suggest_closest(name.casefold(), _PLACEHOLDERS)
+        if name not in _PLACEHOLDERS and close:
+            raise MalformedFileError(f"{key} holds {{{name}}}, which is not filled in ({close})")
 
 
 def _parse_topics(table: TomlTable, instruction: str, open_instruction: str) -> tuple[str, ...]:

@@ -440,6 +440,14 @@ WITH_TOPICS = MINIMAL.replace("Absätze", "Absätze {topic}")
         (WITH_TOPICS + 'topics = "one"', ["languages.de.topics must be a list"]),
         (WITH_TOPICS + "topics = [1]", ["languages.de.topics must hold non-empty texts, not 1"]),
         (MINIMAL + 'topics = ["x"]', ["languages.de.instruction lacks {topic}"]),
+        (
+            MINIMAL.replace("{units}", "{unit}"),
+            ["languages.de.instruction holds {unit}, which is not filled in (did you mean 'units'?)"],
+        ),
+        (
+            MINIMAL + 'open_instruction = "Write about {Topics}."',
+            ["languages.de.open_instruction holds {Topics}", "did you mean 'topic'?"],
+        ),
         (MINIMAL + '[languages.de.slots]\nwho = ["A"]', ["slots is given without"]),
         (WITH_TOPICS + TOPICS.replace("{who}", "{whom}"), ["uses {whom}", "did you mean 'who'"]),
         (WITH_TOPICS + TOPICS + 'where = ["B"]', ["languages.de.slots.where is used by none"]),
