@@ -15,15 +15,19 @@ WHOLE = 32
 """Signs from which on an answer of nothing else is a failure, where the cap cut it."""
 TAIL = 128
 """The same behind other text, and of an answer that no cap cut: more than a line has."""
+LINE = 512
+"""The same of an answer that ended by itself and may be a line or a number."""
 _RULERS = frozenset("-=_*#~.·•─━═+─0123456789")
 """What lines, leaders and figures are made of: a text may end in them, and a whole answer be a line."""
 
 _SEVERAL = "several"
+_UNITS = range(2, 5)
 _QUOTES = "[\"'`“”«»‘’„]"
 
 
 def sole_sign(text: str) -> tuple[str, int]:
-    """The one sign that a piece of text consists of, and how often it stands there.
+    """The one sign that a piece of text consists of, and how often it stands there; of a piece without a
+    blank ("hahaha"), up to four that it repeats.
 
     ("", 0) for blanks, which may stand in between; (a line break, 0) for line breaks, which may come first:
     lines of one sign may be a drawing. (several, 0) for anything else.
@@ -31,9 +35,14 @@ def sole_sign(text: str) -> tuple[str, int]:
     signs = text.strip()
     if not signs:
         return ("\n", 0) if "\n" in text else ("", 0)
-    if "\n" in text or signs.count(signs[0]) < len(signs):
+    if "\n" in text:
         return _SEVERAL, 0
-    return signs[0], len(signs)
+    if signs.count(signs[0]) == len(signs):
+        return signs[0], len(signs)
+    for size in _UNITS if signs == text else ():
+        if len(signs) >= size and signs[size:] == signs[:-size]:
+            return signs[:size], len(signs) // size
+    return _SEVERAL, 0
 
 
 class OneSign:
@@ -73,14 +82,20 @@ class OneSign:
         cut = finish_reason == CUT_BY_CAP
         if self.whole and cut:
             return self.count >= WHOLE
-        lined = self.sign in _RULERS and not (self.whole and finish_reason is None)
-        return self.count >= TAIL and (self.whole or cut) and not lined
+        lined = self._is_line and not (self.whole and finish_reason is None)
+        if self.whole:
+            return self.count >= (LINE if lined else TAIL)
+        return self.count >= TAIL and cut and not lined
 
     @property
     def open_from(self) -> int | None:
         """First token of a run that may yet become a failure."""
         enough = WHOLE if self.whole else TAIL
-        return self.first if self.count >= enough and (self.whole or self.sign not in _RULERS) else None
+        return self.first if self.count >= enough and (self.whole or not self._is_line) else None
+
+    @property
+    def _is_line(self) -> bool:
+        return _RULERS.issuperset(self.sign)
 
 
 def is_shown(sign: str, prompt: str) -> bool:
@@ -90,6 +105,5 @@ def is_shown(sign: str, prompt: str) -> bool:
 
 
 def ends_in_one_sign(text: str) -> bool:
-    """Whether so many equal signs end a text that they may be a failure. False is certain."""
-    end = text.rstrip(" \t")
-    return len(end) - len(end.rstrip(f" \t{end[-1:]}")) >= WHOLE
+    """Whether so few different signs end a text that they may be a failure. False is certain."""
+    return len({sign for sign in text.rstrip()[-WHOLE:] if not sign.isspace()}) < _UNITS.stop

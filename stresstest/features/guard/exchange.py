@@ -166,7 +166,8 @@ class Ledger:
                 metrics.onset.labels(*where).observe(verdict.onset)
                 metrics.alarm.labels(*where).observe(verdict.alarm or verdict.onset)
                 metrics.after_onset.labels(*where).inc(max(0, choice.tokens - verdict.onset + 1))
-            if exchange.ended and asked.cap is not None:
+            going_on = reader.choices[choice.index].finish_reason is None
+            if exchange.ended and going_on and asked.cap is not None:
                 metrics.saved.labels(*where).inc(max(0, asked.cap - choice.tokens))
         if first is not None:
             metrics.degenerate.labels(*where, first).inc()

@@ -312,14 +312,16 @@ def ended(text: str, reason: str | None = "length", prompt: str = "") -> Floodin
     return detector
 
 
-@pytest.mark.parametrize("unit", ["!", "!!", "! ", "0", "_", "{", "…", "a", ". "])
+@pytest.mark.parametrize("unit", ["!", "!!", "! ", "0", "_", "{", "…", "a", ". ", "ha", "на"])
 def test_an_answer_of_one_sign_up_to_the_cap_is_a_flood(unit: str) -> None:
     """What vLLM writes when its numbers are NaN is "!!!!" to the cap: with caps of up to 256 tokens a gate
     passed a log that was half of it, as an exact loop of signs needs 257."""
     assert not ended(unit * 15).symptoms()
+    shown = unit.strip() if unit.isalpha() else unit[0]
     (found,) = ended("\n" + unit * 40).symptoms()
     assert (found.kind, found.onset, found.end) == (SymptomKind.FLOODING, 2, None)
-    assert found.summary == f"the same sign {40 * len(unit.strip())} times, to the end: “{unit.strip()[0]}”"
+    count = 40 * len(unit.strip()) // len(shown)
+    assert found.summary == f"the same sign {count} times, to the end: “{shown}”"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +337,7 @@ def test_an_answer_of_one_sign_up_to_the_cap_is_a_flood(unit: str) -> None:
         ("A heading\n" + "=" * 150, "length", ""),
         ("// first\n" + "/" * 100, "length", ""),
         ("\n" * 200, "length", ""),
+        ("01" * 100, "stop", ""),
     ],
 )
 def test_drawings_rulers_and_what_was_shown_are_no_floods_of_a_sign(
@@ -353,12 +356,13 @@ def test_an_end_of_one_sign_is_in_doubt_where_it_may_be_wanted() -> None:
     assert ended("Ciao " + "!" * 20, "stop").open_from is None
     assert [len(ended(sign * 200, None).symptoms()) for sign in "!=0"] == [1, 1, 1]
     assert len(ended("!" * 200, "stop").symptoms()) == 1
+    assert len(ended("0" * 1000, "stop").symptoms()) == 1
     (found,) = ended("The lamp was lit and the keeper went down " + "!" * 130).symptoms()
     assert found.onset == 10
 
 
 @given(
-    st.lists(st.sampled_from(["!", "!!", " ", "\n", "a", "=", "word ", "! "]), max_size=60),
+    st.lists(st.sampled_from(["!", "!!", " ", "\n", "a", "=", "word ", "! ", "haha"]), max_size=60),
     st.sampled_from(["length", "stop", None]),
 )
 @settings(max_examples=200, deadline=None)
