@@ -53,7 +53,9 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     if _overruled(stored).get(found.safe_run, found.run_id) not in own:
         return replace(found, safe_max_tokens=None)
     less = _later_and_less(stored, found.safe_run, lambda each: each.limit, same_load=True)
-    return found if less is None else replace(found, safe_max_tokens=less.limit, safe_run=less.run_id)
+    if less is None:
+        return found
+    return replace(found, safe_max_tokens=less.limit, safe_run=less.run_id, safe_n=less.threshold.n)
 
 
 def _later_and_less(

@@ -30,6 +30,7 @@ from stresstest.model import (
     PlaneVerdict,
     Run,
 )
+from stresstest.model.percent import percent
 
 _SOURCE = "diagnosis"
 _NO_LIMIT = "Its safe max_tokens is not measured yet: a run with it does that."
@@ -91,8 +92,8 @@ def remedy_sentences(found: Diagnosis, run: Run) -> tuple[str, ...]:
     cleared = f"the {failure_name(found.chain[own])}" if own < len(found.chain) else "this failure"
     then = f" {_NO_LIMIT}"
     if found.safe_max_tokens is not None:
-        limit = f"the safe max_tokens is {found.safe_max_tokens:,}{_rigor(run)}"
-        then = f" With it, {limit} (run {found.safe_run}){_next_failure(found.chain[own + 1 :])}."
+        limit = f"the safe max_tokens is {found.safe_max_tokens:,} ({_grounds(found, run)})"
+        then = f" With it, {limit}{_next_failure(found.chain[own + 1 :])}."
     elif found.safe_run is not None:
         then = f" Run {found.safe_run} measured that, and recommends no cap: `stresstest runs show` says why."
     if found.recommended is not None and found.recommended != settings.decoding:
@@ -117,12 +118,13 @@ def _next_failure(rest: Sequence[CauseLink]) -> str:
     return f"; the next failure is {failure_name(following)}, at about token {onset:,}"
 
 
-def _rigor(run: Run) -> str:
-    """The rigor of what `diagnose` certified, where the run itself has another."""
-    if run.settings.rigor == NEXT_FAILURE_RIGOR:
-        return ""
+def _grounds(found: Diagnosis, run: Run) -> str:
+    """What the limit under the remedy stands on; its rigor is named where the run itself has another."""
     rigor = RIGORS[NEXT_FAILURE_RIGOR]
-    return f" at {rigor.name} rigor only, {100 * rigor.alpha:g} % at {100 * rigor.confidence:g} %"
+    only = "" if run.settings.rigor == rigor.name else f"only at rigor {rigor.name}: "
+    n = "" if found.safe_n is None else f", n = {found.safe_n}"
+    risk = f"at most {percent(rigor.alpha)} degenerate by T, {percent(rigor.confidence)} confidence{n}"
+    return f"{only}{risk}; run {found.safe_run}"
 
 
 def _inconclusive_advice(found: Diagnosis, run_id: str) -> tuple[str, ...]:

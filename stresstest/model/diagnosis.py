@@ -177,13 +177,13 @@ class CauseLink:
 class Diagnosis:
     """The causal chain of a run. complete: no request is left to send.
 
-    recommended: the decoding of the last link's run, None if none is better than the run's own. concurrency:
-    recommended limit of requests in flight, None without a system link. safe_max_tokens: certified under
-    `recommended` by run `safe_run`. run_tokens: output tokens of the run; arm_tokens: of arms, ablations and
-    remedy; child_tokens: of the follow-up runs that look for masked failures; added_tokens: of the
-    `added_answers` that were requested because too few prompts failed, at most about `added_budget`. planes:
-    whose arms were to be tested; unmasked, explained: whether the next failure and the reasons were looked
-    for.
+    recommended: the decoding of the last link's run, None if none is better than the run's own.
+    concurrency: recommended limit of requests in flight, None without a system link. safe_max_tokens:
+    certified under `recommended` by run `safe_run`, from `safe_n` answers at risk. run_tokens: output
+    tokens of the run; arm_tokens: of arms, ablations and remedy; child_tokens: of the follow-up runs that
+    look for masked failures; added_tokens: of the `added_answers` that were requested because too few
+    prompts failed, at most about `added_budget`. planes: whose arms were to be tested; unmasked,
+    explained: whether the next failure and the reasons were looked for.
     """
 
     run_id: str
@@ -193,6 +193,7 @@ class Diagnosis:
     concurrency: int | None = None
     safe_max_tokens: int | None = None
     safe_run: str | None = None
+    safe_n: int | None = None
     run_tokens: int = 0
     arm_tokens: int = 0
     child_tokens: int = 0

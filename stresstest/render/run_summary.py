@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 from stresstest.clock import format_time
@@ -99,24 +100,29 @@ def _next_commands(result: RunResult, program: str, better_run: str | None) -> l
         return [report]
     if run.status is not RunStatus.DONE:
         return [
-            (f"{program} run --resume {run.id}{_larger_budget(result)}", "measures what is missing"),
+            (f"{program} run --resume {run.id}{larger_budget(result)}", "measures what is missing"),
             report,
         ]
     observed = result.verdict.basis is Basis.OBSERVED
+    limited = better_run or (None if result.safe_max_tokens is None else run.id)
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),
         report,
-        (f"{program} recommend --format vllm --like {better_run or run.id}", "the limit as server flags"),
+        *(
+            [(f"{program} recommend --format vllm --like {limited}", "the limit as server flags")]
+            if limited
+            else []
+        ),
     ]
 
 
-def _larger_budget(result: RunResult) -> str:
-    """The budget that was spent, doubled, as an option."""
+def larger_budget(result: RunResult) -> str:
+    """Twice what was spent of the budget that has ended a run, as an option; empty where none has."""
     settings = result.run.settings
     if settings.budget_tokens is not None and result.tokens_spent >= settings.budget_tokens:
-        return f" --budget-tokens {2 * settings.budget_tokens}"
+        return f" --budget-tokens {2 * result.tokens_spent}"
     if settings.budget_seconds is not None and result.seconds >= settings.budget_seconds:
-        return f" --budget-time {2 * settings.budget_seconds:g}s"
+        return f" --budget-time {2 * ceil(result.seconds)}s"
     return ""
 
 

@@ -49,14 +49,10 @@ def print_diagnosis(
     console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
     if found.chain:
         console.print(Text(cost_line(found), style="dim"))
-    print_next(
-        console,
-        (f"{program} report {result.run.id} -o report.html", "a page to share"),
-        (
-            f"{program} recommend --format vllm --like {found.safe_run or result.run.id}",
-            "the limit as server flags",
-        ),
-    )
+    limited = found.safe_run if found.safe_max_tokens else result.safe_max_tokens and result.run.id
+    flags = (f"{program} recommend --format vllm --like {limited}", "the limit as server flags")
+    report = (f"{program} report {result.run.id} -o report.html", "a page to share")
+    print_next(console, report, *([flags] if limited else []))
 
 
 def _print_link(console: Console, title: str, link: CauseLink) -> None:

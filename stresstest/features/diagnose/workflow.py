@@ -376,6 +376,7 @@ def _with_unmasked_limit(
         concurrency=settings.concurrency if settings.concurrency != first.concurrency else found.concurrency,
         safe_max_tokens=result.safe_max_tokens,
         safe_run=result.run.id,
+        safe_n=result.threshold.n,
     )
 
 

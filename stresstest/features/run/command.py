@@ -85,6 +85,7 @@ def command(
 
 def _exit(ending: CampaignResult, program: str) -> None:
     from stresstest.campaign.served_model import ReplacedServerError
+    from stresstest.render.run_summary import larger_budget
 
     run = ending.result.run
     resume = f"To continue: {program} run --resume {run.id}"
@@ -93,8 +94,6 @@ def _exit(ending: CampaignResult, program: str) -> None:
     kept = f"{len(ending.result.generations)} generations are kept. {following}\n"
     exit_if_cut_short(ending.error, interrupted=ending.interrupted, kept=kept)
     if run.status is RunStatus.INTERRUPTED:
-        sys.stderr.write(
-            f"Stopped: the budget is spent. {resume} with a larger --budget-tokens or --budget-time\n"
-        )
+        sys.stderr.write(f"Stopped: the budget is spent. {resume}{larger_budget(ending.result)}\n")
     if not ending.result.threshold.certified:
         raise typer.Exit(ExitCode.INCONCLUSIVE)

@@ -125,7 +125,7 @@ def test_every_report_of_a_diagnosed_run_says_what_was_confirmed(diagnosed: Stor
             "oop from about token 900 (median of the tested answers), caused by decoding; confirmed" in page
         )
         assert "0 of 16 fail; of the same 16 unchanged, 16 fail (p = 1.5e-05)" in page
-        assert "With it, the safe max_tokens is 4,554 at quick rigor only, 10" in page
+        assert "With it, the safe max_tokens is 4,554 (only at rigor quick: at most 10" in page
         for gone in ("To test the cause", "not tested yet", "suspected", "verified"):
             assert gone not in page
 
@@ -258,12 +258,15 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     assert alone.startswith("Better: lower the load")
     [few] = apply_diagnosis(observed, Diagnosis("r1", (link,), concurrency=1), run).advice
     assert few.startswith("Better: keep at most one request in flight")
-    limited = Diagnosis("r1", (link,), concurrency=1, safe_max_tokens=3602, safe_run="r2")
+    limited = Diagnosis("r1", (link,), concurrency=1, safe_max_tokens=3602, safe_run="r2", safe_n=24)
     [few] = apply_diagnosis(observed, limited, run).advice
-    assert few.endswith("With it, the safe max_tokens is 3,602 at quick rigor only, 10 % at 90 % (run r2).")
+    assert few.endswith(
+        "With it, the safe max_tokens is 3,602 (only at rigor quick: at most 10 % "
+        "degenerate by T, 90 % confidence, n = 24; run r2)."
+    )
     quick = replace(run, settings=replace(run.settings, rigor="quick"))
     [alike] = apply_diagnosis(observed, limited, quick).advice
-    assert alike.endswith("With it, the safe max_tokens is 3,602 (run r2).")
+    assert alike.endswith("is 3,602 (at most 10 % degenerate by T, 90 % confidence, n = 24; run r2).")
     uncapped = replace(limited, safe_max_tokens=None)
     [without] = apply_diagnosis(observed, uncapped, run).advice
     assert without.endswith("Run r2 measured that, and recommends no cap: `stresstest runs show` says why.")

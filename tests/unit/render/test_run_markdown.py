@@ -34,7 +34,7 @@ from stresstest.model.server import MissingCapability, ServerClock
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.markdown import run_markdown
 from stresstest.render.run_document import dumps, full_document, run_document
-from stresstest.render.run_summary import print_run
+from stresstest.render.run_summary import larger_budget, print_run
 from stresstest.render.sentences import headline, reproduce_command
 from stresstest.render.text import duration, excerpt, format_count, sanitize
 from tests.support.generations import whole
@@ -232,3 +232,23 @@ def test_an_unfinished_run_is_continued_first() -> None:
     assert "Next: stresstest run --resume r1" in said
     assert "diagnose" not in said
     assert "recommend" not in said
+
+
+def test_the_next_command_has_a_budget_that_is_enough() -> None:
+    """493 tokens of a budget of 100 were used, and a budget of 200 was suggested: it ended at once."""
+    found = result()
+    settings = replace(found.run.settings, budget_tokens=100)
+    run = replace(found.run, status=RunStatus.INTERRUPTED, settings=settings)
+    assert larger_budget(replace(found, run=run, tokens_spent=493)) == " --budget-tokens 986"
+    settings = replace(found.run.settings, budget_seconds=10.0)
+    run = replace(run, settings=settings)
+    assert larger_budget(replace(found, run=run, seconds=12.3)) == " --budget-time 26s"
+    assert larger_budget(replace(found, run=run, seconds=2.0)) == ""
+
+
+def test_flags_are_offered_only_where_there_is_a_limit() -> None:
+    """The command led to the cap of another run of the same model, or to exit 4."""
+    out = io.StringIO()
+    print_run(Console(file=out, width=100), replace(result(), safe_max_tokens=None))
+    assert "stresstest report" in out.getvalue()
+    assert "recommend" not in out.getvalue()
