@@ -33,6 +33,8 @@ class StresstestError(Exception):
     def __init__(self, sentence: str, *, hint: str | None = None) -> None:
         super().__init__(sentence)
         self.hint = hint
+        if hint is not None:
+            self.add_note(hint)  # in a traceback, as Python users see it
 
 
 class UsageError(StresstestError):

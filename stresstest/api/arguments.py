@@ -18,15 +18,16 @@ _KINDS: Mapping[type, tuple[type, str]] = {
 }
 
 
-def require_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def require_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any], *others: str) -> None:
     """Raise UsageError for a name that is not among these, or a value of another type; None is none.
 
-    kinds: str, bool, int, float or a union of them for each name. The value, which may be a key, is not
-    quoted.
+    kinds: str, bool, int, float or a union of them for each name. others: names that the function takes
+    beside them, for the hint. The value, which may be a key, is not quoted.
     """
+    known = [*others, *kinds]
     for name, value in values.items():
         if name not in kinds:
-            hint = did_you_mean(name, kinds) or f"Known options: {', '.join(kinds)}."
+            hint = did_you_mean(name, known) or f"Known options: {', '.join(known)}."
             raise UsageError(f"There is no option {name!r}.", hint=hint)
         wanted = [_KINDS[each] for each in get_args(kinds[name]) or (kinds[name],)]
         if value is not None and not any(_is(value, kind) for kind, _ in wanted):

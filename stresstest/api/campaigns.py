@@ -77,7 +77,7 @@ def measure(
     from stresstest.store import open_store
 
     require_texts(model=model, language=language, resume=resume)
-    require_kinds(options, get_type_hints(MeasureOptions))
+    require_kinds(options, get_type_hints(MeasureOptions), "model", "language", "resume")
     top = GlobalOptions(options.get("store"), options.get("api_key"), options.get("display"))
     given = {**options, "model": model, "lang": language}
     values = top.resolve(given, base_url=options.get("base_url"))

@@ -113,6 +113,14 @@ def test_errors_are_exceptions_with_a_sentence(server: str, tmp_path: Path) -> N
         stresstest.measure(language="it", base_url="http://127.0.0.1:9/v1", store=store)
 
 
+@pytest.mark.parametrize("name", ["lang", "langage"])
+def test_a_misspelt_option_is_answered_with_the_right_one(name: str) -> None:
+    """In the traceback, where a program's user sees it: `lang` is the name on the command line."""
+    with pytest.raises(stresstest.UsageError, match=f"There is no option '{name}'") as caught:
+        stresstest.measure(**{name: "it"})  # type: ignore[arg-type]
+    assert caught.value.__notes__ == ["Did you mean 'language'?"]
+
+
 def test_an_endpoint_that_dies_names_the_run_to_go_on_with(tmp_path: Path) -> None:
     """What was measured is stored: the exception's note says under which id."""
     store = str(tmp_path / "s.sqlite3")
@@ -121,7 +129,7 @@ def test_an_endpoint_that_dies_names_the_run_to_go_on_with(tmp_path: Path) -> No
         pytest.raises(stresstest.EndpointError) as caught,
     ):
         stresstest.measure(language="it", rigor="quick", base_url=fake.url, horizon=120, store=store)
-    assert "resume=" in caught.value.__notes__[0]
+    assert "resume=" in caught.value.__notes__[-1]
 
 
 @pytest.mark.slow
