@@ -7,12 +7,15 @@ already a bound.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
-from stresstest.model import CheckVerdict, Comparison, Observation, Severity, Threshold
+from stresstest.model import CheckVerdict, Comparison, Observation, Rigor, Severity, Threshold
 from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome
 from stresstest.model.percent import percent
+from stresstest.statistics.certify import upper_bound
 from stresstest.statistics.comparison import risk_bounds, risk_counts
 
 
@@ -61,7 +64,40 @@ def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
         return BudgetOutcome(budget, GateOutcome.BREACH, facts, counts.rate)
     if measured.threshold.censored_at is not None and measured.threshold.censored_at < tokens:
         facts += f"; no request ran beyond {measured.threshold.censored_at:,}: raise --horizon"
-    return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, f"{facts}; too few data", counts.rate)
+    facts += "; too few data"
+    if budget.limit > 0:
+        worst = counts.failed + counts.doubtful
+        needed = passing_size(worst, budget.limit, measured.threshold.confidence)
+        fewest = f"with {worst} that fail" if worst else "without a failure"
+        facts += f": {fewest}, {needed:,} at risk would be within it"
+    return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, facts, counts.rate)
+
+
+def passing_size(failed: int, limit: float, confidence: float) -> int:
+    """The fewest requests at risk that hold a share in (0, 1) within a limit if so many of them fail."""
+    low, high = failed, 2 * failed + 2
+    while upper_bound(failed, high, confidence) > limit:
+        low, high = high, 2 * high
+    return bisect_left(range(high), x=True, lo=low, key=lambda n: upper_bound(failed, n, confidence) <= limit)
+
+
+def undecidable(budget: Budget, rigor: Rigor, horizon: int | None) -> str | None:
+    """Why a budget cannot be met whatever the model does: its sample or its answers are too small; None if it
+    can. horizon: of the answers, None where the context decides."""
+    if budget.name is not BudgetName.MAX_DEGENERATION:
+        return None
+    if horizon is not None and budget.at_tokens is not None and horizon < budget.at_tokens:
+        return f"it is about token {budget.at_tokens:,}, and answers end at --horizon {horizon:,}"
+    if budget.limit <= 0:
+        return "no sample shows that nothing at all fails; allow a share, such as 5 %"
+    needed = passing_size(0, budget.limit, rigor.confidence)
+    if needed <= rigor.planned:
+        return None
+    shown = ceil(100 * upper_bound(0, rigor.planned, rigor.confidence))
+    return (
+        f"it takes {needed:,} answers at risk without a failure, and rigor {rigor.name} plans "
+        f"{rigor.planned}; allow {shown} % or more, or choose a stricter rigor"
+    )
 
 
 def _safe_tokens(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:

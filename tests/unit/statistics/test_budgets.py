@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stresstest.model import Observation, Severity, Threshold
+from stresstest.model import RIGORS, Observation, Severity, Threshold
 from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome, worst_outcome
-from stresstest.statistics.budgets import CellMeasurement, judge_budget
-from stresstest.statistics.certify import limit_without_cap
+from stresstest.statistics.budgets import CellMeasurement, judge_budget, passing_size, undecidable
+from stresstest.statistics.certify import limit_without_cap, upper_bound
 
 CERTIFIED = Threshold(0.05, 0.95, 2000, 124, 2, 0.049, certified=True)
 
@@ -127,3 +127,34 @@ def test_the_worst_decides_and_a_breach_is_the_worst(outcomes: list[GateOutcome]
     assert (found is GateOutcome.TROUBLE) == (
         GateOutcome.TROUBLE in outcomes and GateOutcome.BREACH not in outcomes
     )
+
+
+@given(st.integers(0, 30), st.floats(0.002, 0.5), st.sampled_from([0.9, 0.95]))
+def test_the_number_that_is_missing_is_the_smallest_that_would_do(
+    failed: int, limit: float, confidence: float
+) -> None:
+    """What the sentence names: with one answer fewer, the bound is above the limit."""
+    needed = passing_size(failed, limit, confidence)
+    assert upper_bound(failed, needed, confidence) <= limit
+    assert needed == failed or upper_bound(failed, needed - 1, confidence) > limit
+
+
+@pytest.mark.parametrize(
+    ("rigor", "limit", "horizon", "told"),
+    [
+        ("quick", 0.05, None, "it takes 45 answers at risk without a failure, and rigor quick plans 38"),
+        ("quick", 0.06, None, None),
+        ("strict", 0.0, None, "no sample shows that nothing at all fails"),
+        ("standard", 0.05, None, None),
+        ("standard", 0.02, None, "allow 3 % or more"),
+        ("standard", 0.05, 1999, "answers end at --horizon 1,999"),
+        ("standard", 0.05, 2000, None),
+    ],
+)
+def test_a_budget_that_no_model_can_meet_is_known_before(
+    rigor: str, limit: float, horizon: int | None, told: str | None
+) -> None:
+    """953,733 tokens were spent to find 0 of 38 "too few data" for 5 % at 90 %."""
+    budget = Budget(BudgetName.MAX_DEGENERATION, limit, at_tokens=2000)
+    why = undecidable(budget, RIGORS[rigor], horizon)
+    assert (why is None) if told is None else told in str(why)

@@ -29,10 +29,20 @@ from stresstest.features.check.reservations import replayed_objection
 from stresstest.features.check.sample import CheckSample, sample_of_run
 from stresstest.features.check.sides import with_margin
 from stresstest.features.check.workflow import CheckSettings, check
-from stresstest.model import Comparison, DocumentKind, Run, RunSettings, RunStatus, Subject
+from stresstest.model import (
+    RIGORS,
+    Comparison,
+    DocumentKind,
+    Run,
+    RunSettings,
+    RunStatus,
+    Severity,
+    Subject,
+)
 from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateOutcome, Project, ProjectGate
+from stresstest.model.percent import percent
 from stresstest.statistics import without_certificate
-from stresstest.statistics.budgets import CellMeasurement, judge_budget
+from stresstest.statistics.budgets import CellMeasurement, judge_budget, undecidable
 from stresstest.statistics.certify import limit_without_cap
 from stresstest.store.repository import Store
 
@@ -66,6 +76,14 @@ async def check_project(
     if not remeasure:
         matrix.load_reusable_runs()
     return await matrix.run()
+
+
+def _require_decidable(plan: CellPlan, wanted: RunSettings) -> None:
+    """Raise UsageError for a budget that no model can meet, before anything is sent for it."""
+    for budget in plan.budgets:
+        why = undecidable(budget, RIGORS[wanted.rigor], wanted.horizon)
+        if why is not None and budget.level is Severity.ERROR and not wanted.tighten:
+            raise UsageError(f"{plan.name}: {budget.name} {percent(budget.limit, 1)} cannot be met: {why}.")
 
 
 def unmeasured_gate(project: Project) -> ProjectGate:
@@ -107,6 +125,8 @@ class _ProjectCheckSession:
         for wanted in self.wanted:
             load_prompt_source(wanted)
         planned = list(zip(self.project.cells, self.wanted, strict=True))
+        for plan, wanted in planned:
+            _require_decidable(plan, wanted)
         # What an unfinished check has measured stays in its document, also if this one is interrupted.
         cells = [
             replace(_unmeasured_cell(plan, wanted), run_id=self.earlier.get(cell_key(wanted)))
