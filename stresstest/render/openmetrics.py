@@ -22,6 +22,7 @@ from stresstest.store import StoredThreshold
 
 METRICS: Mapping[str, str] = {
     "stresstest_safe_max_tokens": "Safe max_tokens: the certified T less the margin.",
+    "stresstest_most_requests_in_flight": "Load up to which the limit holds, where a larger one fails.",
     "stresstest_threshold_tokens": "Certified threshold in output tokens, before the margin.",
     "stresstest_certified": "1 when the newest measurement certified a limit, 0 when it did not.",
     "stresstest_risk_ratio": "Largest degeneration risk that the limit allows.",
@@ -65,6 +66,7 @@ def threshold_samples(rows: Sequence[StoredThreshold]) -> list[Sample]:
         threshold = row.threshold
         values = {
             "stresstest_safe_max_tokens": row.limit,
+            "stresstest_most_requests_in_flight": None if row.limit is None else row.holds_up_to,
             "stresstest_threshold_tokens": threshold.tokens if threshold.certified else None,
             "stresstest_certified": int(threshold.certified),
             "stresstest_risk_ratio": threshold.alpha,

@@ -290,6 +290,7 @@ def stored_runs() -> list[RunSummary]:
         Threshold(0.10, 0.90, 891, 38, 1, 0.099, certified=True),
         801,
         None,
+        8,
     )
     penalised = replace(SETTINGS.decoding, repetition_penalty=1.15)
     child = replace(first, id="20261121-174500-0c1e", decoding=penalised, degenerate=0, parent=first.id)

@@ -163,8 +163,14 @@ def _usable(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:
             "warning: the store holds no safe max_tokens, so nothing is capped; measure one: "
             "stresstest run --model M --lang it\n"
         )
-    several = [row for row in rows if row.distinct_prompts != 1]
-    if len(several) < len(rows):
+    under_load = [row for row in rows if row.holds_up_to is None]
+    if len(under_load) < len(rows):
+        sys.stderr.write(
+            "warning: limits that hold only for a smaller load cap nothing, as the guard limits no load; a "
+            "rule's max_tokens can name one\n"
+        )
+    several = [row for row in under_load if row.distinct_prompts != 1]
+    if len(several) < len(under_load):
         sys.stderr.write(
             "warning: limits from a single prompt cap nothing: the behaviour on others is unknown; a rule's "
             "max_tokens can name one\n"

@@ -147,7 +147,7 @@ def _select_rows(
     rows = [row for row in every if row.latest]
     if like is None:
         return rows
-    from stresstest.campaign.conclude import find_diagnosis, find_run, largest_load
+    from stresstest.campaign.conclude import find_run
 
     run = find_run(store, like)
     settings = run.settings
@@ -158,20 +158,16 @@ def _select_rows(
         return rows
     _point_to_better_run(store, run.id)
     _warn_about_others(own[0], [row for row in rows if row.subject == settings.subject])
-    holds_up_to = largest_load(run, find_diagnosis(store, run))
-    chosen = [_named_all_the_same(row, every, holds_up_to) for row in own]
+    chosen = [_named_all_the_same(row, every) for row in own]
     return chosen + [row for row in rows if row.subject != settings.subject]
 
 
-def _named_all_the_same(
-    row: StoredThreshold, every: Sequence[StoredThreshold], holds_up_to: int | None
-) -> StoredThreshold:
+def _named_all_the_same(row: StoredThreshold, every: Sequence[StoredThreshold]) -> StoredThreshold:
     """A limit that the user has named and was warned about. Where the run that speaks against it had more
     requests in flight, the limit holds for its own load only, and is printed with it."""
     against = next((other for other in every if other.run_id == row.overruled_by), None)
-    if against is not None and against.concurrency > row.concurrency:
-        holds_up_to = row.concurrency
-    return replace(row, overruled_by=None, holds_up_to=holds_up_to)
+    fewer = against is not None and against.concurrency > row.concurrency
+    return replace(row, overruled_by=None, holds_up_to=row.concurrency if fewer else row.holds_up_to)
 
 
 def _of_this_text(rows: Sequence[StoredThreshold], file: str) -> list[StoredThreshold]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stresstest.clock import format_time
 from stresstest.model.percent import percent
 from stresstest.render.html.page import render
-from stresstest.render.limits import decoding_words, overruled_words
+from stresstest.render.limits import decoding_words, only_up_to, overruled_words
 from stresstest.render.run_summary import provenance
 from stresstest.render.text import format_count, format_threshold, language_name, load_words
 
@@ -79,15 +79,21 @@ def _line(row: StoredThreshold, history: Sequence[StoredThreshold]) -> SubjectLi
         r for r in history
         if r.created < row.created and (r.rigor, _conditions(r)) == (row.rigor, _conditions(row))
     ]  # fmt: skip
+    where, safe = [provenance(row)], format_count(row.limit)
+    if row.holds_up_to is not None and row.limit is not None:
+        where.append(only_up_to(row.holds_up_to))
+        safe += f" (at most {load_words(row.holds_up_to)})"
+    if row.overruled_by is not None:
+        where.append(overruled_words(row))
     return SubjectLine(
         row=row,
         how=", ".join([decoding_words(row.decoding), row.base_url, load_words(row.concurrency)]),
         reach=format_threshold(threshold),
-        safe=format_count(row.limit),
+        safe=safe,
         risk=f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}, n = {threshold.n}",
         measured=format_time(row.created),
         change=_change(before[-1].threshold.tokens if before else None, threshold.tokens, bool(before)),
-        where=provenance(row) if row.overruled_by is None else f"{provenance(row)}; {overruled_words(row)}",
+        where="; ".join(where),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from stresstest.campaign.conclude import conclude
 from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
 from stresstest.errors import StoreError
 from stresstest.model import PlaneVerdict, RunResult, Subject, Threshold
+from stresstest.render.html.index import index_html
 from stresstest.render.sentences import headline
 from stresstest.store import open_store
 from stresstest.store.repository import Store
@@ -122,3 +124,25 @@ def test_the_limit_of_a_smaller_load_carries_it(store: Store, tmp_path: Path) ->
     assert out.splitlines()[-1].endswith(" --max-num-seqs 1")
     code, out, _ = command(*where, "--format", "vllm", "--like", "loaded")
     assert "--max-num-seqs" not in out
+    rows = {row.run_id: row.holds_up_to for row in store.thresholds()}
+    assert rows == {"loaded": None, "alone": 1, "without": None}
+    code, out, _ = command(*where, "--format", "json")
+    told = {row["run_id"]: row["holds_up_to"] for row in json.loads(out)["recommendations"]}
+    assert told == {"alone": 1, "without": None}
+    code, out, _ = command(*where, "--format", "openmetrics", "--like", "alone")
+    assert "stresstest_most_requests_in_flight{" in out
+    code, out, _ = command("--store", str(tmp_path / "s.sqlite3"), "runs", "list", "--json")
+    assert {run["run_id"]: run["holds_up_to"] for run in json.loads(out)["runs"]} == rows
+    code, out, _ = command("--store", str(tmp_path / "s.sqlite3"), "runs", "list")
+    assert "holds with at most 1 request in flight" in " ".join(out.split())
+    assert "3,000 (at most 1 request in flight)" in index_html(store.thresholds(), "s.sqlite3")
+
+
+def test_the_load_is_known_where_the_diagnosed_run_has_no_result(store: Store, tmp_path: Path) -> None:
+    """Interrupted, and diagnosed all the same: nothing spoke against the remedy's limit, or for its load."""
+    made = make_run("cut", subject=SUBJECT, created=900.0)
+    store.create_run(replace(made, settings=replace(made.settings, concurrency=16)))
+    save(store, "alone", 3000, concurrency=1, parent="cut")
+    code, out, _ = command("--store", str(tmp_path / "s.sqlite3"), "recommend", "--format", "vllm")
+    assert code == 0
+    assert out.splitlines()[-1].endswith(" --max-num-seqs 1")

@@ -326,7 +326,7 @@ def test_what_caps_production_was_measured_on_several_prompts(
 ) -> None:
     """A limit that `recommend` refuses to print caps nothing either; simulated ones are named as such."""
 
-    def row(prompts: int, *, simulated: bool) -> Any:
+    def row(prompts: int, *, simulated: bool, alone: int | None = None) -> Any:
         return SimpleNamespace(
             latest=True,
             limit=100,
@@ -334,6 +334,7 @@ def test_what_caps_production_was_measured_on_several_prompts(
             simulated=simulated,
             subject=Subject("a", "narrative", "it"),
             run_id=f"r{prompts}",
+            holds_up_to=alone,
         )
 
     def caps(*rows: Any) -> list[Any]:
@@ -350,6 +351,8 @@ def test_what_caps_production_was_measured_on_several_prompts(
     assert caps(single, simulated) == [simulated]
     assert "SIMULATED" in capsys.readouterr().err
     assert caps(single) == []
+    assert caps(row(40, simulated=False, alone=1), real) == [real]
+    assert "hold only for a smaller load" in capsys.readouterr().err
 
 
 def test_the_first_event_is_decoded_into_what_is_used_of_it() -> None:
