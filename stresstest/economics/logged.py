@@ -107,7 +107,9 @@ def _notes(spans: Sequence[RequestSpan], fitted: FittedEngine | None) -> tuple[s
         return (
             f"Fewer than {MIN_REQUESTS} usable requests: no engine is fitted, nothing is scheduled again.",
         )
-    how = f"{fitted.concurrency} clients" if fitted.concurrency is not None else "arrivals of their own"
+    how = "which arrived at times of their own"
+    if fitted.concurrency is not None:
+        how = f"{fitted.concurrency} client{'' if fitted.concurrency == 1 else 's'}"
     notes = [
         f"Engine fitted to {fitted.n} requests ({how}): its replay of them is off by "
         f"{percent(fitted.error, 1)} in a typical duration and by "
@@ -116,5 +118,7 @@ def _notes(spans: Sequence[RequestSpan], fitted: FittedEngine | None) -> tuple[s
     if fitted.concurrency is None:
         notes.append("Requests arrived at fixed times, so the wall clock depends little on loops.")
     if any(span.prompt_tokens is None for span in spans):
-        notes.append("Not every prompt's length is known: what it holds and takes is left out there.")
+        notes.append(
+            "The lengths of some prompts are not known: the cache and the time that they take are left out."
+        )
     return tuple(notes)

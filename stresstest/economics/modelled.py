@@ -15,7 +15,7 @@ from stresstest.economics.paired import loop_tax
 from stresstest.economics.timeline import group_spans_by_batch, loop_interval
 from stresstest.model.cost import ModelledCost, NaiveComparison, RequestSpan
 
-SUBSTITUTION_METHOD = "each looping request replaced by one of average healthy duration (the source's method)"
+SUBSTITUTION_METHOD = "each looping request replaced by one of average healthy duration (DharmaOCR's method)"
 IMMORTAL_TIME_BIAS = (
     "immortal-time bias: a long request meets a loop because it is long, and a loop lengthens the time in "
     "which it is met; what it costs cannot be read from this"

@@ -149,6 +149,11 @@ def batch_profile(spans: Sequence[RequestSpan], slices: int, seconds: float | No
     return BatchProfile(whole, tuple(running), tuple(looping))
 
 
+def most_at_once(spans: Sequence[RequestSpan]) -> int:
+    """The most requests that ran at the same moment."""
+    return max((len(moment.running) for moment in batch_intervals(spans)), default=0)
+
+
 MARK_INTERVAL = 8
 """One mark is kept per this many tokens."""
 TAIL, COPIES = 15, 4

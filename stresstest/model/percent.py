@@ -19,4 +19,4 @@ def percent_at_most(share: float) -> str:
 
 def percent_change(difference: float | None) -> str:
     """``0.05`` → ``+5.0 %``; None → ``–``."""
-    return NOT_MEASURED if difference is None else f"{100 * difference:+.1f} %"
+    return NOT_MEASURED if difference is None else f"{round(100 * difference, 1) + 0.0:+.1f} %"

@@ -276,6 +276,15 @@ def run_settings(values: Mapping[str, Any]) -> RunSettings:
     )
 
 
+def language_source(language: str) -> str:
+    """Where the language of the answers comes from, if it was not given on the command line."""
+    given = os.environ.get(f"{config.ENV_PREFIX}LANG")
+    where = f"{config.ENV_PREFIX}LANG" if given else "a settings file (stresstest.toml)"
+    return (
+        f"The language {language} was not given on the command line: it is from {where}. --lang overrides it."
+    )
+
+
 def refuse_options(given: set[str], *, allowed: set[str], why: str, hint: str) -> None:
     """Raise UsageError if an option of `run` is given that is neither allowed nor global."""
     refused = sorted(given - allowed - {"store", "api_key", "display"})

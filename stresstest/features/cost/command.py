@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,13 @@ from stresstest.features.cost.outputs import (
     print_extras,
     write_extras,
 )
-from stresstest.options.common import run_settings, scan_progress_for, stdout_console, with_run_options_but
+from stresstest.options.common import (
+    language_source,
+    run_settings,
+    scan_progress_for,
+    stdout_console,
+    with_run_options_but,
+)
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
 from stresstest.options.output_folder import OutputDir, in_folder
 from stresstest.output_file import refuse_inputs
@@ -200,7 +207,10 @@ def _cost_from_files(
     check_files(files)
     settings = LogCostSettings(tuple(files), job, prices, strict=strict)
     with closing(scan_progress_for(options["display"], total_size(files))) as progress:
-        return cost_from_files(settings, progress)
+        cost = cost_from_files(settings, progress)
+    if job.language and "lang" not in options["given"]:
+        cost = replace(cost, notes=(*cost.notes, language_source(job.language)))
+    return cost
 
 
 def _show(cost: Cost, extras: CostExtras, json_output: bool, output: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stresstest.economics.optimum import CapOptimum
-from stresstest.economics.timeline import batch_profile, group_spans_by_batch
+from stresstest.economics.timeline import batch_profile, group_spans_by_batch, most_at_once
 from stresstest.features.cost.wording import conclusion, cost_rows, precise_time, remarks
 from stresstest.model.cost import Cost, CostArm
 from stresstest.render.glyphs import BLOCK_GLYPHS, Glyphs, glyphs_for, sparkline
@@ -57,7 +57,7 @@ def timeline(cost: Cost, glyphs: Glyphs = BLOCK_GLYPHS) -> list[tuple[str, str]]
     if not whole.running:
         return []
     top = max(whole.running)
-    size = f"{precise_time(whole.seconds)}, at most {top:.0f} at once"
+    size = f"{precise_time(whole.seconds)}, at most {most_at_once(first)} at once"
     lines = [
         (f"running  {_timeline_sparkline(whole.running, glyphs, top)} {size}", ""),
         (f"in loops {_timeline_sparkline(whole.looping, glyphs, top)}", "red"),

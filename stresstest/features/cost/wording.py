@@ -74,19 +74,28 @@ def _waste_rows(cost: Cost) -> list[tuple[str, str, str]]:
         words = f"{percent(cost.kv_share, 1)} over time, at most {percent(cost.kv_peak)}"
         rows.append(("KV held by loops, of what is held", words, label.get("kv_share", "")))
     if cost.gpu_seconds is not None:
-        used = (
-            f"{format_count(cost.gpu_seconds_used)} used, "
-            f"{format_count(cost.gpu_seconds_after_onset)} of them by loops"
-        )
-        words = f"{cost.gpu_seconds:,.1f} for loops ({used})"
-        rows.append(("GPU seconds", words, label.get("gpu_seconds", "")))
+        after, used = cost.gpu_seconds_after_onset, cost.gpu_seconds_used
+        if after is not None and used:
+            words = f"{format_count(after)} of {format_count(used)} used, {percent(after / used, 1)}"
+            rows.append(("GPU seconds after the onset", words, label.get("gpu_seconds_after_onset", "")))
+        rows.append(("GPU seconds that loops add", f"{cost.gpu_seconds:,.1f}", label.get("gpu_seconds", "")))
     if cost.energy_joules is not None:
         rows.append(("energy for loops", f"{cost.energy_joules / 1000:,.1f} kJ", "measured"))
     if cost.money is not None:
-        each = cost.money / cost.requests * 1000 if cost.requests else 0.0
-        words = f"{cost.money:,.4g}, {each:,.3g} per 1,000 requests at {cost.gpu_hour_price:g} a GPU-hour"
-        rows.append(("money for loops", words, label.get("money", "")))
+        rows.append(("money, after the onset and added", _money_words(cost), label.get("money", "")))
     return rows
+
+
+def _money_words(cost: Cost) -> str:
+    """What the two kinds of GPU seconds cost: those that loops used, and those by which they lengthen it."""
+    price = cost.gpu_hour_price or 0.0
+    found = [cost.money or 0.0]
+    if cost.gpu_seconds_after_onset is not None:
+        found.insert(0, cost.gpu_seconds_after_onset / 3600 * price)
+    each = [f"{money:,.4g}" for money in found]
+    if cost.requests:
+        each = [f"{money:,.4g} ({money / cost.requests * 1000:,.3g} per 1,000 requests)" for money in found]
+    return f"{' and '.join(each)} at {price:g} a GPU-hour"
 
 
 def remarks(cost: Cost) -> list[str]:
@@ -136,7 +145,7 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
             "explains. Measure more pairs (--pairs), on a quiet server."
         )
     if share is not None and share < _NEGLIGIBLE:
-        return "Loops cost less than 1 % of the observed time, so there is nothing to do about their cost."
+        return _negligible_words(cost)
     if share is None:
         facts = f"{cost.degenerate} of {count} requests degenerate; the time they cost was not measured"
     else:
@@ -150,6 +159,18 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
         return f"{facts}. To reduce that: {cap}; stresstest run certifies a safe one."
     ways = "stresstest run certifies a max_tokens, and stresstest guard ends loops early"
     return f"{facts}. To reduce that: {ways}."
+
+
+def _negligible_words(cost: Cost) -> str:
+    """That loops cost no time here, and whether they used the GPU all the same."""
+    after, used = cost.gpu_seconds_after_onset, cost.gpu_seconds_used
+    if after is None or not used or after < _NEGLIGIBLE_AT_MOST * used:
+        return "Loops cost less than 1 % of the observed time, so there is nothing to do about their cost."
+    return (
+        f"Loops cost less than 1 % of the observed time, as the load leaves room for them, but "
+        f"{percent(after / used)} of the GPU seconds in use: where the GPU is full or shared, that is what "
+        f"they cost. stresstest run certifies a max_tokens, and stresstest guard ends loops early."
+    )
 
 
 def _not_judged(cost: Cost) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stresstest.config.settings import ENV_PREFIX, parse_share
+from stresstest.config.settings import parse_share
 from stresstest.errors import ExitCode, UsageError
-from stresstest.options.common import scan_progress_for, stdout_console, with_global_options
+from stresstest.options.common import language_source, scan_progress_for, stdout_console, with_global_options
 
 if TYPE_CHECKING:
     from stresstest.features.scan.keys import KeySurvey
@@ -148,16 +147,8 @@ def command(
     survey = _survey_keys(settings)
     limit = None if fail_above is None else _limit(fail_above)
     progress = scan_progress_for(options["display"], total_size(list(files)))
-    notes = () if lang or not language else (_language_source(language),)
+    notes = () if lang or not language else (language_source(language),)
     _run(scan, settings, survey, progress, json_output=json_output, limit=limit, notes=notes)
-
-
-def _language_source(language: str) -> str:
-    given = os.environ.get(f"{ENV_PREFIX}LANG")
-    where = f"{ENV_PREFIX}LANG" if given else "a settings file (stresstest.toml)"
-    return (
-        f"The language {language} was not given on the command line: it is from {where}. --lang overrides it."
-    )
 
 
 def _engine(name: str, address: str | None, workers: int | None) -> Callable[..., ScanResult]:

@@ -141,3 +141,14 @@ def test_the_command_line_prices_a_log(tmp_path: Path) -> None:
     document = json.loads(out)
     assert document["labels"]["money"] == "modelled"
     assert document["optimum"]["max_tokens"] < CAP
+
+
+def test_a_language_from_a_settings_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An English log beside a stresstest.toml that says Italian: "degenerate 400 of 400", without a word."""
+    (tmp_path / "stresstest.toml").write_text('lang = "it"\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, rows())
+    _, out, _ = command("cost", path)
+    assert "it is from a settings file (stresstest.toml)" in " ".join(out.split())
+    _, out, _ = command("cost", path, "--lang", "en")
+    assert "settings file" not in out

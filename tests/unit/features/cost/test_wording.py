@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stresstest.economics.optimum import CapOptimum, CostPoint
 from stresstest.features.cost.markdown import cost_markdown
-from stresstest.features.cost.wording import conclusion
+from stresstest.features.cost.wording import conclusion, cost_rows
 from stresstest.model.cost import Cost, CostRatio
 
 _POINT = CostPoint(550, 600.0, 0.9)
@@ -76,3 +78,28 @@ def test_noise_is_not_called_free(ratio: CostRatio, known: bool) -> None:
     said = conclusion(measured, None)
     assert ("What loops cost is not known" in said) is not known
     assert ("nothing to do" in said) is (known and ratio.value < 1.01)
+
+
+def test_loops_that_delay_nobody_still_use_the_gpu() -> None:
+    """One request every 30 s: "GPU seconds 0.0 for loops (1,375 used, 157 of them by loops)", "money for
+    loops 0", and "there is nothing to do about their cost" beside 11.4 % wasted tokens."""
+    sparse = Cost(
+        requests=200,
+        degenerate=10,
+        share_of_time=0.0,
+        gpu_seconds=0.0,
+        gpu_seconds_used=1375.0,
+        gpu_seconds_after_onset=157.0,
+        gpu_hour_price=3.6,
+        money=0.0,
+    )
+    assert "but 11 % of the GPU seconds in use" in conclusion(sparse, None)
+    assert "nothing to do" not in conclusion(sparse, None)
+    told = {name: words for name, words, _ in cost_rows(sparse)}
+    assert told["GPU seconds after the onset"] == "157 of 1,375 used, 11.4 %"
+    assert told["GPU seconds that loops add"] == "0.0"
+    assert told["money, after the onset and added"] == (
+        "0.157 (0.785 per 1,000 requests) and 0 (0 per 1,000 requests) at 3.6 a GPU-hour"
+    )
+    few = replace(sparse, gpu_seconds_after_onset=3.0)
+    assert "nothing to do about their cost" in conclusion(few, None)
