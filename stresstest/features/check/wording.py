@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.model import ChangedSetting, CheckVerdict, Comparison, ComparisonSide, Method
+from stresstest.model.comparison import FindingKind
 from stresstest.model.percent import percent, percent_change
 from stresstest.render.text import NOT_MEASURED, duration, format_count
 
@@ -19,7 +20,20 @@ def check_headline(found: Comparison) -> str:
         lacking = found.lacking or "too few data"
         return f"Inconclusive: {lacking.rstrip('.')}."
     word = "Pass" if found.verdict is CheckVerdict.PASS else "Regression"
-    return f"{word}: {_numbers(found)}"
+    return f"{word}: {_numbers(found)}{_beyond_note(found)}"
+
+
+def _beyond_note(found: Comparison) -> str:
+    """What a pass leaves out: T may be the first tokens of long answers."""
+    before, now = found.baseline, found.candidate
+    if found.verdict is not CheckVerdict.PASS or now.onsets <= (now.failed or 0):
+        return ""
+    later = (
+        f" The test ends at T: over whole answers, {before.onsets} of {before.generations} degenerate in the "
+        f"baseline and {now.onsets} of {now.generations} in the candidate"
+    )
+    earlier = any(each.kind is FindingKind.SURVIVAL for each in found.findings)
+    return f"{later}{' (to fail on that: --error-on survival)' if earlier else ''}."
 
 
 def _numbers(found: Comparison) -> str:
