@@ -51,7 +51,11 @@ def _sample_notes(
     notes = []
     prompts, asked = count_distinct_prompts(certifying), len({g.prompt_id for g in certifying})
     if threshold.certified and 2 * prompts < threshold.n:
-        alike = f" (of {asked} that differ only in numbers, ids, times or blanks)" if prompts < asked else ""
+        alike = (
+            f" ({asked}, if those that differ only in numbers, ids, times or blanks are counted apart)"
+            if prompts < asked
+            else ""
+        )
         notes.append(
             f"The {threshold.n} answers at risk come from {prompts} distinct "
             f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only; other prompts "

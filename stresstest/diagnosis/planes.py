@@ -275,7 +275,7 @@ def _place(values: Sequence[float], words: str) -> str:
     if spread is None:
         return f"{words.format('onset')} {values[0]:,.0f}"
     median = f"{words.format('median onset')} {spread.median:,.0f}"
-    return f"{median} (the middle half spans {spread.iqr:,.0f} tokens)"
+    return f"{median} (interquartile range {spread.iqr:,.0f} tokens)"
 
 
 def _advice(plane: Plane, failing: Sequence[GenerationRecord], run_id: str) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BOOTSTRAP_RESAMPLES = 1_000
-LET_RUN_POLICY = "nothing stops a loop; ask again"
-ABORT_POLICY = "abort at the alarm; ask again"
+LET_RUN_POLICY = "let loops run to the cap, then ask again"
+ABORT_POLICY = "abort at the alarm, then ask again"
 IDS, PIECES, WORDS = "token ids", "token texts", "words"
 """The units that a replay uses as tokens."""
 

@@ -143,7 +143,13 @@ _RUN_OPTIONS = (
     _option("prompts", str, metavar="FILE", help="Your production prompts (JSONL) instead of a task."),
     _option("budget_tokens", str, help="Stop sending requests after this many output tokens (200k, 2M)."),
     _option("budget_time", str, help="Stop sending requests after this time (90s, 30m, 1h30m)."),
-    _option("tighten", bool, "--tighten", help="Declare up to four looks with growing samples."),
+    _option(
+        "tighten",
+        bool,
+        "--tighten",
+        help="Enlarge the sample up to eightfold where that may certify a longer T: up to four looks, "
+        "declared beforehand, each at a higher confidence.",
+    ),
     _option("no_abort", bool, "--no-abort", help="Let degenerate answers run to their end."),
     _option("seed", int, help="Seed of the campaign; each request has its own. [default: 1]"),
     _option("no_seed", bool, "--no-seed", help="Send no seeds. Answers then cannot be reproduced exactly."),

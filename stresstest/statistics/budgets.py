@@ -53,7 +53,7 @@ def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
     low, high = risk_bounds(counts, measured.threshold.confidence)
     facts = (
         f"by token {tokens:,}, {counts.failed} of {counts.at_risk} at risk had degenerated: between "
-        f"{percent(low, 1)} and {percent(high, 1)} at {percent(measured.threshold.confidence)} each, "
+        f"{percent(low, 1)} and {percent(high, 1)} (each bound at {percent(measured.threshold.confidence)}), "
         f"allowed {percent(budget.limit, 1)}"
     )
     if measured.unusable is not None:

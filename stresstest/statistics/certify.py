@@ -155,8 +155,9 @@ def _lacking(n: int, d: int, doubtful: int, smallest: int, rigor: Rigor, confide
             f"{n}; measure at least {more} more {plural} of ≥ {smallest:,} tokens."
         )
     doubt = f" and {doubtful} more ended undecided by then" if doubtful else ""
+    first = "token" if smallest == 1 else f"{smallest:,} tokens"
     return (
-        f"{d} of {n} requests at risk degenerate within the first {smallest:,} tokens{doubt}: "
+        f"{d} of {n} requests at risk degenerate within the first {first}{doubt}: "
         f"no length keeps the risk at or below {percent(rigor.alpha)} with "
         f"{percent(rigor.confidence)} confidence."
     )

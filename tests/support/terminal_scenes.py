@@ -129,7 +129,7 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
         Plane.DECODING,
         Basis.OBSERVED,
         "Suspected cause: decoding (not tested yet). 26 of the sample's 38 answers loop; their median onset "
-        "is at token 1,070 (the middle half spans 180 tokens).",
+        "is at token 1,070 (interquartile range 180 tokens).",
         evidence,
         ("To test the cause and look for a setting with a higher cap: stresstest diagnose latest",),
     )

@@ -38,5 +38,5 @@ def require_language(language: str | None) -> None:
     """Raises UsageError for a language that drift cannot be detected from; None is fine."""
     if language and not can_detect_drift(language):
         raise UsageError(
-            f"No identifier here knows the language {language!r}; write a code such as en or fr."
+            f"This program cannot identify the language {language!r}; write a code such as en or fr."
         )

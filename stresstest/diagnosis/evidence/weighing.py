@@ -285,7 +285,7 @@ def _position(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]:
     if found is None or found.n < _FEW:
         return []
     spans = (
-        f"median {found.median:,.0f} tokens{where}, and the middle half of the {found.n} answers spans "
+        f"median {found.median:,.0f} tokens{where}, interquartile range of the {found.n} answers "
         f"{found.iqr:,.0f} tokens, {percent(found.relative)} of the median"
     )
     bound = percent(CONCENTRATED_SPREAD)
@@ -314,14 +314,14 @@ def _prompt_shift(failing: Sequence[GenerationRecord]) -> list[WeightedEvidence]
     if in_context.iqr <= 0.6 * in_answer.iqr:
         fact = (
             f"prompts differ in length, and onsets agree better counted from the prompt's start "
-            f"(the middle half spans {in_context.iqr:,.0f} tokens) than from the answer's "
+            f"(interquartile range {in_context.iqr:,.0f} tokens) than from the answer's "
             f"({in_answer.iqr:,.0f})"
         )
         return [(2, _fact(Plane.CONTEXT, True, "onsets", fact))]
     if in_answer.iqr <= 0.6 * in_context.iqr:
         fact = (
             f"prompts differ in length, and onsets agree better counted from the answer's start "
-            f"(the middle half spans {in_answer.iqr:,.0f} tokens) than from the prompt's "
+            f"(interquartile range {in_answer.iqr:,.0f} tokens) than from the prompt's "
             f"({in_context.iqr:,.0f})"
         )
         return [(1, _fact(Plane.CONTEXT, False, "onsets", fact))]

@@ -33,7 +33,7 @@ def test_prompts_with_a_number_of_their_own_count_as_one() -> None:
     alike = [replace(g, prompt_text=f"[request {g.prompt_id}] Tell a story.") for g in calm]
     said = _sample_notes(alike, certified_threshold(alike, RIGORS["quick"]), 110)
     assert said[0].startswith(
-        "The 38 answers at risk come from 1 distinct prompt (of 38 that differ only in numbers, ids"
+        "The 38 answers at risk come from 1 distinct prompt (38, if those that differ only in"
     )
 
 

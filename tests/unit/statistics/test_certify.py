@@ -136,7 +136,7 @@ def test_failing_from_the_start_is_said() -> None:
     threshold = certify([Observation(1, 0)] * 40, QUICK)
     assert not threshold.certified
     assert threshold.lacking == (
-        "40 of 40 requests at risk degenerate within the first 1 tokens: "
+        "40 of 40 requests at risk degenerate within the first token: "
         "no length keeps the risk at or below 10 % with 90 % confidence."
     )
 

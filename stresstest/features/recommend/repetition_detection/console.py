@@ -164,7 +164,8 @@ def remarks(found: AuditResult) -> list[str]:
         "The online detector stops no healthy output here because it decides which outputs are "
         "healthy; its own false alarm rate is in docs/detectors.md. It stops at the client, like "
         "abort-and-retry.",
-        f"What the check takes vLLM's scheduler a token: {_usual_costs(chosen)} (measured: {SOURCE}).",
+        f"Time that the check takes in vLLM's scheduler, for each token of a request: "
+        f"{_usual_costs(chosen)} (measured: {SOURCE}).",
         "Exact repetition only: vLLM's detection cannot see near-repeats (a counter in each copy).",
     ]
     if found.degenerate == found.streams:
