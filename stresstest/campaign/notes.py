@@ -50,16 +50,16 @@ def _sample_notes(
     """What a reader must know of the sample before the number is used."""
     notes = []
     prompts, asked = count_distinct_prompts(certifying), len({g.prompt_id for g in certifying})
-    if threshold.certified and 2 * prompts < threshold.n:
+    if threshold.certified and prompts < len(certifying):
         alike = (
             f" ({asked}, if those that differ only in numbers, ids, times or blanks are counted apart)"
             if prompts < asked
             else ""
         )
         notes.append(
-            f"The {threshold.n} answers at risk come from {prompts} distinct "
-            f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only; other prompts "
-            f"were not measured."
+            f"The sample's {len(certifying)} answers are to {prompts} distinct "
+            f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only. Answers to one "
+            f"prompt are alike, so of other prompts more may fail."
         )
     unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in certifying)
     if unseen:

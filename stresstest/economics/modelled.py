@@ -21,12 +21,27 @@ IMMORTAL_TIME_BIAS = (
     "which it is met; what it costs cannot be read from this"
 )
 _AT_ONCE = 0.25
-"""A submission follows an end if it comes within this share of the mean duration per client after it."""
+"""A submission follows an end if they are within this share of the mean duration per client."""
 
 
 def peak_in_flight(spans: Sequence[RequestSpan]) -> int:
-    """Maximum number of concurrent requests."""
-    events = sorted([(s.submitted, 1) for s in spans] + [(s.end, -1) for s in spans])
+    """Maximum number of concurrent requests.
+
+    A request that is submitted just before another one is logged as ended has waited for it: clocks and
+    loggers are late by milliseconds, and one such pair would count as a client more.
+    """
+    late = _AT_ONCE * _duration_per_client(spans, _overlap(spans, 0.0))
+    return _overlap(spans, late)
+
+
+def _duration_per_client(spans: Sequence[RequestSpan], clients: int) -> float:
+    return fmean(s.duration for s in spans) / max(clients, 1) if spans else 0.0
+
+
+def _overlap(spans: Sequence[RequestSpan], late: float) -> int:
+    """The most requests at the same moment, if each end was logged so many seconds late at most."""
+    ends = [(max(s.submitted, s.end - late), -1) for s in spans]
+    events = sorted([(s.submitted, 1) for s in spans] + ends)
     most = now = 0
     for _, change in events:
         now += change
@@ -46,9 +61,9 @@ def is_closed_loop(spans: Sequence[RequestSpan]) -> bool:
     if not later:
         return True
     ends = sorted(s.end for s in spans)
-    patience = _AT_ONCE * fmean(s.duration for s in spans) / max(places, 1)
-    # In a closed loop the k-th submission after the first wave follows the k-th end.
-    answered = sum(0 <= at - end <= patience for at, end in zip(later, ends, strict=False))
+    patience = _AT_ONCE * _duration_per_client(spans, places)
+    # In a closed loop the k-th submission after the first wave is at the k-th end.
+    answered = sum(abs(at - end) <= patience for at, end in zip(later, ends, strict=False))
     return answered >= 0.8 * len(later)
 
 

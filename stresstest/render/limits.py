@@ -115,12 +115,13 @@ def smallest_line(limits: ModelLimits) -> str:
 
 def limit_provenance(row: LimitRow) -> tuple[str, ...]:
     """The basis of a limit in lines: subject and limit, risk and n, time and versions of the measurement."""
-    threshold = row.threshold
+    threshold, prompts = row.threshold, row.distinct_prompts
+    only = "" if prompts is None or prompts >= threshold.n else ", and it holds for these only"
     return tuple(
         single_line(line)
         for line in (
             f"{subject_name(row.subject)}: safe max_tokens {safe_limit(row)}, {margin_words(row.margin)}",
-            f"{certified_sentence(threshold)}; distinct prompts {format_count(row.distinct_prompts)}",
+            f"{certified_sentence(threshold)}; distinct prompts {format_count(row.distinct_prompts)}{only}",
             f"measured {format_time(row.created)} UTC, run {row.run_id}, vLLM "
             f"{row.server_version or 'unknown'}, "
             f"stresstest {row.tool_version}, rigor {row.rigor}, {load_words(row.concurrency)}",

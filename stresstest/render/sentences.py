@@ -32,12 +32,13 @@ from stresstest.statistics.sample import ended_by_itself
 
 
 def condition(result: RunResult) -> str:
-    """What a limit holds for only: " for this 1 prompt" or " for these 3 prompts" where a result stands on
-    few, asked again and again; " with at most 1 request in flight" where a larger load makes it fail."""
+    """What a limit holds for only: " for this 1 prompt" or " for these 3 prompts" where some were asked more
+    than once, so that their answers are not independent; " with at most 1 request in flight" where a larger
+    load makes it fail."""
     prompts, words = result.distinct_prompts, ""
     if prompts == 1:
         words = " for this 1 prompt"
-    elif 0 < 2 * prompts < result.threshold.n:
+    elif 0 < prompts < max(result.threshold.n, len(result.certifying)):
         words = f" for these {prompts} prompts"
     if result.holds_up_to is not None:
         words += f" with at most {load_words(result.holds_up_to)}"

@@ -33,7 +33,25 @@ def test_prompts_with_a_number_of_their_own_count_as_one() -> None:
     alike = [replace(g, prompt_text=f"[request {g.prompt_id}] Tell a story.") for g in calm]
     said = _sample_notes(alike, certified_threshold(alike, RIGORS["quick"]), 110)
     assert said[0].startswith(
-        "The 38 answers at risk come from 1 distinct prompt (38, if those that differ only in"
+        "The sample's 38 answers are to 1 distinct prompt (38, if those that differ only in"
+    )
+
+
+def test_prompts_that_were_asked_twice_are_told() -> None:
+    """62 prompts asked twice each were 124 answers of one bound. Where the prompt decides whether an answer
+    fails, it holds for these prompts only: of others that fail in 5 %, it certified 17.6 %, not 5 %."""
+    calm = sample([None] * 124, [121] * 124)
+    twice = [
+        replace(g, prompt_id=f"p{n // 2}", prompt_text=f"Prompt {'x' * (n // 2)}.")
+        for n, g in enumerate(calm)
+    ]
+    said = _sample_notes(twice, certified_threshold(twice, RIGORS["standard"]), 110)
+    assert said[0].startswith(
+        "The sample's 124 answers are to 62 distinct prompts: the bound holds for these"
+    )
+    once = [replace(g, prompt_id=f"p{n}", prompt_text=f"Prompt {'x' * n}.") for n, g in enumerate(calm)]
+    assert not any(
+        "distinct" in note for note in _sample_notes(once, certified_threshold(once, RIGORS["standard"]), 110)
     )
 
 

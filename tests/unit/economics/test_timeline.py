@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 from dataclasses import replace
 
 import pytest
@@ -16,7 +18,13 @@ from stresstest.economics.account import (
     money,
     wasted_tokens,
 )
-from stresstest.economics.modelled import is_closed_loop, makespan, naive_comparison, substitute_loops
+from stresstest.economics.modelled import (
+    is_closed_loop,
+    makespan,
+    naive_comparison,
+    peak_in_flight,
+    substitute_loops,
+)
 from stresstest.economics.timeline import (
     batch_intervals,
     batch_profile,
@@ -177,6 +185,39 @@ def test_the_sources_method_replaces_loopers_by_the_healthy_mean() -> None:
     assert found.counterfactual == pytest.approx(6.0)
     assert found.share_of_time == pytest.approx(0.7)
     assert substitute_loops([spans[0]]) is None
+
+
+def arrivals(seed: int, *, clients: int | None, late: float = 0.0) -> list[RequestSpan]:
+    """120 requests of clients that wait for their answers, or (None) at times of their own, 8 at once on
+    average. late: seconds by which one end in twenty is logged after that client's next request."""
+    rng = random.Random(seed)
+    free, at, found = [0.0] * (clients or 1), 0.0, []
+    for n in range(120):
+        duration = rng.lognormvariate(1.6, 0.5)
+        if clients is None:
+            at += rng.expovariate(8 / 5.6)
+        else:
+            at = heapq.heappop(free)
+            heapq.heappush(free, at + duration + rng.uniform(0.0, 0.002))
+        found.append(span(f"r{n}", at, at + duration + (late if n % 20 == 0 else 0.0)))
+    return found
+
+
+@given(st.integers(0, 10_000), st.integers(1, 16), st.sampled_from([0.0, 2e-7, 0.004]))
+@settings(max_examples=40, deadline=None)
+def test_clients_that_wait_are_known_where_ends_are_logged_late(seed: int, clients: int, late: float) -> None:
+    """One end in twenty, 2 ms after that client's next request, made nine clients of eight, and what loops
+    cost was a third of the truth."""
+    spans = arrivals(seed, clients=clients, late=late)
+    assert is_closed_loop(spans)
+    assert peak_in_flight(spans) == clients
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_arrivals_of_their_own_are_no_clients_that_wait(seed: int) -> None:
+    """Whatever the load happens to be."""
+    assert not is_closed_loop(arrivals(seed, clients=None))
 
 
 def test_an_open_loop_keeps_its_arrivals() -> None:
