@@ -104,21 +104,13 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         ),
         representative=None if shown is None else store.loader(run.id)(shown),
         thinking=certify_budget(certifying, run, store.loader(run.id)),
-        holds_up_to=largest_load(run, found),
+        holds_up_to=settings.holds_up_to,
     )
 
 
 def current_result(store: Store, reference: str) -> RunResult:
     """A stored run as it stands among the others: without a cap where one speaks against it."""
     return beside_others(store, conclude(store, reference))
-
-
-def largest_load(run: Run, found: Diagnosis | None) -> int | None:
-    """Requests in flight up to which a run's limit holds: those of a run that a diagnosis began because a
-    larger load makes the answers fail. None of any other run. found: see `find_diagnosis`."""
-    if found is None or found.concurrency is None or found.run_id == run.id:
-        return None
-    return run.settings.concurrency if run.settings.concurrency <= found.concurrency else None
 
 
 def find_diagnosis(store: Store, run: Run) -> Diagnosis | None:

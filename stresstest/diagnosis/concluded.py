@@ -87,31 +87,37 @@ def apply_confirmed_plane(
 def remedy_sentences(found: Diagnosis, run: Run) -> tuple[str, ...]:
     """Recommendations from the diagnosis for this run's failure and later ones, one sentence each."""
     settings = run.settings
-    lines = []
     own = next((i for i, link in enumerate(found.chain) if link.run_id == run.id), len(found.chain))
-    cleared = f"the {failure_name(found.chain[own])}" if own < len(found.chain) else "this failure"
+    changes = []
+    if found.concurrency is not None and found.concurrency != settings.concurrency:
+        requests = "one request" if found.concurrency == 1 else f"{found.concurrency} requests"
+        cleared = _cleared(found.chain[own:], Plane.SYSTEM)
+        changes.append(f"keep at most {requests} in flight, which clears {cleared} (more may be possible)")
+    if found.recommended is not None and found.recommended != settings.decoding:
+        cleared = _cleared(found.chain[own:], Plane.DECODING)
+        changes.append(f"use {describe_decoding(found.recommended)}, which clears {cleared}")
     then = f" {_NO_LIMIT}"
     if found.safe_max_tokens is not None:
         limit = f"the safe max_tokens is {found.safe_max_tokens:,} ({_grounds(found, run)})"
-        then = f" With it, {limit}{_next_failure(found.chain[own + 1 :])}."
+        with_them = "With both" if len(changes) > 1 else "With it"
+        then = f" {with_them}, {limit}{_next_failure(found)}."
     elif found.safe_run is not None:
         then = f" Run {found.safe_run} measured that, and recommends no cap: `stresstest runs show` says why."
-    if found.recommended is not None and found.recommended != settings.decoding:
-        words = describe_decoding(found.recommended)
-        lines.append(f"Better: use {words}, which clears {cleared}.{then}")
-        then = ""
-    if found.concurrency is not None and found.concurrency != settings.concurrency:
-        requests = "one request" if found.concurrency == 1 else f"{found.concurrency} requests"
-        lines.append(
-            f"Better: keep at most {requests} in flight, which clears {cleared} (more may be possible).{then}"
-        )
+    lines = [f"Better: {', and '.join(changes)}.{then}"] if changes else []
     tried = [link.remedy for link in found.chain[own:] if link.remedy is not None]
     return (*lines, *(f"For longer outputs: {split_sentence(remedy)}." for remedy in tried))
 
 
-def _next_failure(rest: Sequence[CauseLink]) -> str:
-    """The end of the sentence about the limit under the remedy: what fails next, and where."""
-    following = next((link for link in rest if link.median_onset is not None), None)
+def _cleared(links: Sequence[CauseLink], plane: Plane) -> str:
+    """The failure that a change on this plane clears: that of the first link on it."""
+    link = next((each for each in links if each.plane is plane), links[0] if links else None)
+    return "this failure" if link is None else f"the {failure_name(link)}"
+
+
+def _next_failure(found: Diagnosis) -> str:
+    """The end of the sentence about the limit under the remedy: what fails in its own run, and where."""
+    own = (link for link in found.chain if link.run_id == found.safe_run)
+    following = next((link for link in own if link.median_onset is not None), None)
     if following is None or following.median_onset is None:
         return ""
     onset = rounded_tokens(following.median_onset)

@@ -123,8 +123,9 @@ class RunSettings:
     send_seed: whether each request brings its own seed; without one nothing is reproducible. logprobs:
     whether log probabilities are requested. stall_timeout: seconds that a stream may pause; None: as long as
     the server's own pauses suggest.
-    parent: the run whose diagnosis or sweep started this one. earlier_urls: the addresses that parts of the
-    run were measured at before it was continued at `base_url`.
+    parent: the run whose diagnosis or sweep started this one. holds_up_to: requests in flight up to which its
+    limit holds, where that diagnosis has shown that a larger load makes the answers fail. earlier_urls: the
+    addresses that parts of the run were measured at before it was continued at `base_url`.
     """
 
     subject: Subject
@@ -147,4 +148,5 @@ class RunSettings:
     logprobs: bool = True
     stall_timeout: float | None = None
     parent: str | None = None
+    holds_up_to: int | None = None
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)

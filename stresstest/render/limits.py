@@ -140,17 +140,6 @@ def only_up_to(concurrency: int) -> str:
     )
 
 
-def smaller_loads(runs: Iterable[RunSummary]) -> dict[str, int]:
-    """By the ids of runs whose limit holds for their own load only: that load, in requests in flight. Their
-    diagnosed run, which had a larger one, must be among the runs."""
-    known = {run.id: run for run in runs}
-    return {
-        run.id: run.concurrency
-        for run in known.values()
-        if run.parent in known and known[run.parent].concurrency > run.concurrency
-    }
-
-
 def largest_load(rows: Iterable[LimitRow]) -> int | None:
     """The requests in flight with which all of the limits hold; None where no run speaks against any."""
     return min((row.holds_up_to for row in rows if row.holds_up_to is not None), default=None)

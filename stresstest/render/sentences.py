@@ -41,7 +41,7 @@ def condition(result: RunResult) -> str:
     elif 0 < prompts < max(result.threshold.n, len(result.certifying)):
         words = f" for these {prompts} prompts"
     if result.holds_up_to is not None:
-        words += f" with at most {load_words(result.holds_up_to)}"
+        words += f"{' and' if words else ''} with at most {load_words(result.holds_up_to)}"
     return words
 
 

@@ -67,6 +67,7 @@ class RunSummary:
     safe_max_tokens: int | None
     note: str | None
     concurrency: int
+    holds_up_to: int | None = None
     parent: str | None = None
     sweep: str | None = None
 
@@ -80,8 +81,8 @@ class StoredThreshold:
     certified_before: an older run that was certified, where this newest one is not.
     overruled_by: a run of the same subject and decoding (later, under another load, at another address, with
     another sample) that found no safe length and was not repeated since; this limit is not in force then.
-    holds_up_to: requests in flight up to which the limit holds: its run was begun by the diagnosis of one
-    (its parent) with a larger load, which makes the answers fail.
+    holds_up_to: as in `RunSettings`, or of a limit that is named although a run with a larger load speaks
+    against it.
     prompts_digest: of the prompts that were asked. order: larger for a result whose sample was measured
     later, whatever the clock says.
     saved: clock seconds at which it was written; created: of the run.
@@ -107,7 +108,6 @@ class StoredThreshold:
     certified_before: str | None = None
     overruled_by: str | None = None
     holds_up_to: int | None = None
-    parent: str | None = None
     prompts_digest: str | None = None
     order: int = 0
     thinking: ThinkingBudget | None = None

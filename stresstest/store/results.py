@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +120,8 @@ def read(
     kinds: dict[object, list[StoredThreshold]] = {}
     for stored in (*latest, *older):
         kinds.setdefault(_kind(stored), []).append(stored)
-    loads = _loads(connection, (*latest, *older))
     return [
-        replace(
-            stored,
-            overruled_by=_overruling(stored, kinds[_kind(stored)]),
-            holds_up_to=_smaller_load(stored, loads),
-        )
+        replace(stored, overruled_by=_overruling(stored, kinds[_kind(stored)]))
         for stored in (*latest, *older)
     ]
 
@@ -183,24 +176,6 @@ def _kind(stored: StoredThreshold) -> object:
     return stored.subject, stored.decoding, stored.simulated
 
 
-def _loads(connection: Connection, found: Iterable[StoredThreshold]) -> dict[str, int]:
-    """By the ids of runs that were diagnosed: their requests in flight."""
-    diagnosed = {each.parent for each in found if each.parent is not None}
-    if not diagnosed:
-        return {}
-    query = select(tables.run.c.id, tables.run.c.settings).where(tables.run.c.id.in_(diagnosed))
-    loads = {}
-    for row in connection.execute(query):
-        with suppress(*UNREADABLE):
-            loads[row.id] = load(row.settings, RunSettings).concurrency
-    return loads
-
-
-def _smaller_load(stored: StoredThreshold, loads: Mapping[str, int]) -> int | None:
-    """The requests in flight of a run that a diagnosis began with fewer than the diagnosed run had."""
-    return stored.concurrency if loads.get(stored.parent or "", 0) > stored.concurrency else None
-
-
 def _stored(row: Any) -> StoredThreshold:
     require_columns(
         row,
@@ -226,7 +201,7 @@ def _stored(row: Any) -> StoredThreshold:
         server_version=profile.version,
         base_url=settings.base_url,
         concurrency=settings.concurrency,
-        parent=settings.parent,
+        holds_up_to=settings.holds_up_to,
         simulated=profile.simulated,
         distinct_prompts=row.distinct_prompts,
         latest=True,

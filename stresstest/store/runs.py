@@ -282,6 +282,7 @@ def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
         safe_max_tokens=row.safe_max_tokens,
         note=row.note,
         concurrency=settings.concurrency,
+        holds_up_to=settings.holds_up_to,
         parent=settings.parent,
         sweep=sweep,
     )

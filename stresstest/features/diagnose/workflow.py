@@ -321,6 +321,7 @@ class _DiagnosisSession:
             rigor=NEXT_FAILURE_RIGOR,
             tighten=False,
             parent=self.run.id,
+            holds_up_to=concurrency if concurrency < self.run.settings.concurrency else None,
         )
 
     async def _unmask(self, settings: RunSettings) -> CampaignResult:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from stresstest.render.limits import WIDE, decoding_words, safe_words, smaller_loads, subject_words
+from stresstest.render.limits import WIDE, decoding_words, safe_words, subject_words
 from stresstest.render.text import format_count, load_words, single_line
 from stresstest.store import RunSummary
 
@@ -40,7 +40,6 @@ def print_runs(
     table.add_column("status", no_wrap=True)
     for name in ("degenerate", "safe"):
         table.add_column(name, justify="right", no_wrap=True)
-    loads = smaller_loads(runs)
     for run in runs:
         against = overruling.get(run.id)
         safe = safe_words(run.threshold, run.safe_max_tokens) if against is None else "–"
@@ -51,8 +50,8 @@ def print_runs(
             below.append("refused by a check")
         if against is not None:
             below.append(single_line(f"{format_count(run.safe_max_tokens)} does not hold: see run {against}"))
-        elif run.id in loads and run.safe_max_tokens is not None:
-            below.append(f"holds with at most {load_words(loads[run.id])}")
+        elif run.holds_up_to is not None and run.safe_max_tokens is not None:
+            below.append(f"holds with at most {load_words(run.holds_up_to)}")
         subject = Text(f"{subject_words(run)}, {run.rigor}")
         subject.append("".join(f"\n{line}" for line in below), style="dim")
         cells = (

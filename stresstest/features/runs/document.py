@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stresstest.render.limits import smaller_loads
 from stresstest.store import RunSummary
 
 
@@ -15,7 +14,6 @@ def runs_document(
 ) -> dict[str, Any]:
     """``runs list --json``. refused: ids of runs that a check has refused. overruling: by the ids of runs
     whose limits are not in force, the run that speaks against each."""
-    loads = smaller_loads(rows)
     return {
         "runs": [
             {
@@ -34,7 +32,7 @@ def runs_document(
                 "safe_max_tokens": None if row.id in overruling else row.safe_max_tokens,
                 "overruled_by": overruling.get(row.id),
                 "concurrency": row.concurrency,
-                "holds_up_to": loads.get(row.id),
+                "holds_up_to": row.holds_up_to,
                 "unfit": row.threshold is not None and row.threshold.unfit,
                 "note": row.note,
                 "decoding": row.decoding.given(),

@@ -107,16 +107,12 @@ def test_the_limit_of_a_smaller_load_carries_it(store: Store, tmp_path: Path) ->
     """Certified at one request at a time, and 583 at eight: `recommend --like`, which `diagnose` had named,
     printed it as a flag for the server, without a word of the load."""
     save(store, "loaded", 583, concurrency=8)
-    alone = save(store, "alone", 3000, concurrency=1, parent="loaded")
+    alone = save(store, "alone", 3000, concurrency=1, parent="loaded", holds_up_to=1)
     save(store, "without", 2000, concurrency=8, parent="loaded")
-    found = replace(diagnosis(), run_id="loaded", safe_run="alone", safe_max_tokens=3000, concurrency=1)
-    store.save_diagnosis(found)
     assert conclude(store, "alone").holds_up_to == 1
     assert conclude(store, "loaded").holds_up_to is None
     assert conclude(store, "without").holds_up_to is None
-    assert "lab · narrative · English, with at most 1 request in flight." in headline(
-        replace(alone, holds_up_to=1)
-    )
+    assert " prompts and with at most 1 request in flight." in headline(replace(alone, holds_up_to=1))
     where = ("--store", str(tmp_path / "s.sqlite3"), "recommend")
     code, out, _ = command(*where, "--format", "vllm", "--like", "alone")
     assert code == 0
@@ -138,11 +134,16 @@ def test_the_limit_of_a_smaller_load_carries_it(store: Store, tmp_path: Path) ->
     assert "3,000 (at most 1 request in flight)" in index_html(store.thresholds(), "s.sqlite3")
 
 
-def test_the_load_is_known_where_the_diagnosed_run_has_no_result(store: Store, tmp_path: Path) -> None:
-    """Interrupted, and diagnosed all the same: nothing spoke against the remedy's limit, or for its load."""
+def test_the_load_stays_with_the_limit_whatever_becomes_of_the_diagnosed_run(
+    store: Store, tmp_path: Path
+) -> None:
+    """Interrupted, it has no result that speaks against the limit; deleted, it took the condition with it."""
     made = make_run("cut", subject=SUBJECT, created=900.0)
     store.create_run(replace(made, settings=replace(made.settings, concurrency=16)))
-    save(store, "alone", 3000, concurrency=1, parent="cut")
-    code, out, _ = command("--store", str(tmp_path / "s.sqlite3"), "recommend", "--format", "vllm")
-    assert code == 0
-    assert out.splitlines()[-1].endswith(" --max-num-seqs 1")
+    save(store, "alone", 3000, concurrency=1, parent="cut", holds_up_to=1)
+    where = ("--store", str(tmp_path / "s.sqlite3"))
+    for _ in range(2):
+        code, out, _ = command(*where, "recommend", "--format", "vllm")
+        assert code == 0
+        assert out.splitlines()[-1].endswith(" --max-num-seqs 1")
+        command(*where, "runs", "delete", "cut", "--yes")

@@ -267,6 +267,17 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     quick = replace(run, settings=replace(run.settings, rigor="quick"))
     [alike] = apply_diagnosis(observed, limited, quick).advice
     assert alike.endswith("is 3,602 (at most 10 % degenerate by T, 90 % confidence, n = 24; run r2).")
+    loop = replace(LOOP, run_id="r2", cleared_by="repetition_penalty 1.15")
+    both = replace(limited, chain=(link, loop), recommended=Decoding(repetition_penalty=1.15))
+    gibberish = replace(both, chain=(replace(link, symptom=SymptomKind.GIBBERISH), loop))
+    [together] = apply_diagnosis(observed, gibberish, quick).advice
+    assert together.startswith(
+        "Better: keep at most one request in flight, which clears the gibberish (more may be possible), and "
+        "use repetition_penalty 1.15, which clears the loop. With both, the safe max_tokens is 3,602"
+    )
+    assert "the next failure" in together  # the loop, in r2, which is not cleared there
+    [cleared] = apply_diagnosis(observed, replace(gibberish, safe_run="r3"), quick).advice
+    assert "the next failure" not in cleared
     uncapped = replace(limited, safe_max_tokens=None)
     [without] = apply_diagnosis(observed, uncapped, run).advice
     assert without.endswith("Run r2 measured that, and recommends no cap: `stresstest runs show` says why.")
