@@ -53,11 +53,13 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
         prompt, wanted = _prompt(request_data), int(request_data.get("n") or 1)
         watched: dict[int, StreamDetector] = {}
         told: set[int] = set()
+        ended: dict[int, str | None] = {}
         async for chunk in response:
             for choice in getattr(chunk, "choices", None) or ():
                 detector = watched.get(choice.index)
                 if detector is None:
                     detector = watched[choice.index] = StreamDetector(language=self.language, prompt=prompt)
+                ended[choice.index] = getattr(choice, "finish_reason", None) or ended.get(choice.index)
                 if choice.index in told:
                     if self.stop:
                         _silence(choice)
@@ -74,6 +76,10 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
                 if close is not None:
                     await close()
                 return
+        for index in watched.keys() - told:  # what shows at the end alone: one sign to the cap, a truncation
+            verdict = watched[index].finish(ended[index])
+            if verdict.degenerate:
+                self._tell(verdict, request_data)
 
     async def async_post_call_success_hook(
         self, data: dict[str, Any], user_api_key_dict: Any, response: Any

@@ -91,7 +91,7 @@ def chunk_of(word: str, field: str) -> Any:
     if field == "text":
         return TextCompletionResponse(choices=[TextChoices(text=word, index=0)])
     calls = [{"index": 0, "function": {"arguments": word}}]
-    delta = Delta(content="", **{field: calls if field == "tool_calls" else word})
+    delta = Delta(**{"content": "", field: calls if field == "tool_calls" else word})
     return ModelResponseStream(choices=[StreamingChoices(index=0, delta=delta)])
 
 
@@ -112,6 +112,25 @@ def test_all_that_the_model_writes_is_watched_in_a_stream(field: str) -> None:
     passed = asyncio.run(run())
     assert len(HEALTHY.split()) < len(passed) < len(chunks) / 2
     assert passed[-1].choices[0].finish_reason == FINISH_REASON
+
+
+def test_what_shows_at_the_end_alone_is_a_line_too(caplog: pytest.LogCaptureFixture) -> None:
+    """A stream of one sign to the cap was healthy, and the same answer unstreamed was not."""
+    end = StreamingChoices(index=0, delta=Delta(content=""), finish_reason="length")
+    chunks = [*(chunk_of("!", "content") for _ in range(100)), ModelResponseStream(choices=[end])]
+
+    async def run() -> list[Any]:
+        async def response() -> AsyncIterator[Any]:
+            for chunk in chunks:
+                yield chunk
+
+        hook = DegenerationGuardrail().async_post_call_streaming_iterator_hook(None, response(), ASKED)
+        return [chunk async for chunk in hook]
+
+    with caplog.at_level(logging.WARNING, "stresstest.litellm"):
+        assert asyncio.run(run()) == chunks
+    [line] = [record.message for record in caplog.records if record.name == "stresstest.litellm"]
+    assert "flooding" in line
 
 
 def whole(guardrail: DegenerationGuardrail, response: Any) -> None:
