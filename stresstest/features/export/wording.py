@@ -40,9 +40,10 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
         return held_out or "No healthy answer ended on its own; KTO needs both labels."
     if not found.unpaired:
         return _held_out(found) or "No pair."
+    alike = "" if options.chosen_from else " with the same decoding"
     return (
         f"No pairs: none of the {len(found.unpaired)} prompts with a degenerate answer has a healthy "
-        f"answer with the same decoding that ended on its own, as requested."
+        f"answer{alike} that ended on its own, as requested."
     )
 
 
@@ -81,6 +82,8 @@ def next_commands(
         words += ["--base-url", settings.base_url]
         words += [] if settings.horizon is None else ["--horizon", str(settings.horizon)]
         decoding = settings.decoding
+    elif options.language:
+        words += ["--lang", options.language]
     changed = found.cleared_by or replace(decoding, repetition_penalty=_HEALING_PENALTY)
     for name, value in changed.options().items():
         words += [f"--{name.replace('_', '-')}", value]
@@ -88,8 +91,9 @@ def next_commands(
     if not found.pairs and not found.answers:  # the prompts were written, and must not be written over
         path = Path(output)
         output = str(path.with_stem(f"{path.stem}-2"))
-    again = ["stresstest", "export", "dpo", *map(label, sources), "--chosen-from", "latest", "-o", output]
-    return [shlex.join(words), shlex.join(again)]
+    spoken = ["--lang", options.language] if options.language else []
+    again = ["stresstest", "export", "dpo", *map(label, sources), *spoken, "--chosen-from", "latest"]
+    return [shlex.join(words), shlex.join([*again, "-o", output])]
 
 
 def warnings(found: ExportedSet) -> list[str]:

@@ -174,10 +174,13 @@ def test_what_to_do_next_holds_no_password_and_no_signature() -> None:
 
 def test_the_next_export_replaces_nothing() -> None:
     """Where no pair was found, only the prompts were written: the second command printed was refused."""
-    options = ExportOptions(sources=("log.jsonl",))
+    options = ExportOptions(sources=("log.jsonl",), language="it")
     run, export = next_commands(ExportedSet(), options, "pairs.jsonl", "pairs.unpaired.jsonl")
     assert "--prompts pairs.unpaired.jsonl" in run
     assert export.endswith("-o pairs-2.jsonl")
+    # Without it, nobody looks for drift among the answers that are to be chosen.
+    assert "--lang it" in run
+    assert "--lang it" in export
 
 
 def test_forks_differ_from_the_cut_on(world: World, tmp_path: Path) -> None:
