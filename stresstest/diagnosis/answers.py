@@ -34,9 +34,24 @@ def sweep_answers(
     A change works if at most a tenth of the answers fail with the predominant failure of the first cell,
     significantly fewer than there, and enough go on to where those without it fail. Cells that also differ
     in other parameters are not compared. control: one that does not confirm withholds what is said to work.
+    The last sentence tells where prompts were asked more than once.
     """
-    series = _every_series(cells, names)
-    return tuple(dict.fromkeys(_answer(name, rows, control) for name, rows in series))
+    found = [_answer(name, rows, control) for name, rows in _every_series(cells, names)]
+    return tuple(dict.fromkeys([*found, *_few_prompts(cells)]))
+
+
+def _few_prompts(cells: Sequence[SweepCell]) -> list[str]:
+    """That all this holds for the prompts that were asked, where answers to one of them repeat it."""
+    few = [cell for cell in cells if cell.prompts is not None and cell.prompts < cell.generations]
+    if not few:
+        return []
+    least = min(few, key=lambda cell: cell.prompts or 0)
+    which = (
+        "1 prompt: all this holds for that one"
+        if least.prompts == 1
+        else f"{least.prompts} prompts: all this holds for these"
+    )
+    return [f"the {least.generations} answers of a cell are to only {which}, and with others more may fail"]
 
 
 def differing_loads(cells: Sequence[SweepCell]) -> tuple[SweepCell, SweepCell] | None:

@@ -73,6 +73,7 @@ def sweep_cell(
         others=None if others is None else others.median,
         server_cap=None if server_cap is None else server_cap.at,
         answered_by=tuple(sorted({g.answered_by for g in sample if g.answered_by is not None})),
+        prompts=result.distinct_prompts,
         unread=None if unread is None else unread.what.removeprefix(UNREAD_PARAMETERS),
     )
 

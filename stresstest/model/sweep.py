@@ -27,6 +27,7 @@ class SweepCell:
     token of each answer, sorted. others: median of the requests that other clients had at the server.
     server_cap: output tokens at which the server cut answers although more were asked. unread: sampling
     parameters that the server is not known to read. answered_by: the models that the sample's streams name.
+    prompts: distinct ones that the sample's answers are to.
     """
 
     values: Mapping[str, str]
@@ -53,6 +54,7 @@ class SweepCell:
     server_cap: int | None = None
     unread: str | None = None
     answered_by: tuple[str, ...] = ()
+    prompts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,12 @@ def command(
     again at the end, to show that its failures have not gone away by themselves.
     """
     from stresstest.endpoint.bound_key import BoundKey
-    from stresstest.features.sweep.console import print_sweep, stored_words
+    from stresstest.features.sweep.console import farthest_cell, print_sweep, stored_words
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
     from stresstest.model.sweep import Sweep
     from stresstest.render.run_document import dumps
+    from stresstest.render.run_summary import print_next
 
     params = _parse_parameters(param or [])
     parameter_combinations(params, grid=grid)
@@ -77,7 +78,11 @@ def command(
     if json_output:
         typer.echo(dumps(sweep_document(done.sweep)))
     else:
-        print_sweep(stdout_console(), done.sweep)
+        console = stdout_console()
+        print_sweep(console, done.sweep)
+        if best := farthest_cell(done.sweep):
+            flags = f"{options['program']} recommend --format vllm --like {best.run_id}"
+            print_next(console, (flags, "the largest limit, as server flags"))
     if done.stored:
         note = stored_words(done.stored, len(done.sweep.cells))
         typer.echo(f"note: {note}", err=True)

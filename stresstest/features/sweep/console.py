@@ -62,6 +62,14 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
 
 
+def farthest_cell(found: Sweep) -> SweepCell | None:
+    """The cell with the largest safe max_tokens; None where none is certified, or the sweep is not done."""
+    limited = [each for each in found.cells if each.safe_max_tokens is not None]
+    if not found.complete or (found.control is not None and not found.control.confirms):
+        return None
+    return max(limited, key=lambda each: each.safe_max_tokens or 0, default=None)
+
+
 def stored_words(runs: Sequence[Run], cells: int) -> str:
     """That so many of the cells were not measured now, and what to do where the model may have changed."""
     oldest = datetime.fromtimestamp(min(run.created for run in runs), UTC).date()

@@ -20,7 +20,7 @@ from stresstest.campaign.progress import Progress
 from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
 from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.sweep.console import print_sweep, ratio_words, stored_words
+from stresstest.features.sweep.console import farthest_cell, print_sweep, ratio_words, stored_words
 from stresstest.features.sweep.document import sweep_document
 from stresstest.features.sweep.workflow import apply_values, parameter_combinations, run_sweep
 from stresstest.model import (
@@ -81,6 +81,32 @@ def cell(
         onsets=onsets,
         reached=tuple(sorted([*(each - 1 for each in onsets), *[length] * (38 - failed)])),
     )
+
+
+def test_what_one_prompt_shows_holds_for_that_one() -> None:
+    """38 answers to one prompt: "the smallest repetition_penalty that keeps repetition away lies between 1 and
+    1.1", while 30 % of other prompts looped at 1.1."""
+    cells = [replace(cell("1.0", 38, "loop"), prompts=1), replace(cell("1.1", 0, "loop"), prompts=1)]
+    *_, last = sweep_answers(cells, ["repetition_penalty"])
+    assert (
+        last
+        == "the 38 answers of a cell are to only 1 prompt: all this holds for that one, and with others more may fail"
+    )
+    six = [replace(each, prompts=6) for each in cells]
+    assert "only 6 prompts: all this holds for these" in sweep_answers(six, ["repetition_penalty"])[-1]
+    many = [replace(each, prompts=38) for each in cells]
+    assert not any("all this holds" in answer for answer in sweep_answers(many, ["repetition_penalty"]))
+
+
+def test_the_next_command_names_the_cell_that_reaches_farthest() -> None:
+    """None of a sweep that is not done, or whose control speaks against it."""
+    cells = (cell("1.0", 38, "loop"), replace(cell("1.1", 0, "loop"), run_id="b", safe_max_tokens=900))
+    cells += (replace(cell("1.2", 0, "loop"), run_id="c", safe_max_tokens=700),)
+    best = farthest_cell(Sweep(cells))
+    assert best is not None
+    assert best.run_id == "b"
+    assert farthest_cell(Sweep(cells, complete=False)) is None
+    assert farthest_cell(Sweep(cells[:1])) is None
 
 
 def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
