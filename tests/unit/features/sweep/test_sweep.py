@@ -84,14 +84,12 @@ def cell(
 
 
 def test_what_one_prompt_shows_holds_for_that_one() -> None:
-    """38 answers to one prompt: "the smallest repetition_penalty that keeps repetition away lies between 1 and
-    1.1", while 30 % of other prompts looped at 1.1."""
+    """38 answers to one prompt: "the smallest repetition_penalty that keeps repetition away lies between 1
+    and 1.1", while 30 % of other prompts looped at 1.1."""
     cells = [replace(cell("1.0", 38, "loop"), prompts=1), replace(cell("1.1", 0, "loop"), prompts=1)]
     *_, last = sweep_answers(cells, ["repetition_penalty"])
-    assert (
-        last
-        == "the 38 answers of a cell are to only 1 prompt: all this holds for that one, and with others more may fail"
-    )
+    told = "the 38 answers of a cell are to only 1 prompt: all this holds for that one"
+    assert last == f"{told}, and with others more may fail"
     six = [replace(each, prompts=6) for each in cells]
     assert "only 6 prompts: all this holds for these" in sweep_answers(six, ["repetition_penalty"])[-1]
     many = [replace(each, prompts=38) for each in cells]
@@ -100,8 +98,8 @@ def test_what_one_prompt_shows_holds_for_that_one() -> None:
 
 def test_the_next_command_names_the_cell_that_reaches_farthest() -> None:
     """None of a sweep that is not done, or whose control speaks against it."""
-    cells = (cell("1.0", 38, "loop"), replace(cell("1.1", 0, "loop"), run_id="b", safe_max_tokens=900))
-    cells += (replace(cell("1.2", 0, "loop"), run_id="c", safe_max_tokens=700),)
+    limits = (("a", None), ("b", 900), ("c", 700))
+    cells = tuple(replace(cell("1.0", 0, "loop"), run_id=run, safe_max_tokens=safe) for run, safe in limits)
     best = farthest_cell(Sweep(cells))
     assert best is not None
     assert best.run_id == "b"
