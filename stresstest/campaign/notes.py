@@ -49,18 +49,8 @@ def _sample_notes(
 ) -> list[str]:
     """What a reader must know of the sample before the number is used."""
     notes = []
-    prompts, asked = count_distinct_prompts(certifying), len({g.prompt_id for g in certifying})
-    if threshold.certified and prompts < len(certifying):
-        alike = (
-            f" ({asked}, if those that differ only in numbers, ids, times or blanks are counted apart)"
-            if prompts < asked
-            else ""
-        )
-        notes.append(
-            f"The sample's {len(certifying)} answers are to {prompts} distinct "
-            f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only. Answers to one "
-            f"prompt are alike, so of other prompts more may fail."
-        )
+    if threshold.certified:
+        notes += prompts_note(certifying)
     unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in certifying)
     if unseen:
         notes.append(
@@ -90,6 +80,23 @@ def _sample_notes(
             f"{healthy} healthy answers; longer or more prompts raise it."
         )
     return notes
+
+
+def prompts_note(certifying: Sequence[GenerationRecord]) -> list[str]:
+    """That prompts were asked more than once, so that the answers tell little of others."""
+    prompts, asked = count_distinct_prompts(certifying), len({g.prompt_id for g in certifying})
+    if not 0 < prompts < len(certifying):
+        return []
+    alike = (
+        f" ({asked}, if those that differ only in numbers, ids, times or blanks are counted apart)"
+        if prompts < asked
+        else ""
+    )
+    return [
+        f"The sample's {len(certifying)} answers are to {prompts} distinct "
+        f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only. Answers to one "
+        f"prompt are alike, so of other prompts more may fail."
+    ]
 
 
 def _lost_notes(certifying: Sequence[GenerationRecord]) -> list[str]:

@@ -22,7 +22,6 @@ from stresstest.model import (
     RunResult,
     SymptomKind,
 )
-from stresstest.model.server import UNREAD_PARAMETERS
 from stresstest.model.sweep import SweepCell, ThresholdRatio
 from stresstest.statistics import certify, observations, onset_ratio, risk_at
 from stresstest.statistics.certify import clopper_pearson
@@ -47,7 +46,6 @@ def sweep_cell(
     measures = [_measure_text(load(g), pattern) for g in sample]
     settings = result.run.settings
     others = measure_others(result.generations, result.samples)
-    unread = result.run.profile.gap(UNREAD_PARAMETERS)
     server_cap = find_server_cap(result.generations, result.run.profile)
     return SweepCell(
         values=dict(values),
@@ -74,7 +72,6 @@ def sweep_cell(
         server_cap=None if server_cap is None else server_cap.at,
         answered_by=tuple(sorted({g.answered_by for g in sample if g.answered_by is not None})),
         prompts=result.distinct_prompts,
-        unread=None if unread is None else unread.what.removeprefix(UNREAD_PARAMETERS),
     )
 
 

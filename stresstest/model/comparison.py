@@ -249,7 +249,7 @@ class BudgetOutcome:
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
     """Outcome of one cell. key: identifies what is measured. run_id None: no run was started. trouble: the
-    endpoint's error."""
+    endpoint's error. notes: what speaks against its run's answers standing for others."""
 
     plan: CellPlan
     subject: Subject
@@ -262,6 +262,7 @@ class CellOutcome:
     budgets: tuple[BudgetOutcome, ...] = ()
     comparison: Comparison | None = None
     trouble: str | None = None
+    notes: tuple[str, ...] = ()
     simulated: bool = False
     reused: bool = False
     tokens: int = 0

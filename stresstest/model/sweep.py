@@ -25,9 +25,9 @@ class SweepCell:
     100 words. onsets: sorted onsets of the sample. quantile: 95 % interval of the length at which the risk
     reaches the threshold's alpha; None at an end that the sample does not bound. reached: the last healthy
     token of each answer, sorted. others: median of the requests that other clients had at the server.
-    server_cap: output tokens at which the server cut answers although more were asked. unread: sampling
-    parameters that the server is not known to read. answered_by: the models that the sample's streams name.
-    prompts: distinct ones that the sample's answers are to.
+    server_cap: output tokens at which the server cut answers although more were asked. answered_by: the
+    models that the sample's streams name. prompts: distinct ones that the sample's answers are to. doubts:
+    what speaks against the answers being of the model, the decoding and the server that are named.
     """
 
     values: Mapping[str, str]
@@ -52,9 +52,9 @@ class SweepCell:
     reached: tuple[int, ...] = ()
     others: float | None = None
     server_cap: int | None = None
-    unread: str | None = None
     answered_by: tuple[str, ...] = ()
     prompts: int | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

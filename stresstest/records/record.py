@@ -26,6 +26,16 @@ _WORDS = {
         LENGTH,
     ),
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
+    **dict.fromkeys(("aborted", "cancelled", "canceled", "client_disconnect"), "abort"),
+    **dict.fromkeys(("failed", "failure", "timeout", "server_error"), "error"),
+    # Gemini's, Anthropic's and Bedrock's words for an answer that a filter has cut.
+    **dict.fromkeys(
+        (
+            *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language"),
+            *("refusal", "content_filtered", "guardrail_intervened"),
+        ),
+        "content_filter",
+    ),
     **{word: word for word in (*LOST_REASONS, REPETITION_REASON)},
 }
 
@@ -163,8 +173,8 @@ def utf8_size(text: str) -> int:
 def normalize_finish_reason(reason: str | None) -> str | None:
     """``"MAX_TOKENS"`` → ``"length"``. One of length, stop, abort, error, content_filter, repetition.
 
-    None where the word is absent or names no known end (timeout, tool_calls): such an answer is not
-    known to have ended by itself.
+    None where the word is absent or names no known end (tool_calls): such an answer is not known to have
+    ended by itself.
     """
     return None if reason is None else _WORDS.get(reason.strip().lower())
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from stresstest import records
 from stresstest.campaign.conclude import conclude
-from stresstest.campaign.notes import server_notes
+from stresstest.campaign.notes import prompts_note, server_notes
+from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     RIGORS,
@@ -128,6 +129,11 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         # By topic, not by text: the requested length is the ladder's choice and may differ.
         first.setdefault(str(generation.job.prompt_index), observation)
     empty = tuple(str(g.job.prompt_index) for g in certifying if is_empty(g))
+    doubts = [
+        *prompts_note(certifying),
+        *provenance_notes(run, result.generations),
+        *server_notes(run, result.samples),
+    ]
     return CheckSample(
         label=f"run {run.id} ({run.settings.subject})",
         subject=run.settings.subject,
@@ -147,7 +153,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         or old_answers_reason(certifying, run.profile.clock),
         notes=(
             *_empty_note(f"run {run.id}", len(empty)),
-            *(f"run {run.id}: {note}" for note in server_notes(run, result.samples)),
+            *(f"run {run.id}: {note}" for note in doubts),
         ),
         empty=empty,
         tokens_spent=result.tokens_spent,

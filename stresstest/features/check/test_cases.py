@@ -27,6 +27,8 @@ def _cell_suite(cell: CellOutcome) -> CaseSuite:
         "measured_before": str(cell.reused).lower(),
         "safe_max_tokens": "" if cell.safe_max_tokens is None else str(cell.safe_max_tokens),
     }
+    if cell.notes:
+        properties["notes"] = " ".join(cell.notes)
     subject = cell.subject
     name = (
         f"{subject.model or 'served model'} · {subject.task} · {subject.language} · {cell.plan.decoding_name}"
@@ -94,4 +96,6 @@ def comparison_suite(found: Comparison, *, error: str | None = None) -> CaseSuit
         )
     name = " → ".join(dict.fromkeys(map(_side_name, (found.baseline, found.candidate))))
     properties = {"runs": " ".join(found.run_ids), "simulated": str(found.simulated).lower()}
+    if found.notes:
+        properties["notes"] = " ".join(found.notes)
     return CaseSuite(name, tuple(cases), "stresstest.check", found.seconds, properties)

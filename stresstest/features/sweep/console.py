@@ -51,8 +51,8 @@ def print_sweep(console: Console, found: Sweep) -> None:
         console.print(Text(sanitize(f" → {ratio_words(ratio)}"), style="cyan"))
     if loads := differing_loads(found.cells):
         console.print(Text(sanitize(f"note: {_load_words(*loads)}"), style="yellow"))
-    if unread := [each.unread for each in found.cells if each.unread is not None]:
-        console.print(Text(sanitize(f"note: {_unread_words(unread[0])}"), style="yellow"))
+    for doubt in _doubts(found.cells):
+        console.print(Text(sanitize(f"note: {doubt}"), style="yellow"))
     if caps := sorted({each.server_cap for each in found.cells if each.server_cap is not None}):
         console.print(Text(f"note: {_cap_words(caps)}", style="yellow"))
     if found.control is not None:
@@ -102,12 +102,18 @@ def _load_words(fewest: SweepCell, most: SweepCell) -> str:
     )
 
 
-def _unread_words(names: str) -> str:
-    """That the cells may be of one decoding."""
-    return (
-        f"the server takes invalid values of {names} without complaint, as a gateway does that drops the "
-        f"field: the values of a cell may never have reached the model."
-    )
+def _doubts(cells: Sequence[SweepCell]) -> list[str]:
+    """What speaks against the answers of cells, each once, with its cell's values where it is not of all."""
+    found: dict[str, list[SweepCell]] = {}
+    for each in cells:
+        for doubt in each.doubts:
+            found.setdefault(doubt, []).append(each)
+    return [
+        doubt
+        if len(own) == len(cells)
+        else f"with {'; '.join(_values(each.values) for each in own)}: {doubt}"
+        for doubt, own in found.items()
+    ]
 
 
 def _cap_words(caps: Sequence[int]) -> str:

@@ -56,6 +56,6 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         "requests_of_others": cell.others,
         "server_cap": cell.server_cap,
         "answered_by": list(cell.answered_by),
-        "not_known_to_be_read": cell.unread,
+        "notes": list(cell.doubts),
         "tokens_spent": cell.tokens,
     }

@@ -555,7 +555,7 @@ def test_what_a_cap_leaves_open_for_long_is_in_doubt() -> None:
 @pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
 def test_a_text_that_ends_like_one_ended_by_itself(end: str) -> None:
     """Without a known finish reason a closed sentence, or closing words on a line of their own, is an end."""
-    for reason in (None, "timeout"):
+    for reason in (None, "tool_calls"):
         found = judged(story(4) + end, finish_reason=reason)
         assert (found.unresolved, found.ended) == (False, True)
         assert found.words.observed == found.words.length
@@ -601,7 +601,7 @@ def test_the_end_of_a_capped_text_is_not_observed() -> None:
 @pytest.mark.parametrize("reason", ["MAX_TOKENS", "max_output_tokens", "model_length", "incomplete"])
 def test_a_cap_by_any_name_is_a_cap(tmp_path: Path, reason: str) -> None:
     """Dharma's rate counts the caps of every library."""
-    rows = [{"text": story(2) + LOOPING, "finish_reason": each} for each in (reason, "STOP", "timeout")]
+    rows = [{"text": story(2) + LOOPING, "finish_reason": each} for each in (reason, "STOP", "tool_calls")]
     (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
     assert (group.dharma_known, group.dharma_rate) == (2, 0.5)
 

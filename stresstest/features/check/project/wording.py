@@ -61,11 +61,11 @@ def budget_reasons(cell: CellOutcome) -> list[tuple[GateOutcome, str]]:
 
 def comparison_remarks(cell: CellOutcome) -> list[str]:
     """What else differs from the baseline, where to look first when a budget is breached; then the notes of
-    the comparison."""
+    the comparison and of the cell's own run."""
     if cell.comparison is None:
-        return []
+        return list(cell.notes)
     changed = [f"changed: {changed_words(each)}" for each in cell.comparison.changed]
-    return [*changed, *cell.comparison.notes]
+    return list(dict.fromkeys([*changed, *cell.comparison.notes, *cell.notes]))
 
 
 def source_runs(cell: CellOutcome) -> list[str]:

@@ -54,8 +54,11 @@ def _item_text(item: Mapping[str, Any]) -> str | None:
     return join_content(item.get("content")) if item.get("type", "message") == "message" else None
 
 
+_STATUS = {"completed": STOP, "failed": "error", "cancelled": "abort", "in_progress": "abort"}
+
+
 def _items_finish(body: Mapping[str, Any]) -> str | None:
     details = body.get("incomplete_details")
     why = details.get("reason") if isinstance(details, dict) else None
-    ended = STOP if body.get("status") == "completed" else None
+    ended = _STATUS.get(str(body.get("status")))
     return {"max_output_tokens": LENGTH, None: ended}.get(why, why)
