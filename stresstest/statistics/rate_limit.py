@@ -7,7 +7,8 @@ among the groups (Bonferroni). "Every group is within" needs no such correction.
 in the upper bound as if it had: answers with a long possible symptom open at their end, those whose text
 the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody
 knows whose they are). Answers that were given up before they could fail do not count there: a loop is longer
-than the rest, so more of them are lost. Where a file was not read to its end, nothing is within.
+than the rest, so more of them are lost, and what is left of a group that was mostly given up stands for
+nothing. Where a file was not read to its end, nothing is within.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def judge_rates(
         outcome = GateOutcome.INCONCLUSIVE
         if low > limit:
             outcome = GateOutcome.BREACH
-        elif high <= limit and not unread:
+        elif high <= limit and not unread and 2 * group.lost <= group.requests:
             outcome = GateOutcome.PASS
         found.append(GroupRate(group, low, high, outcome))
     return RateJudgement(limit, tuple(found), needed_at_risk(limit, CONFIDENCE), damaged, unread)

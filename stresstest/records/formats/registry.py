@@ -34,6 +34,7 @@ from stresstest.records.formats import (
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
+from stresstest.records.formats.given_up import marked_as_given_up
 from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (
     LONG_ANSWER,
@@ -115,10 +116,12 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
         if found.recognises(row, place.mapped):
             place = place if place.format else replace(place, format=found.name)
             if isinstance(found, RowFormat):
-                yield from _records(found, row, place)
+                records = _records(found, row, place)
             else:
                 inner = _read_several(list(found.unwrapped(row, place.mapped)), place, formats[n:])
-                yield from map(found.completed, inner)
+                records = map(found.completed, inner)
+            for record in records:
+                yield marked_as_given_up(record, row)
             return
     raise UnreadableError(_unrecognised(row))
 
