@@ -20,7 +20,7 @@ ASKED_LANGUAGE = "the language asked for in the system prompt"
 """The change of the arm with a language constraint."""
 NEUTRAL_PROMPT = "---"
 """A system prompt that says nothing, in any language."""
-ASSUMED_PENALTY = "repetition_penalty 1, the usual default"
+ASSUMED_PENALTY = "repetition_penalty 1 (the usual default)"
 """The change of a control where the server's default is not known."""
 _SHAM_WORDS = "a change of the prompt that says nothing"
 

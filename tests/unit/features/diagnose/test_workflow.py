@@ -355,7 +355,7 @@ def test_what_other_clients_cause_is_not_taken_for_decoding(tmp_path: Path) -> N
     assert unchanged.failed == 16
     assert alone.failed == alone.n
     assert (
-        "16 controls in between: unchanged or with repetition_penalty 1, the usual default"
+        "16 controls in between: unchanged or with repetition_penalty 1 (the usual default)"
         in progress.stages[-1]
     )
 
