@@ -41,6 +41,7 @@ class GroupTally:
     recovered: int = 0
     empty: int = 0
     lost: int = 0
+    given_up: int = 0
     undecided: int = 0
     capped: int = 0
     unseen: int = 0
@@ -73,7 +74,8 @@ class GroupTally:
         self.repetitions += judged.stop_unsure and judged.repetition
         empty = judged.words.length == 0
         self.empty += empty and not judged.unseen
-        self.lost += judged.lost and not (empty or judged.unseen)
+        self.lost += judged.lost
+        self.given_up += judged.lost and not (empty or judged.unseen)
         self.undecided += judged.unresolved and not (judged.unseen or judged.unknown_language)
         self.unseen += judged.unseen
         self.unknown_language += judged.unknown_language
@@ -187,7 +189,7 @@ class GroupTally:
             unknown_language=self.unknown_language,
             stopped=self.stopped,
             in_doubt=self.in_doubt,
-            lost=self.lost,
+            lost=self.given_up,
             unsure_stops=self.unsure_stops,
             repetitions=self.repetitions,
             effective_share=share,
