@@ -29,8 +29,16 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     if overruling.get(result.run.id) != result.run.settings.parent:
         result = without_overruled_cap(result, overruling)
     notes = []
-    if less := _later_and_less(stored, result.run.id, lambda each: each.limit):
+    less = _later_and_less(stored, result.run.id, lambda each: each.limit)
+    if less is not None:
         notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
+    loaded = _less_under_load(stored, result.run.id)
+    if loaded is not None and loaded is not less:
+        notes.append(
+            f"Run {loaded.run_id} had {loaded.concurrency} requests in flight and certified a safe "
+            f"max_tokens of only {loaded.limit or 0:,}: this limit is that of "
+            f"{result.run.settings.concurrency} in flight."
+        )
     if result.thinking is not None and (less := _later_and_less(stored, result.run.id, _thinking_limit)):
         budget = result.thinking.safe_tokens
         notes.append(_less_words(less, _thinking_limit(less) or 0, budget, "a thinking budget"))
@@ -85,6 +93,23 @@ def _later_and_less(
         and not (same_load and each.concurrency != own.concurrency)
     ]
     return max(less, key=lambda each: each.order, default=None)
+
+
+def _less_under_load(stored: Sequence[StoredThreshold], run_id: str) -> StoredThreshold | None:
+    """The result of the same measurement with more requests in flight that certified least, if it certified
+    less than this run, because answers failed."""
+    own = next((each for each in stored if each.run_id == run_id), None)
+    if own is None or not own.limit:
+        return None
+    found = (
+        each
+        for each in stored
+        if each.latest and _measured_alike(each, own) and each.concurrency > own.concurrency
+    )
+    less = [
+        each for each in found if each.threshold.censored_at is None and 0 < (each.limit or 0) < own.limit
+    ]
+    return min(less, key=lambda each: each.limit or 0, default=None)
 
 
 def _measured_alike(one: StoredThreshold, other: StoredThreshold) -> bool:

@@ -208,7 +208,8 @@ def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) ->
 
     for row in rows:
         less = (row.safe_max_tokens or 0) < (own.safe_max_tokens or 0)
-        speaks = row.order > own.order or row.run_id == own.overruled_by
+        larger = row.concurrency > own.concurrency
+        speaks = row.order > own.order or row.run_id == own.overruled_by or larger
         if row.run_id != own.run_id and less and speaks:
             found = (
                 f"only {format_count(row.safe_max_tokens)}" if row.safe_max_tokens else "no safe max_tokens"

@@ -147,3 +147,14 @@ def test_the_load_stays_with_the_limit_whatever_becomes_of_the_diagnosed_run(
         assert code == 0
         assert out.splitlines()[-1].endswith(" --max-num-seqs 1")
         command(*where, "runs", "delete", "cut", "--yes")
+
+
+def test_a_smaller_load_is_told_of_where_a_larger_one_certified_less(store: Store) -> None:
+    """A user's own run with one request in flight, after one with eight: "any max_tokens up to 1,817 is
+    safe"."""
+    save(store, "loaded", 583, concurrency=8)
+    alone = save(store, "alone", 3000, concurrency=1)
+    [note] = [note for note in beside_others(store, alone).notes if "requests in flight" in note]
+    assert note.startswith("Run loaded had 8 requests in flight and certified a safe max_tokens of only 583")
+    more = save(store, "more", 2000, concurrency=16)
+    assert not any("requests in flight" in note for note in beside_others(store, more).notes)
