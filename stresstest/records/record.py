@@ -26,8 +26,11 @@ _WORDS = {
         LENGTH,
     ),
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
-    **dict.fromkeys(("aborted", "cancelled", "canceled", "client_disconnect"), "abort"),
-    **dict.fromkeys(("failed", "failure", "timeout", "server_error"), "error"),
+    **dict.fromkeys(
+        ("aborted", "cancel", "cancelled", "canceled", "user_cancelled", "client_disconnect", "disconnected"),
+        "abort",
+    ),
+    **dict.fromkeys(("failed", "failure", "timeout", "server_error", "network_error", "other"), "error"),
     # Gemini's, Anthropic's and Bedrock's words for an answer that a filter has cut.
     **dict.fromkeys(
         (
@@ -176,7 +179,7 @@ def normalize_finish_reason(reason: str | None) -> str | None:
     None where the word is absent or names no known end (tool_calls): such an answer is not known to have
     ended by itself.
     """
-    return None if reason is None else _WORDS.get(reason.strip().lower())
+    return None if reason is None else _WORDS.get(reason.strip().lower().removeprefix("finish_reason_"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,6 +313,7 @@ class _DiagnosisSession:
         return None
 
     def _child_settings(self, settings: RunSettings, decoding: Decoding, concurrency: int) -> RunSettings:
+        own = self.run.settings
         return replace(
             self.options.conditions(settings),
             decoding=decoding,
@@ -321,7 +322,7 @@ class _DiagnosisSession:
             rigor=NEXT_FAILURE_RIGOR,
             tighten=False,
             parent=self.run.id,
-            holds_up_to=concurrency if concurrency < self.run.settings.concurrency else None,
+            holds_up_to=concurrency if concurrency < own.concurrency else own.holds_up_to,
         )
 
     async def _unmask(self, settings: RunSettings) -> CampaignResult:

@@ -8,9 +8,14 @@ from typing import Any
 
 from stresstest.records.record import Record, normalize_finish_reason
 
-_FAILED = frozenset({"error", "failed", "failure", "status_code_error", "2"})
+_FAILED = frozenset(
+    {"error", "failed", "failure", "timeout", "cancelled", "canceled", "status_code_error", "2"}
+)
 """Statuses of LiteLLM, LangSmith and OpenTelemetry (whose code is 2), in lower case."""
 _NOTHING = frozenset({"", "none", "null", "false", "no"})
+_CAUSES = ("error", "errors", "exception", "error_message")
+_LEAST_HTTP_ERROR = 400
+_CODES = ("status", "status_code", "http_status")
 
 
 def marked_as_given_up(record: Record, row: Mapping[str, Any]) -> Record:
@@ -22,13 +27,21 @@ def marked_as_given_up(record: Record, row: Mapping[str, Any]) -> Record:
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:
-    error, status = row.get("error"), row.get("status")
+    status = row.get("status")
     if isinstance(status, Mapping):
         status = status.get("status_code", status.get("code"))
-    told = isinstance(error, str) and error.strip().lower() not in _NOTHING
+    codes = (row.get(name) for name in _CODES)
     return (
-        told
-        or (isinstance(error, Mapping) and bool(error))
+        any(_is_cause(row.get(name)) for name in _CAUSES)
         or str(status).lower() in _FAILED
-        or row.get("level") == "ERROR"
+        or any(type(code) is int and code >= _LEAST_HTTP_ERROR for code in codes)
+        or str(row.get("level")).lower() == "error"
+        or row.get("success") is False
     )
+
+
+def _is_cause(value: Any) -> bool:
+    """Whether a value tells of a failure. A number may be a metric of that name."""
+    if isinstance(value, str):
+        return value.strip().lower() not in _NOTHING
+    return value is True or (isinstance(value, Mapping | list) and bool(value))

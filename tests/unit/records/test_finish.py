@@ -13,10 +13,13 @@ from stresstest.records.record import normalize_finish_reason
         ("length", "length max_tokens max_output_tokens model_length token_limit MAX_TOKENS incomplete"),
         ("stop", "stop end_turn stop_sequence eos EOS_TOKEN STOP"),
         ("abort", "abort aborted cancelled canceled client_disconnect"),
-        ("error", "error failed timeout"),
-        ("content_filter", "content_filter SAFETY RECITATION refusal guardrail_intervened"),
+        ("error", "error failed timeout OTHER network_error"),
+        (
+            "content_filter",
+            "content_filter SAFETY FINISH_REASON_SAFETY RECITATION refusal guardrail_intervened",
+        ),
         ("repetition", "repetition"),
-        (None, "tool_calls function_call unknown OTHER"),
+        (None, "tool_calls function_call unknown"),
     ],
 )
 def test_words_for_an_end(known: str | None, words: str) -> None:

@@ -19,7 +19,12 @@ from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
 from stresstest.errors import UsageError
-from stresstest.features.diagnose.workflow import DiagnoseOptions, DiagnosisResult, diagnose
+from stresstest.features.diagnose.workflow import (
+    DiagnoseOptions,
+    DiagnosisResult,
+    _DiagnosisSession,
+    diagnose,
+)
 from stresstest.model import (
     Basis,
     Decoding,
@@ -39,6 +44,7 @@ from stresstest.simulation.server.start import RunningServer
 from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.other_clients import other_clients
+from tests.support.reported_runs import campaign, result
 from tests.support.simulated_servers import LOOPS_BELOW_1_1, served
 from tests.support.stored_data import make_run
 
@@ -489,3 +495,27 @@ def test_no_stage_of_a_diagnosis_ends_more_answers_than_it_announced(tmp_path: P
     with simulated(tmp_path, SYSTEM, speed=15) as server, open_store(str(tmp_path / "s.sqlite3")) as store:
         run_id = measured(store, server.base_url, 400, prompts=30, concurrency=24)
         assert found(store, run_id, progress=Counter()).diagnosis.chain
+
+
+@pytest.mark.parametrize(
+    ("own", "held", "concurrency", "expected"), [(8, None, 1, 1), (8, None, 8, None), (1, 1, 1, 1)]
+)
+def test_what_is_measured_with_a_smaller_load_holds_for_it(
+    own: int, held: int | None, concurrency: int, expected: int | None, tmp_path: Path
+) -> None:
+    """Of the diagnosis of a run that a diagnosis had begun with one request at a time, too: its own child had
+    forgotten it, and 2,188 was a limit for any load."""
+    made = make_run("r1")
+    made = replace(made, settings=replace(made.settings, concurrency=own, holds_up_to=held))
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        session = _DiagnosisSession(
+            replace(result(campaign(22)), run=made),
+            store,
+            Progress(),
+            DiagnoseOptions(),
+            None,
+            None,
+            asyncio.Event(),
+        )
+        child = session._child_settings(made.settings, made.settings.decoding, concurrency)
+    assert (child.concurrency, child.holds_up_to, child.parent) == (concurrency, expected, "r1")

@@ -49,12 +49,27 @@ def reason(row: dict[str, Any]) -> str | None:
     [
         ({"response": TEXT}, {"error": "ReadTimeout"}),
         ({"response": TEXT}, {"error": {"code": 504}}),
+        ({"response": TEXT}, {"error": True}),
+        ({"response": TEXT}, {"errors": ["timeout"]}),
+        ({"response": TEXT}, {"status_code": 500}),
+        ({"response": TEXT}, {"success": False}),
         (LANGSMITH, {"error": "ReadTimeout('')", "status": "error"}),
         (LITELLM, {"status": "failure", "error_str": "Timeout"}),
         (LANGFUSE, {"level": "ERROR", "statusMessage": "timeout"}),
         (SPAN, {"status": {"status_code": "ERROR"}}),
     ],
-    ids=["a column", "an object", "LangSmith", "LiteLLM", "Langfuse", "OpenTelemetry"],
+    ids=[
+        "a column",
+        "an object",
+        "true",
+        "a list",
+        "HTTP",
+        "no success",
+        "LangSmith",
+        "LiteLLM",
+        "Langfuse",
+        "OpenTelemetry",
+    ],
 )
 def test_a_request_that_failed_has_no_answer_that_ended(row: dict[str, Any], marks: dict[str, Any]) -> None:
     """180 of 300 answers were cut by a failure: "Pass", and no word of them."""
@@ -62,7 +77,17 @@ def test_a_request_that_failed_has_no_answer_that_ended(row: dict[str, Any], mar
     assert reason(row | marks) == "error"
 
 
-@pytest.mark.parametrize("marks", [{"error": None}, {"error": "none"}, {"error": 0.2}, {"status": "success"}])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"error": None},
+        {"error": "none"},
+        {"error": 0.2},
+        {"status": "success"},
+        {"status": 200},
+        {"success": True},
+    ],
+)
 def test_what_is_no_failure_changes_nothing(marks: dict[str, Any]) -> None:
     """An empty column, a metric of that name, a status that is none."""
     assert reason({"response": TEXT} | marks) is None
