@@ -129,7 +129,9 @@ def _grounds(found: Diagnosis, run: Run) -> str:
     rigor = RIGORS[NEXT_FAILURE_RIGOR]
     only = "" if run.settings.rigor == rigor.name else f"only at rigor {rigor.name}: "
     n = "" if found.safe_n is None else f", n = {found.safe_n}"
-    risk = f"at most {percent(rigor.alpha)} degenerate by T, {percent(rigor.confidence)} confidence{n}"
+    load = run.settings.holds_up_to
+    held = "" if load is None else f", with at most {load} request{'' if load == 1 else 's'} in flight"
+    risk = f"at most {percent(rigor.alpha)} degenerate by T{held}, {percent(rigor.confidence)} confidence{n}"
     return f"{only}{risk}; run {found.safe_run}"
 
 

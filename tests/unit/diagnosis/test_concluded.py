@@ -278,6 +278,10 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     assert "the next failure" in together  # the loop, in r2, which is not cleared there
     [cleared] = apply_diagnosis(observed, replace(gibberish, safe_run="r3"), quick).advice
     assert "the next failure" not in cleared
+    held = replace(quick, settings=replace(quick.settings, concurrency=1, holds_up_to=1))
+    decoded = replace(limited, chain=(LOOP,), concurrency=None, recommended=Decoding(repetition_penalty=1.15))
+    [under] = apply_diagnosis(observed, decoded, held).advice
+    assert "at most 10 % degenerate by T, with at most 1 request in flight, 90 % confidence" in under
     uncapped = replace(limited, safe_max_tokens=None)
     [without] = apply_diagnosis(observed, uncapped, run).advice
     assert without.endswith("Run r2 measured that, and recommends no cap: `stresstest runs show` says why.")
