@@ -256,13 +256,13 @@ def _run(
 
 def _tell_nothing(result: ScanResult) -> None:
     """Say on stderr that there was no answer to judge, and why."""
-    from stresstest.features.scan.notes import left_out_lines
+    from stresstest.features.scan.notes import count_answers, left_out_lines
     from stresstest.records.formats.plain import TEXT_KEYS
 
     lines = "1 line is" if result.damaged == 1 else f"{result.damaged:,} lines are"
     damage = f" {lines} damaged; see above." if result.damaged else ""
     if result.textless:
-        answers = "1 answer is" if result.textless == 1 else f"{result.textless:,} answers are"
+        answers = count_answers(result.textless, "is", "are")
         damage = f" {answers} only tool calls.{damage}"
     if result.left_out:
         damage = f" {left_out_lines(result)}.{damage}"

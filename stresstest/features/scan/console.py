@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_info
-from stresstest.features.scan.notes import group_name, scan_notes, uncertified_note
+from stresstest.features.scan.notes import count_answers, group_name, scan_notes, uncertified_note
 from stresstest.model import AnswerPart
 from stresstest.model.comparison import GateOutcome
 from stresstest.model.percent import percent
@@ -197,8 +197,7 @@ def limit_sentence(group: GroupResult) -> str:
     parts = [_failed(group), *map(_part_words, group.parts)]
     elsewhere = group.language_sources.get(OTHER_LANGUAGE, 0)
     if elsewhere:
-        answers = "1 answer" if elsewhere == 1 else f"{format_count(elsewhere)} answers"
-        parts.append(f"{answers} in another language than the group's")
+        parts.append(f"{count_answers(elsewhere)} in another language than the group's")
     threshold = group.threshold
     if threshold.certified:
         sample = f"{format_count(threshold.n)} at risk, {threshold.onsets or 'none'} degenerate by T"

@@ -45,7 +45,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
         examples = f"for example {shown}" if shown else ""
         found.append(f"{format_count(result.damaged)} damaged {lines} skipped; {examples}")
     if result.textless:
-        answers = "1 answer is" if result.textless == 1 else f"{format_count(result.textless)} answers are"
+        answers = count_answers(result.textless, "is", "are")
         found.append(f"{answers} only tool calls and no text. They are skipped and do not count as damaged.")
     if result.left_out:
         found.append(f"{left_out_lines(result)}.")
@@ -97,12 +97,17 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     return [*found, *result.notes, *_work_done(result)]
 
 
+def count_answers(number: int, one: str = "", several: str = "") -> str:
+    """``1 answer is``, ``3 answers are``."""
+    return f"1 answer {one}".rstrip() if number == 1 else f"{format_count(number)} answers {several}".rstrip()
+
+
 def _unknown_language(result: ScanResult) -> list[str]:
     """That answers may be in a language that nothing here knows, or be gibberish."""
     number = sum(group.unknown_language for group in result.groups)
     if not number:
         return []
-    answers = "1 answer is" if number == 1 else f"{format_count(number)} answers are"
+    answers = count_answers(number, "is", "are")
     return [
         f"No known language: {answers} healthy if a language that is not known here was wanted, and "
         f"degenerate in that of the group. For T and --fail-above, each counts as failed where that starts. "
@@ -164,11 +169,11 @@ def _lost(result: ScanResult) -> list[str]:
     lost = sum(group.lost for group in result.groups)
     if not lost:
         return []
-    answers = "1 answer was" if lost == 1 else f"{format_count(lost)} answers were"
+    answers = count_answers(lost, "was", "were")
     return [
         f"Given up by the service or the client: {answers} healthy so far (finish reason abort, error or "
-        f"content_filter). Later they may have failed: the rate takes them as healthy, --fail-above leaves "
-        f"them out."
+        f"content_filter, or a failed request). Later they may have failed: the rate takes them as healthy, "
+        f"--fail-above leaves them out."
     ]
 
 
@@ -177,7 +182,7 @@ def _unseen(result: ScanResult) -> list[str]:
     unseen = sum(group.unseen for group in result.groups)
     if not unseen:
         return []
-    answers = "1 answer has" if unseen == 1 else f"{format_count(unseen)} answers have"
+    answers = count_answers(unseen, "has", "have")
     return [
         f"Text not in the log: {answers} far more tokens than text, or no text, or one that the log has cut. "
         f"Whether they degenerate there is not known: the rate takes them as healthy, --fail-above as "
@@ -191,7 +196,7 @@ def _unsure_stops(result: ScanResult) -> list[str]:
     if not unsure:
         return []
     repetitions = sum(group.repetitions for group in result.groups)
-    answers = "1 answer" if unsure == 1 else f"{format_count(unsure)} answers"
+    answers = count_answers(unsure)
     return [
         f"LiteLLM writes vLLM's finish reason `repetition` as `stop`, so a loop that the server "
         f"stopped looks like an ordinary end. Of {answers} with `stop`, {format_count(repetitions)} "
