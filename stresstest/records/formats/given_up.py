@@ -8,11 +8,13 @@ from typing import Any
 
 from stresstest.records.record import Record, normalize_finish_reason
 
-_FAILED = frozenset(
-    {"error", "failed", "failure", "timeout", "cancelled", "canceled", "status_code_error", "2"}
+_FAILED = frozenset({"error", "failed", "failure", "timeout", "cancelled", "canceled", "status_code_error"})
+"""Statuses of LiteLLM, LangSmith and OpenTelemetry, in lower case."""
+_OTEL_ERROR = 2
+"""OpenTelemetry's code of the same, within a status."""
+_NOTHING = frozenset(
+    {"", "none", "null", "nil", "nan", "false", "no", "0", "n/a", "na", "-", "no error", "success", "ok"}
 )
-"""Statuses of LiteLLM, LangSmith and OpenTelemetry (whose code is 2), in lower case."""
-_NOTHING = frozenset({"", "none", "null", "false", "no"})
 _CAUSES = ("error", "errors", "exception", "error_message")
 _LEAST_HTTP_ERROR = 400
 _CODES = ("status", "status_code", "http_status")
@@ -30,6 +32,8 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     status = row.get("status")
     if isinstance(status, Mapping):
         status = status.get("status_code", status.get("code"))
+        if status == _OTEL_ERROR:
+            return True
     codes = (row.get(name) for name in _CODES)
     return (
         any(_is_cause(row.get(name)) for name in _CAUSES)
@@ -44,4 +48,7 @@ def _is_cause(value: Any) -> bool:
     """Whether a value tells of a failure. A number may be a metric of that name."""
     if isinstance(value, str):
         return value.strip().lower() not in _NOTHING
-    return value is True or (isinstance(value, Mapping | list) and bool(value))
+    if isinstance(value, Mapping | list):
+        parts = value.values() if isinstance(value, Mapping) else value
+        return any(_is_cause(part) or (type(part) is int and part != 0) for part in parts)
+    return value is True
