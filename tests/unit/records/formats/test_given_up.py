@@ -86,6 +86,12 @@ def test_a_request_that_failed_has_no_answer_that_ended(row: dict[str, Any], mar
         {"status": "success"},
         {"status": 200},
         {"success": True},
+        {"error": "N/A"},
+        {"error": "0"},
+        {"error": {"code": None, "message": ""}},
+        {"error": {"code": 0}},
+        {"errors": []},
+        {"status": 2},
     ],
 )
 def test_what_is_no_failure_changes_nothing(marks: dict[str, Any]) -> None:
