@@ -17,7 +17,7 @@ TAIL = 128
 """The same behind other text, and of an answer that no cap cut: more than a line has."""
 LINE = 512
 """The same of an answer that ended by itself and may be a line or a number."""
-_RULERS = frozenset("-=_*#~.·•─━═+─0123456789")
+_RULERS = frozenset("-=_*#~.·•─━═+0123456789")
 """What lines, leaders and figures are made of: a text may end in them, and a whole answer be a line."""
 
 _SEVERAL = "several"
