@@ -28,6 +28,8 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     overruling = _overruled(stored)
     if overruling.get(result.run.id) != result.run.settings.parent:
         result = without_overruled_cap(result, overruling)
+    held = next((each.holds_up_to for each in stored if each.run_id == result.run.id), result.holds_up_to)
+    result = replace(result, holds_up_to=held)
     notes = []
     less = _later_and_less(stored, result.run.id, lambda each: each.limit)
     if less is not None:

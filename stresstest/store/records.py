@@ -81,8 +81,8 @@ class StoredThreshold:
     certified_before: an older run that was certified, where this newest one is not.
     overruled_by: a run of the same subject and decoding (later, under another load, at another address, with
     another sample) that found no safe length and was not repeated since; this limit is not in force then.
-    holds_up_to: as in `RunSettings`, or of a limit that is named although a run with a larger load speaks
-    against it.
+    holds_up_to: as in `RunSettings`; or its own load, where a run with a larger one speaks against it, or
+    certified less than half.
     prompts_digest: of the prompts that were asked. order: larger for a result whose sample was measured
     later, whatever the clock says.
     saved: clock seconds at which it was written; created: of the run.

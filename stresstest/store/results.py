@@ -121,9 +121,31 @@ def read(
     for stored in (*latest, *older):
         kinds.setdefault(_kind(stored), []).append(stored)
     return [
-        replace(stored, overruled_by=_overruling(stored, kinds[_kind(stored)]))
+        replace(
+            stored,
+            overruled_by=_overruling(stored, kinds[_kind(stored)]),
+            holds_up_to=_smaller_load(stored, kinds[_kind(stored)]),
+        )
         for stored in (*latest, *older)
     ]
+
+
+def _smaller_load(stored: StoredThreshold, same: list[StoredThreshold]) -> int | None:
+    """Requests in flight up to which a limit holds: its run's own word; or its own load, where the newest
+    result of the same prompts with a larger one, which tolerates no less, certified less than half, because
+    answers failed.
+
+    same: all results of its subject and decoding. None where it holds whatever the load.
+    """
+    if stored.holds_up_to is not None or not stored.safe_max_tokens:
+        return stored.holds_up_to
+    for other in same:
+        lenient = other.threshold.alpha >= stored.threshold.alpha
+        loaded = other.latest and lenient and other.concurrency > stored.concurrency
+        alike = other.prompts_digest == stored.prompts_digest and other.threshold.censored_at is None
+        if loaded and alike and 0 < 2 * (other.safe_max_tokens or 0) < stored.safe_max_tokens:
+            return stored.concurrency
+    return None
 
 
 def _overruling(stored: StoredThreshold, same: list[StoredThreshold]) -> str | None:

@@ -156,5 +156,9 @@ def test_a_smaller_load_is_told_of_where_a_larger_one_certified_less(store: Stor
     alone = save(store, "alone", 3000, concurrency=1)
     [note] = [note for note in beside_others(store, alone).notes if "requests in flight" in note]
     assert note.startswith("Run loaded had 8 requests in flight and certified a safe max_tokens of only 583")
+    assert beside_others(store, alone).holds_up_to == 1
+    assert {row.run_id: row.holds_up_to for row in store.thresholds()} == {"loaded": None, "alone": 1}
+    near = save(store, "near", 1000, concurrency=4)
+    assert beside_others(store, near).holds_up_to is None  # 583 is no half of it: chance may do that
     more = save(store, "more", 2000, concurrency=16)
     assert not any("requests in flight" in note for note in beside_others(store, more).notes)
