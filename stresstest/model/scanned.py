@@ -152,7 +152,7 @@ class GroupResult:
     the group, where the key does not tell them.
     unknown_language: answers that may be in a language that is not known here, and would be degenerate in
     their group's. in_doubt: unseen, stopped, of an unknown language, or undecided over more than a last
-    passage.
+    passage. lost: healthy or empty answers that the service or the client gave up before their end.
     """
 
     key: Mapping[str, str | None]

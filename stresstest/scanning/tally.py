@@ -75,7 +75,7 @@ class GroupTally:
         empty = judged.words.length == 0
         self.empty += empty and not judged.unseen
         self.lost += judged.lost
-        self.given_up += judged.lost and not (empty or judged.unseen)
+        self.given_up += judged.lost and not judged.unseen
         self.undecided += judged.unresolved and not (judged.unseen or judged.unknown_language)
         self.unseen += judged.unseen
         self.unknown_language += judged.unknown_language

@@ -160,10 +160,12 @@ class RecordedSample:
         return first, later
 
     def healthy_lengths(self, *, tokens: bool) -> list[int]:
-        """Lengths of the outputs without an onset."""
+        """Lengths of the outputs without an onset; an empty one is none that a cap could cut."""
         self._settle()
         onsets, _, lengths = self._tokens if tokens else self._words
-        return [n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n != _ABSENT]
+        return [
+            n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n not in (_ABSENT, 0)
+        ]
 
     def clusters(self) -> Iterator[tuple[int, int]]:
         """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt, which

@@ -49,6 +49,7 @@ def _events(asked: Asked, reader: AnswerReader, why: Mapping[str, Any]) -> Itera
     ended["stop_reason"] = f"{FIELD}:{why['symptom']}"
     part: dict[str, Any] = {"delta": {}} if asked.route is Route.CHAT else {"text": ""}
     going_on = [index for index, each in reader.choices.items() if each.finish_reason is None]
+    going_on = going_on or [why["choice"]]  # its end was read, and was not passed on
     choices = [{"index": index, **part, **ended} for index in going_on]
     yield _event({**head, "choices": choices, FIELD: why})
     prompt = next((each.assembler.prompt_tokens for each in reader.choices.values()), None)

@@ -171,9 +171,9 @@ def _lost(result: ScanResult) -> list[str]:
         return []
     answers = count_answers(lost, "was", "were")
     return [
-        f"Given up by the service or the client: {answers} healthy so far (finish reason abort, error or "
-        f"content_filter, or a failed request). Later they may have failed: the rate takes them as healthy, "
-        f"--fail-above leaves them out."
+        f"Given up by the service or the client: {answers} healthy so far, or empty (finish reason abort, "
+        f"error or content_filter, or a failed request). Later they may have failed: the rate takes them as "
+        f"healthy, --fail-above leaves them out."
     ]
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from stresstest.detectors.entry import DetectorSpec
+from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import Route, read_request
+from stresstest.features.guard.ending import last_events
 from stresstest.features.guard.settings import GuardSettings, cap_lines, idle_rules
 from stresstest.model import Subject
 from stresstest.model.guard import GuardPolicy, GuardRule
@@ -65,6 +68,20 @@ async def test_the_client_is_told_the_positions_that_the_log_has() -> None:
     (line,) = here.log
     assert (why["onset"], why["alarm"]) == (line["onset"], line["alarm"])
     assert line["alarm"] > len(words(HEALTHY))
+
+
+def test_an_end_that_was_read_and_not_passed_on_is_written() -> None:
+    """The upstream's last chunk lay in the same read as the alarm: the client got no finish reason at all."""
+    asked = read_request(Route.CHAT, json.dumps(ASK).encode())
+    assert asked is not None
+    reader = AnswerReader(Route.CHAT, DetectorSpec())
+    for event in sse(chunk("Ciao"), chunk(finish="length")):
+        reader.add_event(event.removeprefix(b"data: ").strip())
+    first, _ = last_events(asked, reader, {"action": "abort", "choice": 0, "symptom": "loop"}).split(
+        b"\n\n", 1
+    )
+    (ended,) = json.loads(first.removeprefix(b"data: "))["choices"]
+    assert (ended["index"], ended["finish_reason"]) == (0, "length")
 
 
 async def test_abort_leaves_a_healthy_stream_as_it_is() -> None:

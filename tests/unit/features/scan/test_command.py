@@ -563,3 +563,14 @@ def test_answers_that_were_given_up_are_told(tmp_path: Path, called: Called) -> 
     assert done.returncode == 4
     assert "Given up by the service or the client: 50 answers were healthy so far" in said
     assert "50 answers were given up before they could fail" in said
+
+
+def test_failed_requests_without_a_text_do_not_thin_out_a_rate(tmp_path: Path, called: Called) -> None:
+    """8 loops of 60 answers failed the gate, and the same log with 1,500 overloaded requests passed it."""
+    good = [{"response": story(3, seed=n), "finish_reason": "stop"} for n in range(52)]
+    loops = [{"response": LOOPING, "finish_reason": "length", "prompt": f"p{n}"} for n in range(8)]
+    failed = [{"response": "", "error": "HTTP 503 overloaded", "prompt": f"q{n}"} for n in range(1500)]
+    path = write(tmp_path / "a.jsonl", [*good, *loops, *failed])
+    done = called("scan", path, "--lang", "en", "--fail-above", "2%")
+    assert done.returncode == 4, done.stdout
+    assert "1,500 answers were given up before they could fail" in flat(done.stdout)
