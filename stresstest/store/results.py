@@ -131,15 +131,17 @@ def read(
 
 
 def _smaller_load(stored: StoredThreshold, same: list[StoredThreshold]) -> int | None:
-    """Requests in flight up to which a limit holds: its run's own word; or its own load, where the newest
-    result of the same prompts with a larger one, which tolerates no less, certified less than half, because
-    answers failed.
+    """Requests in flight up to which a limit holds: its run's own word; or its own load, where that of a run
+    with no smaller one holds for it only, or where the newest result of the same prompts with a larger one,
+    which tolerates no less, certified less than half, because answers failed.
 
     same: all results of its subject and decoding. None where it holds whatever the load.
     """
     if stored.holds_up_to is not None or not stored.safe_max_tokens:
         return stored.holds_up_to
     for other in same:
+        if other.holds_up_to is not None and stored.concurrency <= other.holds_up_to:
+            return stored.concurrency
         lenient = other.threshold.alpha >= stored.threshold.alpha
         loaded = other.latest and lenient and other.concurrency > stored.concurrency
         alike = other.prompts_digest == stored.prompts_digest and other.threshold.censored_at is None

@@ -162,3 +162,13 @@ def test_a_smaller_load_is_told_of_where_a_larger_one_certified_less(store: Stor
     assert beside_others(store, near).holds_up_to is None  # 583 is no half of it: chance may do that
     more = save(store, "more", 2000, concurrency=16)
     assert not any("requests in flight" in note for note in beside_others(store, more).notes)
+
+
+def test_the_users_own_run_of_a_load_that_was_found_to_matter(store: Store) -> None:
+    """A diagnosis had confirmed the load as the cause, and its child carried it; the user's own run of the
+    same load printed its limit without it."""
+    save(store, "child", 3000, concurrency=1, parent="cut", holds_up_to=1)
+    own = save(store, "own", 2500, concurrency=1, rigor="standard")
+    assert beside_others(store, own).holds_up_to == 1
+    other = save(store, "other", 2400, concurrency=8)
+    assert beside_others(store, other).holds_up_to is None
