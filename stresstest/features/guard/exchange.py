@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
@@ -14,7 +14,8 @@ from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import Asked
 from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
 from stresstest.features.guard.metrics import GuardMetrics
-from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
+from stresstest.features.guard.watch import AnswerWatch, JudgedChoice, JudgeQueue
+from stresstest.model import GenerationVerdict
 from stresstest.model.guard import GuardPolicy, GuardRule
 
 ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
@@ -59,7 +60,8 @@ class Exchange:
     answer, None of any other; asked: None too where that is not read. body: to send. may_end: its policy ends
     degenerate answers, not in a dry run. action: what the policy did, or in a dry run would have done. why:
     the same for the client, None where nothing was touched. ended: the finish reason that the guard gave the
-    answer. response: once its headers were sent. held: bytes of the body and of an answer that is put
+    answer. response: once its headers were sent. given_up: the client left, or the upstream failed, while it
+    was to answer. held: bytes of the body and of an answer that is put
     together.
     """
 
@@ -77,6 +79,7 @@ class Exchange:
     response: web.StreamResponse | None = None
     watch: AnswerWatch | None = None
     outcome: str = "answered"
+    given_up: bool = False
     held: int = 0
     started: float = field(default_factory=time.time)
 
@@ -132,26 +135,46 @@ class Ledger:
         if asked is None and outcome == "answered":
             outcome = "unread"
         self._count("" if asked is None else asked.model, route, outcome)
+        if asked is not None and exchange.given_up:
+            self._log_given_up(exchange, asked)
+
+    def _log_given_up(self, exchange: Exchange, asked: Asked) -> None:
+        """A line for an answer of which nothing came: a loop is what clients wait for in vain."""
+        nothing = JudgedChoice(
+            index=0,
+            verdict=GenerationVerdict(tokens=0, observed=0),
+            tokens=0,
+            finish_reason=_CUT_SHORT.get(exchange.outcome, "error"),
+            texts=() if self.journal.keeps_text else None,
+        )
+        self.journal.write(self._entry(exchange, asked, time.time()), nothing)
+
+    def _entry(
+        self, exchange: Exchange, asked: Asked, now: float, reader: AnswerReader | None = None
+    ) -> JournalEntry:
+        """What the log has of a request beside its answer. reader: of the answer, if any of it came."""
+        headers, found = exchange.request.headers, None if reader is None else reader.id
+        return JournalEntry(
+            asked,
+            None if found is None else cut(found),
+            cut(asked.model),
+            start=exchange.started,
+            end=now,
+            prompt_tokens=None if reader is None else reader.usage[0],
+            language=exchange.rule.language,
+            action=exchange.action,
+            dry_run=self._dry_run,
+            trace={name: headers[name] for name in _TRACE if 0 < len(headers.get(name, "")) <= MAX_FIELD},
+        )
 
     def _judged(self, exchange: Exchange, asked: Asked, watch: AnswerWatch, now: float) -> None:
-        metrics, reader, headers = self.metrics, watch.reader, exchange.request.headers
+        metrics, reader = self.metrics, watch.reader
         where = (metrics.model(asked.model), asked.route.value)
         tripped = watch.tripped is not None
         action = exchange.action
         if action is None and tripped and self._dry_run:
             action = exchange.rule.policy.value
-        entry = JournalEntry(
-            asked,
-            None if reader.id is None else cut(reader.id),
-            cut(asked.model),
-            start=exchange.started,
-            end=now,
-            prompt_tokens=reader.usage[0],
-            language=exchange.rule.language,
-            action=action,
-            dry_run=self._dry_run,
-            trace={name: headers[name] for name in _TRACE if 0 < len(headers.get(name, "")) <= MAX_FIELD},
-        )
+        entry = replace(self._entry(exchange, asked, now, reader), action=action)
         first, ended = None, exchange.outcome
         if reader.failed and ended == "answered":
             ended = "upstream_error"
@@ -177,6 +200,8 @@ class Ledger:
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
         self._count(asked.model, asked.route, found if ended == "answered" else ended)
+        if not choices and exchange.given_up:
+            self._log_given_up(exchange, asked)
         for choice in choices:  # last: what is counted does not depend on who is told
             for sink in self._sinks:
                 sink.write(entry, choice)

@@ -42,6 +42,10 @@ def refused(
     )
 
 
+_UNASKED = ("connect", "tls")
+"""Failures of an upstream that was not asked: it has no answer to give up."""
+
+
 class Proxy:
     """Serves requests; `handle` is the server's handler."""
 
@@ -75,10 +79,10 @@ class Proxy:
             sentence = "The guard holds too much of other requests: there is no room for this one now."
             return refused(503, sentence, "overloaded_error", {"Retry-After": "1"})
         except asyncio.CancelledError:
-            exchange.outcome = "client_gone"
+            exchange.outcome, exchange.given_up = "client_gone", True
             raise
         except ConnectionError:  # raised on, it would be logged with a traceback
-            exchange.outcome = "client_gone"
+            exchange.outcome, exchange.given_up = "client_gone", True
             if request.transport is not None:
                 request.transport.abort()
             return exchange.response or web.Response()
@@ -158,7 +162,7 @@ class Proxy:
 
     def _failed(self, exchange: Exchange, reason: str, status: int, sentence: str) -> web.StreamResponse:
         """The error in place of an answer; once that has begun, the connection is closed without its end."""
-        exchange.outcome = "upstream_error"
+        exchange.outcome, exchange.given_up = "upstream_error", reason not in _UNASKED
         self._ledger.metrics.upstream_failures.labels(reason).inc()
         response, transport = exchange.response, exchange.request.transport
         if response is None:

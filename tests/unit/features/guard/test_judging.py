@@ -15,9 +15,10 @@ from aiohttp import web
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import PromptSearch
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
+from stresstest.features.guard.settings import GuardLimits
 from stresstest.records import FieldMapping, parse_line
 from tests.support.commands import called
-from tests.support.fake_vllm import DONE, Events, Page, chunk, page, sse, usage_only
+from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
 
@@ -225,6 +226,28 @@ async def test_an_answer_whose_client_leaves_has_not_ended(monkeypatch: pytest.M
         await here.judged(1)
     (line,) = here.log
     assert line["finish_reason"] == "abort"
+
+
+@pytest.mark.parametrize("every", [True, False])
+async def test_an_answer_that_nobody_waited_for_has_a_line(every: bool) -> None:
+    """Of 400 requests with a client's timeout of 3 s, exactly the 158 loops were given up before the server
+    had begun to answer. The log had no line of them: "0.00 %, Passed"."""
+    async with guarded(Hang(), every=every, text=True) as here:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await here.ask(body={name: value for name, value in ASK.items() if name != "stream"})
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,client_gone,{CHAT}}}"] == 1
+    assert [(line["finish_reason"], line["response"]) for line in here.log] == [("abort", "")] * every
+
+
+async def test_an_answer_that_took_too_long_has_a_line() -> None:
+    """By the guard's own time limit; one of a server that could not be reached has none: it was not asked."""
+    async with guarded(Hang(), every=True, text=True, limits=GuardLimits(seconds=0.3, drain=1)) as here:
+        await here.ask()
+        await here.judged(1)
+    (line,) = here.log
+    assert (line["finish_reason"], line["response"]) == ("error", "")
 
 
 HALVES = [
