@@ -136,6 +136,11 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
             "Record whole answers, with their reasoning."
         )
     if not cost.degenerate and not cost.planted:
+        if cost.failed:
+            return (
+                f"No request that was answered degenerates, so there is no cost to reduce; {cost.failed} of "
+                f"{count} were given up, and whether they were loops is not known."
+            )
         return "No request degenerates, so there is no cost to reduce."
     if cost.wall_clock_ratio is not None and _is_noise(cost.wall_clock_ratio):
         longer = percent_change(cost.wall_clock_ratio.value - 1)

@@ -41,6 +41,11 @@ MEASURED = Cost(
         ),
         (Cost(requests=9, degenerate=0), None, "No request degenerates, so there is no cost to reduce."),
         (
+            Cost(requests=100, degenerate=0, failed=40),
+            None,
+            "40 of 100 were given up, and whether they were loops is not known.",
+        ),
+        (
             Cost(requests=120, degenerate=0, rate=CostRatio(0.0, 0.0, 0.03, 100)),
             None,
             "What loops cost is not known: of 20 of 120 requests not all was seen.",
