@@ -104,7 +104,9 @@ def certified_sentence(threshold: Threshold, answers: int | None = None, *, reas
     """
     where, ended = (" in their reasoning", "reasoning") if reasoning else ("", "answers")
     counted = f"{threshold.onsets or 'none'} of {threshold.n} in the sample"
-    if answers is None:
+    if threshold.looks > 1:  # each look is larger than the one before
+        counted += f" of the look, of {threshold.looks} declared, that reached farthest"
+    elif answers is None:
         counted += f"; healthy {ended} that ended or were cut sooner do not count"
     elif answers != threshold.n:
         counted += f", not counting healthy {ended} that ended or were cut sooner"

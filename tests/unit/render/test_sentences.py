@@ -81,6 +81,10 @@ def test_the_sample_and_its_count_are_named() -> None:
     """How many answers were for what; healthy ones that ended or were cut sooner are left out aloud."""
     assert answer_counts(result(campaign(24))) == "26 answers (2 to find the length, 24 to certify it)"
     threshold = result(campaign(24)).threshold
+    looks = replace(threshold, looks=4)  # 2 of the sample's 76 had failed by then, none of this look's
+    assert certified_sentence(looks, 76).endswith(
+        "(none of 24 in the sample of the look, of 4 declared, that reached farthest)"
+    )
     assert certified_sentence(threshold, 24).endswith("(none of 24 in the sample)")
     assert certified_sentence(threshold, 30).endswith(
         "not counting healthy answers that ended or were cut sooner)"
