@@ -157,7 +157,7 @@ def _measurement_notes(
         notes.append(
             "The prompts ask for no units, so structure (numbering, lengths of units) was not checked."
         )
-    notes += [*provenance_notes(run, generations), *server_notes(run, samples)]
+    notes += doubts(run, generations, samples)
     if not run.settings.send_seed:
         notes.append("No seeds were sent (--no-seed): repeating the command gives other answers.")
     if run.profile.metrics and generations and not samples:
@@ -183,7 +183,7 @@ def _measurement_notes(
     return notes
 
 
-def server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
+def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
     """What speaks against all answers of a run being of one server, started once."""
     notes = []
     if run.settings.earlier_urls:
@@ -201,11 +201,15 @@ def server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
     return notes
 
 
+def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
+    """What speaks against a run's answers being of the model, the decoding and the server that it names:
+    whoever uses its limit has to know."""
+    return [*provenance_notes(run, generations), *_server_notes(run, samples)]
+
+
 def doubts_about(store: Store, run_id: str) -> list[str]:
-    """What speaks against a stored run's answers being of the model, the decoding and the server that it
-    names: whoever uses its limit has to know."""
-    run = store.run(run_id)
-    return [*provenance_notes(run, store.records(run_id)), *server_notes(run, store.samples(run_id))]
+    """The same of a stored run."""
+    return doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
 
 
 def _timing_notes(

@@ -28,20 +28,22 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     overruling = _overruled(stored)
     if overruling.get(result.run.id) != result.run.settings.parent:
         result = without_overruled_cap(result, overruling)
-    held = next((each.holds_up_to for each in stored if each.run_id == result.run.id), result.holds_up_to)
-    result = replace(result, holds_up_to=held)
+    own = next((each for each in stored if each.run_id == result.run.id), None)
+    if own is None:
+        return result
+    result = replace(result, holds_up_to=own.holds_up_to)
     notes = []
-    less = _later_and_less(stored, result.run.id, lambda each: each.limit)
+    less = _later_and_less(stored, own, lambda each: each.limit)
     if less is not None:
         notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
-    loaded = _less_under_load(stored, result.run.id)
+    loaded = _less_under_load(stored, own)
     if loaded is not None and loaded is not less:
         notes.append(
             f"Run {loaded.run_id} had {loaded.concurrency} requests in flight and certified a safe "
             f"max_tokens of only {loaded.limit or 0:,}: this limit is that of "
             f"{result.run.settings.concurrency} in flight."
         )
-    if result.thinking is not None and (less := _later_and_less(stored, result.run.id, _thinking_limit)):
+    if result.thinking is not None and (less := _later_and_less(stored, own, _thinking_limit)):
         budget = result.thinking.safe_tokens
         notes.append(_less_words(less, _thinking_limit(less) or 0, budget, "a thinking budget"))
     return replace(result, notes=(*notes, *result.notes)) if notes else result
@@ -62,7 +64,8 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     own = {found.run_id, *(link.run_id for link in found.chain)}
     if _overruled(stored).get(found.safe_run, found.run_id) not in own:
         return replace(found, safe_max_tokens=None)
-    less = _later_and_less(stored, found.safe_run, lambda each: each.limit, same_load=True)
+    remedy = next((each for each in stored if each.run_id == found.safe_run), None)
+    less = remedy and _later_and_less(stored, remedy, lambda each: each.limit, same_load=True)
     if less is None:
         return found
     return replace(found, safe_max_tokens=less.limit, safe_run=less.run_id, safe_n=less.threshold.n)
@@ -70,7 +73,7 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
 
 def _later_and_less(
     stored: Sequence[StoredThreshold],
-    run_id: str,
+    own: StoredThreshold,
     limit: Callable[[StoredThreshold], int | None],
     *,
     same_load: bool = False,
@@ -79,9 +82,6 @@ def _later_and_less(
 
     At each address and load the newest decides. same_load: only at the run's own.
     """
-    own = next((each for each in stored if each.run_id == run_id), None)
-    if own is None:
-        return None
     places: dict[tuple[str, int], StoredThreshold] = {}
     for each in sorted(stored, key=lambda row: row.order):
         if each.order > own.order and _measured_alike(each, own) and limit(each):
@@ -97,20 +97,16 @@ def _later_and_less(
     return max(less, key=lambda each: each.order, default=None)
 
 
-def _less_under_load(stored: Sequence[StoredThreshold], run_id: str) -> StoredThreshold | None:
+def _less_under_load(stored: Sequence[StoredThreshold], own: StoredThreshold) -> StoredThreshold | None:
     """The result of the same measurement with more requests in flight that certified least, if it certified
     less than this run, because answers failed."""
-    own = next((each for each in stored if each.run_id == run_id), None)
-    if own is None or not own.limit:
-        return None
+    safe = own.limit or 0
     found = (
         each
         for each in stored
         if each.latest and _measured_alike(each, own) and each.concurrency > own.concurrency
     )
-    less = [
-        each for each in found if each.threshold.censored_at is None and 0 < (each.limit or 0) < own.limit
-    ]
+    less = [each for each in found if each.threshold.censored_at is None and 0 < (each.limit or 0) < safe]
     return min(less, key=lambda each: each.limit or 0, default=None)
 
 

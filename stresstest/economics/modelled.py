@@ -39,7 +39,7 @@ def _duration_per_client(spans: Sequence[RequestSpan], clients: int) -> float:
 
 
 def _overlap(spans: Sequence[RequestSpan], late: float) -> int:
-    """The most requests at the same moment, if each end was logged so many seconds late at most."""
+    """The most requests at the same moment, if no end was logged more than `late` seconds late."""
     ends = [(max(s.submitted, s.end - late), -1) for s in spans]
     events = sorted([(s.submitted, 1) for s in spans] + ends)
     most = now = 0

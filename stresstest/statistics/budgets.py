@@ -74,7 +74,7 @@ def _degeneration(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
 
 
 def passing_size(failed: int, limit: float, confidence: float) -> int:
-    """The fewest requests at risk that hold a share in (0, 1) within a limit if so many of them fail."""
+    """The fewest requests at risk that hold a share in (0, 1) within a limit if `failed` of them fail."""
     low, high = failed, 2 * failed + 2
     while upper_bound(failed, high, confidence) > limit:
         low, high = high, 2 * high

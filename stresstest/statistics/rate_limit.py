@@ -7,7 +7,7 @@ among the groups (Bonferroni). "Every group is within" needs no such correction.
 in the upper bound as if it had: answers with a long possible symptom open at their end, those whose text
 the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody
 knows whose they are). Answers that were given up before they could fail do not count there: a loop is longer
-than the rest, so more of them are lost, and what is left of a group that was mostly given up stands for
+than the rest, so more of them are lost, and what is left of a group that was mostly given up proves
 nothing. Where a file was not read to its end, nothing is within.
 """
 

@@ -50,7 +50,7 @@ def page_with(url: str, text: str) -> str:
 
 
 def test_it_counts_what_the_simulator_plants(tmp_path: Path) -> None:
-    """And answers are those of the server itself; the log goes on behind a line that was cut."""
+    """And answers are those of the server itself; the log continues behind a line that was cut."""
     log = tmp_path / "guard.jsonl"
     log.write_text('{"id": "an earlier guard was kil')
     with served(LOOPS, name="sim") as server:

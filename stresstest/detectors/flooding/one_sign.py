@@ -1,12 +1,11 @@
 """Nothing but one sign to the end: "!!!!!!!!", what a server writes whose numbers have overflowed.
 
 An exact loop of signs needs hundreds, as rulers, dot leaders and bits have many. An answer that is nothing
-else has no such excuse, and no other text has so many where the cap cuts it.
+else has no such excuse, and no other text ends in hundreds where the cap cuts it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from stresstest.detectors.entry import CUT_BY_CAP
@@ -22,11 +21,10 @@ _RULERS = frozenset("-=_*#~.·•─━═+0123456789")
 
 _SEVERAL = "several"
 _UNITS = range(2, 5)
-_QUOTES = "[\"'`“”«»‘’„]"
 
 
 def sole_sign(text: str) -> tuple[str, int]:
-    """The one sign that a piece of text consists of, and how often it stands there; of a piece without a
+    """The one sign that a piece of text consists of, and how many times; of a piece without a
     blank ("hahaha"), up to four that it repeats.
 
     ("", 0) for blanks, which may stand in between; (a line break, 0) for line breaks, which may come first:
@@ -96,12 +94,6 @@ class OneSign:
     @property
     def _is_line(self) -> bool:
         return _RULERS.issuperset(self.sign)
-
-
-def is_shown(sign: str, prompt: str) -> bool:
-    """Whether a prompt shows a sign as one to be written: quoted, or three of it."""
-    one = re.escape(sign)
-    return re.search(f"{_QUOTES}{one}+{_QUOTES}|{one}{{3}}", prompt) is not None
 
 
 def ends_in_one_sign(text: str) -> bool:

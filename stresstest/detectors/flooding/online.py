@@ -16,7 +16,7 @@ from math import ceil
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.few_words import TAIL_WORDS, FewWords, WideWindow
-from stresstest.detectors.flooding.one_sign import OneSign, is_shown, sole_sign
+from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 from stresstest.detectors.flooding.typographic import TypographicFloods
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
@@ -78,7 +78,6 @@ class FloodingDetector:
         self._signs = TypographicFloods()
         self._end = OneSign()
         self._ended: Symptom | None = None
-        self._prompt = spec.requests
         self._requests = RequestedRepetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
         self._wide = WideWindow()
@@ -133,7 +132,7 @@ class FloodingDetector:
     def finish(self, finish_reason: str | None) -> None:
         """Every full window was checked; what is left is an end of one sign."""
         end = self._end
-        if end.is_flood(finish_reason) and not is_shown(end.sign, self._prompt):
+        if end.is_flood(finish_reason) and not self._requests.shows_sign(end.sign):
             self._ended = Symptom(
                 kind=SymptomKind.FLOODING,
                 onset=end.first,

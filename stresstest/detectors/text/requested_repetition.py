@@ -35,6 +35,7 @@ _MAX_SHOWN = 2_000
 _LONGEST = 1000
 _GAP = re.compile(r"[\W_]+")
 _GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
+_SIGN_QUOTES = "[\"'`“”«»‘’„]"
 _QUOTED = re.compile(
     "|".join(
         rf"{opening}((?:{inside}){{1,{_LONGEST}}}?){closing}"
@@ -121,6 +122,11 @@ class RequestedRepetition:
         if not all(self._in_a_row(f"{piece} ") is not None for piece in missing):
             return None
         return COUNT_TOLERANCE * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
+
+    def shows_sign(self, sign: str) -> bool:
+        """Whether a sign is shown as one to be written: quoted, or three of it."""
+        one = re.escape(sign)
+        return re.search(f"{_SIGN_QUOTES}{one}+{_SIGN_QUOTES}|{one}{{3}}", self._given) is not None
 
     @cached_property
     def items(self) -> range:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from stresstest import records
 from stresstest.campaign.conclude import conclude
-from stresstest.campaign.notes import prompts_note, server_notes
-from stresstest.campaign.provenance.notes import provenance_notes
+from stresstest.campaign.notes import doubts, prompts_note
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     RIGORS,
@@ -129,11 +128,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         # By topic, not by text: the requested length is the ladder's choice and may differ.
         first.setdefault(str(generation.job.prompt_index), observation)
     empty = tuple(str(g.job.prompt_index) for g in certifying if is_empty(g))
-    doubts = [
-        *prompts_note(certifying),
-        *provenance_notes(run, result.generations),
-        *server_notes(run, result.samples),
-    ]
+    noted = [*prompts_note(certifying), *doubts(run, result.generations, result.samples)]
     return CheckSample(
         label=f"run {run.id} ({run.settings.subject})",
         subject=run.settings.subject,
@@ -153,7 +148,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         or old_answers_reason(certifying, run.profile.clock),
         notes=(
             *_empty_note(f"run {run.id}", len(empty)),
-            *(f"run {run.id}: {note}" for note in doubts),
+            *(f"run {run.id}: {note}" for note in noted),
         ),
         empty=empty,
         tokens_spent=result.tokens_spent,

@@ -102,17 +102,24 @@ def count_answers(number: int, one: str = "", several: str = "") -> str:
     return f"1 answer {one}".rstrip() if number == 1 else f"{format_count(number)} answers {several}".rstrip()
 
 
+def _counted(result: ScanResult, name: str, one: str, several: str, sentence: str) -> list[str]:
+    """A sentence on the answers that the groups count under a name; none where there are none. sentence: with
+    {} in place of the answers and their verb."""
+    number = sum(getattr(group, name) for group in result.groups)
+    return [sentence.format(count_answers(number, one, several))] if number else []
+
+
 def _unknown_language(result: ScanResult) -> list[str]:
     """That answers may be in a language that nothing here knows, or be gibberish."""
-    number = sum(group.unknown_language for group in result.groups)
-    if not number:
-        return []
-    answers = count_answers(number, "is", "are")
-    return [
-        f"No known language: {answers} healthy if a language that is not known here was wanted, and "
-        f"degenerate in that of the group. For T and --fail-above, each counts as failed where that starts. "
-        f"If one language was wanted of all answers: --lang CODE."
-    ]
+    return _counted(
+        result,
+        "unknown_language",
+        "is",
+        "are",
+        "No known language: {} healthy if a language that is not known here was wanted, and degenerate in "
+        "that of the group. For T and --fail-above, each counts as failed where that starts. If one language "
+        "was wanted of all answers: --lang CODE.",
+    )
 
 
 def _prompts(result: ScanResult) -> str:
@@ -166,28 +173,28 @@ def _capped(result: ScanResult) -> list[str]:
 
 def _lost(result: ScanResult) -> list[str]:
     """How many answers were given up before they could fail."""
-    lost = sum(group.lost for group in result.groups)
-    if not lost:
-        return []
-    answers = count_answers(lost, "was", "were")
-    return [
-        f"Given up by the service or the client: {answers} healthy so far, or empty (finish reason abort, "
-        f"error or content_filter, or a failed request). Later they may have failed: the rate takes them as "
-        f"healthy, --fail-above leaves them out."
-    ]
+    return _counted(
+        result,
+        "lost",
+        "was",
+        "were",
+        "Given up by the service or the client: {} healthy so far, or empty (finish reason abort, error or "
+        "content_filter, or a failed request). Later they may have failed: the rate takes them as healthy, "
+        "--fail-above leaves them out.",
+    )
 
 
 def _unseen(result: ScanResult) -> list[str]:
     """How many answers may have failed in text that is not in the log."""
-    unseen = sum(group.unseen for group in result.groups)
-    if not unseen:
-        return []
-    answers = count_answers(unseen, "has", "have")
-    return [
-        f"Text not in the log: {answers} far more tokens than text, or no text, or one that the log has cut. "
-        f"Whether they degenerate there is not known: the rate takes them as healthy, --fail-above as "
-        f"possible failures, and T as failed where their text ends."
-    ]
+    return _counted(
+        result,
+        "unseen",
+        "has",
+        "have",
+        "Text not in the log: {} far more tokens than text, or no text, or one that the log has cut. Whether "
+        "they degenerate there is not known: the rate takes them as healthy, --fail-above as possible "
+        "failures, and T as failed where their text ends.",
+    )
 
 
 def _unsure_stops(result: ScanResult) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.notes import doubts_about
+from stresstest.campaign.notes import doubts
 from stresstest.campaign.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
@@ -149,7 +149,7 @@ async def run_sweep(
         if result.overruled_by in {cell.run_id for cell in document.cells}:
             result = ending.result  # this sweep compares the two
         found = sweep_cell(shown, result, pattern, store.loader(ending.result.run.id))
-        found = replace(found, doubts=tuple(doubts_about(store, ending.result.run.id)))
+        found = replace(found, doubts=tuple(doubts(result.run, result.generations, result.samples)))
         document.add(found, simulated=ending.result.run.profile.simulated)
     if working := working_cells(document.cells, list(params)):
         progress.note("the prompts of the first cell are asked again: are its failures still there?")

@@ -349,7 +349,7 @@ def test_drawings_rulers_and_what_was_shown_are_no_floods_of_a_sign(
 
 def test_an_end_of_one_sign_is_in_doubt_where_it_may_be_wanted() -> None:
     """A line of dashes may be the answer: then it does not count as seen. Where it is no line, or nothing
-    tells how it ended, so many are a failure without a cap as well (TRL's completions have no finish
+    tells how it ended, 128 are a failure without a cap as well (TRL's completions have no finish
     reason)."""
     assert ended("=" * 200, "stop").open_from == 1
     assert ended("!" * 90, "stop").open_from == 1

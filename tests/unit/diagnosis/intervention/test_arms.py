@@ -89,7 +89,7 @@ def test_a_failure_that_went_away_by_itself_is_not_cleared(
 
 
 def controlled(arm: Arm, *failing: int, default: float | None = None) -> list[ArmOutcome]:
-    """The controls of an arm's look, of which so many of the eight failed again."""
+    """The controls of an arm's look, each with the number of its eight forks that failed again."""
     arms = control_arms(declared()[0], arm, 1, default)
     return [replace(control(n), arm=each) for n, each in zip(failing, arms, strict=True)]
 

@@ -255,7 +255,7 @@ def test_an_old_interrupted_check_starts_again(
 
 @pytest.mark.simulated
 def test_a_check_does_not_go_on_at_a_server_that_was_restarted(store: str, urls: dict[str, str]) -> None:
-    """Killed after 35 of 38 answers, it went on with three of a worse model under the same name: "Pass"."""
+    """Killed after 35 of 38 answers, it continued with three of a worse model under the same name: "Pass"."""
     with open_store(store) as opened:
         baseline = opened.runs()[-1].id
     words = ("--baseline", baseline, "--base-url", urls["good"], "--measure", "--seed", "35")

@@ -167,7 +167,7 @@ async def test_what_is_counted_does_not_depend_on_the_log(capsys: pytest.Capture
 def test_a_line_that_an_earlier_guard_did_not_finish_swallows_no_other(
     before: bytes, expected: bytes, tmp_path: Path
 ) -> None:
-    """After a full disk or a kill -9, the log goes on in a line of its own: one line is damaged, not two."""
+    """After a full disk or a kill -9, the log continues in a new line: one line is damaged, not two."""
     log = tmp_path / "guard.jsonl"
     log.write_bytes(before)
     with log.open("ab", buffering=0) as out:
