@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.apis.openai import object_in
 from stresstest.records.formats.beside import is_prompted, refuse_whole_answers
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
 from stresstest.records.formats.bodies.bare import as_body
@@ -27,7 +28,6 @@ from stresstest.records.formats.bodies.calls import (
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 from stresstest.records.formats.fields import FINISH_KEYS, TEXTLESS, TIME_KEYS, answered
-from stresstest.records.formats.openai import object_in
 from stresstest.records.formats.pieces import join_pieces, refuse_stream
 from stresstest.records.formats.vllm_outputs import completion_output
 from stresstest.records.record import (

@@ -15,16 +15,8 @@ import msgspec
 
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
-    anthropic_batch,
-    api_page,
     conversation,
-    langfuse,
-    langsmith,
-    litellm,
     lm_eval,
-    openai,
-    openai_batch,
-    opentelemetry,
     pieces,
     plain,
     turn_rows,
@@ -32,9 +24,11 @@ from stresstest.records.formats import (
     vllm_outputs,
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
+from stresstest.records.formats.apis import anthropic_batch, api_page, openai, openai_batch
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
 from stresstest.records.formats.given_up import marked_as_given_up
+from stresstest.records.formats.tracers import langfuse, langsmith, litellm, opentelemetry
 from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (
     LONG_ANSWER,

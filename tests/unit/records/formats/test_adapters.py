@@ -8,8 +8,8 @@ import pkgutil
 
 import pytest
 
-from stresstest.records import FieldMapping
-from stresstest.records.formats import __path__, registry
+from stresstest.records import FieldMapping, formats
+from stresstest.records.formats import registry
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
@@ -35,8 +35,8 @@ def test_every_adapter_is_listed() -> None:
     """A module whose adapter nobody lists would never read a row."""
     found = {
         adapter.name
-        for module in pkgutil.iter_modules(__path__)
-        for adapter in vars(importlib.import_module(f"stresstest.records.formats.{module.name}")).values()
+        for module in pkgutil.walk_packages(formats.__path__, f"{formats.__name__}.")
+        for adapter in vars(importlib.import_module(module.name)).values()
         if isinstance(adapter, RowFormat | Envelope | TextLog)
     }
     listed: tuple[RowFormat | Envelope | TextLog, ...] = (*registry.ROW_FORMATS, *registry.TEXT_LOGS)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stresstest.records.formats.json_values import as_object
-from stresstest.records.formats.opentelemetry.generation import Generation
+from stresstest.records.formats.tracers.opentelemetry.generation import Generation
 
 _AGENT, _CLIENT = "invoke_agent", (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT")
 """An agent's span wraps generations of its process; of a client's kind it is a remote agent's answer."""

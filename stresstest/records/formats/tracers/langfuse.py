@@ -13,8 +13,8 @@ import msgspec
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.bodies.bare import as_body
 from stresstest.records.formats.json_values import as_object
-from stresstest.records.formats.opentelemetry.messages import as_choice, read_messages
-from stresstest.records.formats.opentelemetry.otlp import first, structure
+from stresstest.records.formats.tracers.opentelemetry.messages import as_choice, read_messages
+from stresstest.records.formats.tracers.opentelemetry.otlp import first, structure
 from stresstest.records.record import FieldMapping
 
 _GENERATION = "GENERATION"

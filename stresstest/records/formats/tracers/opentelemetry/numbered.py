@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stresstest.records.formats.opentelemetry.messages import CALLED
+from stresstest.records.formats.tracers.opentelemetry.messages import CALLED
 
 _Names = dict[str, Any]
 _ANSWERS = (("gen_ai.completion.", ""), ("llm.output_messages.", "message."), ("llm.choices.", "completion."))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stresstest.records.formats.bodies.bare import as_body
-from stresstest.records.formats.opentelemetry.otlp import is_cut, structure
+from stresstest.records.formats.tracers.opentelemetry.otlp import is_cut, structure
 
 LANGFUSE = "langfuse.observation."
 _OUTPUT, _KIND = "output.value", "openinference.span.kind"

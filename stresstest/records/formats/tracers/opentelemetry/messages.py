@@ -14,7 +14,7 @@ from stresstest.records.formats.bodies.calls import (
 )
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 from stresstest.records.formats.json_values import as_object, objects
-from stresstest.records.formats.opentelemetry.otlp import attributes, plain, structure
+from stresstest.records.formats.tracers.opentelemetry.otlp import attributes, plain, structure
 
 CALLED: list[dict[str, Any]] = [{}]
 """Tells that an answer's text holds the arguments of calls."""

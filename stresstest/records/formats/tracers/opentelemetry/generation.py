@@ -11,7 +11,7 @@ from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bodies.body import parse_answers
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 from stresstest.records.formats.json_values import as_object, objects, structure_in
-from stresstest.records.formats.opentelemetry.messages import (
+from stresstest.records.formats.tracers.opentelemetry.messages import (
     as_choice,
     event_messages,
     holds_calls,
@@ -19,15 +19,19 @@ from stresstest.records.formats.opentelemetry.messages import (
     read_messages,
     read_prompt,
 )
-from stresstest.records.formats.opentelemetry.numbered import numbered_calls, numbered_choices, numbered_turns
-from stresstest.records.formats.opentelemetry.otlp import (
+from stresstest.records.formats.tracers.opentelemetry.numbered import (
+    numbered_calls,
+    numbered_choices,
+    numbered_turns,
+)
+from stresstest.records.formats.tracers.opentelemetry.otlp import (
     attributes,
     first,
     is_cut,
     seconds,
     structure,
 )
-from stresstest.records.formats.opentelemetry.whole import (
+from stresstest.records.formats.tracers.opentelemetry.whole import (
     LANGFUSE,
     is_langfuse,
     langfuse_fields,

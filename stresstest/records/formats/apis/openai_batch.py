@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
+from stresstest.records.formats.apis.openai import failure, object_in, response_of
 from stresstest.records.formats.bodies.body import is_body, parse_answers
 from stresstest.records.formats.fields import answered
-from stresstest.records.formats.openai import failure, object_in, response_of
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 

@@ -13,9 +13,9 @@ from collections.abc import Collection
 
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.fields import TEXTLESS
-from stresstest.records.formats.opentelemetry.counted import has_generated, is_beside
-from stresstest.records.formats.opentelemetry.generation import Generation, has_marks, read_generation
-from stresstest.records.formats.opentelemetry.otlp import is_export, spans
+from stresstest.records.formats.tracers.opentelemetry.counted import has_generated, is_beside
+from stresstest.records.formats.tracers.opentelemetry.generation import Generation, has_marks, read_generation
+from stresstest.records.formats.tracers.opentelemetry.otlp import is_export, spans
 from stresstest.records.record import FieldMapping
 
 

@@ -1,0 +1,1 @@
+"""What the APIs of models return and keep: bodies, batches and pages of them."""

@@ -1,0 +1,1 @@
+"""What tracers and gateways keep of a call: one adapter a product, one for OpenTelemetry."""
