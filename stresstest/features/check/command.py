@@ -20,7 +20,8 @@ from stresstest.output_file import refuse_inputs
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
-    from stresstest.features.check.workflow import CheckResult, CheckSettings
+    from stresstest.features.check.settings import CheckSettings
+    from stresstest.features.check.workflow import CheckResult
     from stresstest.model import FindingKind
     from stresstest.store.repository import Store
 
@@ -199,7 +200,7 @@ def command(
 
 def _settings(options: dict[str, Any], **own: Any) -> CheckSettings:
     """The check that the options describe. Raises UsageError for run's options that mean nothing here."""
-    from stresstest.features.check.workflow import CheckSettings
+    from stresstest.features.check.settings import CheckSettings
     from stresstest.tasks.taskfile import task_name
 
     given: set[str] = options["given"]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any
 
-from stresstest.campaign.campaign_setup import ladder_without_server
-from stresstest.campaign.ladder import ALARM_HEADROOM, certified_length
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.prompt_source import load_prompt_source
-from stresstest.campaign.provenance.age import RESUME_WINDOW_S, is_recent
-from stresstest.campaign.resume import resume_or_start
-from stresstest.campaign.served_model import refuse_changed_prompts
+from stresstest.campaign.provenance.age import is_recent
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, UsageError
-from stresstest.features.check.campaign_match import MEASUREMENT, find_matching_run
-from stresstest.features.check.differences import find_differences, refuse_other_decoding
+from stresstest.features.check.campaign_match import MEASUREMENT
+from stresstest.features.check.candidate_campaign import (
+    CampaignInterruptedError,
+    CandidateCampaign,
+    refuse_other_prompts,
+)
+from stresstest.features.check.differences import find_differences
 from stresstest.features.check.document import check_document
 from stresstest.features.check.fresh_baseline import (
     load_fresh_baseline,
@@ -40,6 +37,7 @@ from stresstest.features.check.sample import (
     sample_of_recorded,
     sample_of_run,
 )
+from stresstest.features.check.settings import CheckSettings
 from stresstest.features.check.sides import (
     merge_looks,
     refuse_extending,
@@ -52,52 +50,10 @@ from stresstest.model import (
     CheckVerdict,
     Comparison,
     DocumentKind,
-    FindingKind,
     Run,
-    RunSettings,
 )
-from stresstest.model.address import clean_url
-from stresstest.scanning.job import ScanJob
 from stresstest.statistics.comparison import LOOKS_EXTENDED
 from stresstest.store.repository import Store
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-SECOND_LOOK_SEED = 7919
-"""Added to the candidate's seed for --extend: other requests, and an interrupted check finds them again."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSettings:
-    """What to compare, and how.
-
-    baseline, candidate: one run, model or several files; no candidate: what the endpoint serves, measured
-    now. fresh: a run of the baseline that did not choose T. max_increase: None for the baseline's alpha.
-    extend: a second look is declared. measure: now, whatever is stored. allow: differences that are accepted.
-    allow_refused: a run that regressed may be the baseline, by its id.
-    errors: findings that fail the check. task, language: choose among a model's runs. rigor, margin, job: for
-    recorded outputs. base_url: None for the baseline's. changed: RunSettings fields for what is measured now;
-    sampling: Decoding fields. limits_margin: of both sides' safe max_tokens; None for the baseline run's.
-    """
-
-    baseline: tuple[str, ...]
-    candidate: tuple[str, ...] = ()
-    fresh: str | None = None
-    max_increase: float | None = None
-    max_drop: float = 0.10
-    extend: bool = False
-    measure: bool = False
-    allow: frozenset[str] = frozenset()
-    allow_refused: bool = False
-    errors: frozenset[FindingKind] = frozenset()
-    task: str | None = None
-    language: str | None = None
-    rigor: str = "standard"
-    margin: float = 0.10
-    limits_margin: float | None = None
-    job: ScanJob = field(default_factory=ScanJob)
-    base_url: str | None = None
-    changed: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    sampling: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +64,6 @@ class CheckResult:
     document_id: str | None = None
     interrupted: bool = False
     error: EndpointError | None = None
-
-
-class _CampaignInterruptedError(Exception):
-    """The candidate's campaign did not come to its end."""
-
-    def __init__(self, ending: CampaignResult) -> None:
-        super().__init__(ending.result.run.id)
-        self.ending = ending
 
 
 async def check(
@@ -143,7 +91,7 @@ _TOO_OLD_FOR_MORE = (
 
 @dataclass
 class _CheckSession:
-    """One check: its two sides, then its looks. tokens, seconds: spent on measuring the candidate.
+    """One check: its two sides, then its looks.
 
     measured: both sides, if the candidate was measured now: a check that is then refused is kept, because a
     candidate that no check has passed must not become the next baseline. document: the id of what is kept.
@@ -155,13 +103,17 @@ class _CheckSession:
     progress: Progress
     api_key: str | None
     stop: asyncio.Event
-    tokens: int = 0
-    seconds: float = 0.0
+    campaign: CandidateCampaign = field(init=False)
     fresh_changed: tuple[ChangedSetting, ...] = ()
     measured: tuple[CheckSample, CheckSample] | None = None
     document: str | None = None
     baseline: CheckSample | None = None
     begun: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.campaign = CandidateCampaign(
+            self.settings, self.store, self.progress, self.api_key, self.stop, self._keep_from_baselines
+        )
 
     async def run(self) -> CheckResult:
         try:
@@ -186,7 +138,7 @@ class _CheckSession:
             settings.candidate,
             found if isinstance(found, Run) else None,
             CandidateQuery(
-                self._settings_for,
+                self.campaign.settings_for,
                 MEASUREMENT & {*settings.changed, *(() if settings.base_url is None else ("base_url",))},
                 any_decoding="decoding" in settings.allow,
                 measure=settings.measure,
@@ -205,7 +157,7 @@ class _CheckSession:
             self.baseline = baseline
             try:
                 candidate = await self._candidate(found, reference)
-            except _CampaignInterruptedError as cut:
+            except CampaignInterruptedError as cut:
                 return self._interrupted_result(cut.ending, baseline)
             if isinstance(reference, UnmeasuredModel):
                 self.measured = baseline, candidate
@@ -229,12 +181,7 @@ class _CheckSession:
         if isinstance(reference, Run):
             return sample_of_run(self.store, reference.id)
         if isinstance(reference, UnmeasuredModel):
-            wanted = self._settings_for(baseline, reference.model)
-            refuse_other_decoding(baseline.settings, wanted, self.settings.allow)
-            _refuse_other_prompts(baseline)
-            if "horizon" not in self.settings.changed:
-                wanted = replace(wanted, horizon=self._baseline_length(baseline))
-            return await self._measure(wanted)
+            return await self.campaign.first_look(baseline, reference.model)
         read = await asyncio.to_thread(self._read_files, reference)
         return self._recorded_sample(read, _require_token_unit(read.tally.unit))
 
@@ -285,13 +232,8 @@ class _CheckSession:
             if comparison.tested is not CheckVerdict.INCONCLUSIVE or look == looks or candidate.lacking:
                 break
             assert first.run is not None
-            _refuse_other_prompts(first.run)
-            more = replace(
-                first.run.settings,
-                base_url=self.settings.base_url or first.run.settings.base_url,
-                seed=first.run.settings.seed + SECOND_LOOK_SEED,
-            )
-            known = self._find_second_look(first.run, more)
+            refuse_other_prompts(first.run)
+            known = self.campaign.earlier_second_look(first.run)
             if known is None and not is_recent(first.run):
                 comparison = replace(comparison, notes=(*comparison.notes, _TOO_OLD_FOR_MORE))
                 break
@@ -302,19 +244,11 @@ class _CheckSession:
                     self.progress.note(
                         f"look {look} of {looks} is inconclusive; measuring more of the candidate"
                     )
-                    second = await self._measure(more)
+                    second = await self.campaign.second_look(first.run)
                 candidate = merge_looks(first, second)
-            except _CampaignInterruptedError as cut:
+            except CampaignInterruptedError as cut:
                 return self._interrupted_result(cut.ending, baseline, candidate)
         return self._save(comparison)
-
-    def _find_second_look(self, first: Run, wanted: RunSettings) -> Run | None:
-        """The finished run of an earlier check's second look, if it was made right after this first one."""
-        found = find_matching_run(self.store, wanted, done=True)
-        since = first.ended or first.created
-        if found is None or not first.created <= found.created <= since + RESUME_WINDOW_S:
-            return None
-        return found
 
     def _compare(
         self,
@@ -334,7 +268,9 @@ class _CheckSession:
             max_drop=settings.max_drop,
             errors=settings.errors,
         )
-        found = replace(found, changed=changed, tokens_spent=self.tokens, seconds=self.seconds)
+        found = replace(
+            found, changed=changed, tokens_spent=self.campaign.tokens, seconds=self.campaign.seconds
+        )
         return withhold_pass_if_baseline_failed(found, fresh)
 
     def _undecided_result(
@@ -344,7 +280,7 @@ class _CheckSession:
         found = undecided_comparison(
             baseline, candidate, name, lacking, max_increase=self.settings.max_increase
         )
-        return replace(found, tokens_spent=self.tokens, seconds=self.seconds)
+        return replace(found, tokens_spent=self.campaign.tokens, seconds=self.campaign.seconds)
 
     def _read_files(self, files: tuple[str, ...]) -> RecordedOutputs:
         self.progress.note(f"reading {', '.join(files)}")
@@ -362,62 +298,6 @@ class _CheckSession:
             )
         fresh, self.fresh_changed = load_fresh_baseline(self.store, self.settings.fresh, baseline)
         return fresh
-
-    def _settings_for(self, baseline: Run, model: str) -> RunSettings:
-        """The candidate's campaign: the baseline's, with another model, endpoint and seed."""
-        settings = baseline.settings
-        anew: dict[str, Any] = {
-            "seed": settings.seed + 1,
-            "parent": None,
-            "tighten": False,
-            "budget_tokens": None,
-            "budget_seconds": None,
-        }
-        return replace(
-            settings,
-            subject=replace(settings.subject, model=model),
-            base_url=self.settings.base_url or settings.base_url,
-            decoding=replace(settings.decoding, **self.settings.sampling),
-            **{**anew, **self.settings.changed},
-        )
-
-    def _baseline_length(self, baseline: Run) -> int | None:
-        """Output tokens that the baseline's sample was asked for; at least its T and room for an alarm.
-
-        A candidate that fails nowhere would else climb to the end of its context, and nothing past T decides.
-        """
-        ladder = ladder_without_server(baseline.settings)
-        asked = certified_length(ladder, [g.to_record() for g in self.store.generations(baseline.id)])
-        if asked is None:
-            return baseline.settings.horizon
-        saved = next(row.threshold for row in self.store.runs() if row.id == baseline.id)
-        reach = saved.tokens if saved is not None and saved.tokens is not None else 0
-        return min(ladder.horizon, max(asked, reach + ALARM_HEADROOM))
-
-    async def _measure(self, wanted: RunSettings) -> CheckSample:
-        """Measure, or resume the run of an interrupted check."""
-        ending = await self._campaign(wanted)
-        self.tokens += ending.result.tokens_spent
-        self.seconds += ending.result.seconds
-        if ending.error is not None or ending.interrupted:
-            raise _CampaignInterruptedError(ending)
-        return sample_of_run(self.store, ending.result.run.id, measured_now=True)
-
-    async def _campaign(self, wanted: RunSettings) -> CampaignResult:
-        earlier = find_matching_run(self.store, wanted, done=False)
-        if earlier is None:
-            what = wanted.subject.model or "the model served there"
-            length = f", with up to {wanted.horizon:,} tokens an answer" if wanted.horizon else ""
-            self.progress.note(f"measuring {what} now at {clean_url(wanted.base_url)}{length} (--horizon)")
-        return await resume_or_start(
-            wanted,
-            earlier,
-            self.store,
-            self.progress,
-            api_key=self.api_key,
-            stop=self.stop,
-            created=self._keep_from_baselines,
-        )
 
     def _keep_from_baselines(self, run: Run) -> None:
         """Store that the check has no verdict yet: killed before it, its candidate is no baseline."""
@@ -461,17 +341,3 @@ def _require_token_unit(unit: str) -> str:
             hint="Name the model's tokenizer: --tokenizer tokenizer.json",
         )
     return unit
-
-
-def _refuse_other_prompts(run: Run) -> None:
-    """UsageError before prompts are sent that are not the run's: the answers could not be compared.
-
-    A store may have come with somebody else's folder: what its runs name as their prompts is sent only if
-    whoever made the store knew the text.
-    """
-    refuse_changed_prompts(
-        run,
-        load_prompt_source(run.settings).digest(),
-        consequence="answers to others could not be compared",
-        hint="Restore the task or prompts file, or measure a new baseline.",
-    )

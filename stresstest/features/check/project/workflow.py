@@ -27,8 +27,9 @@ from stresstest.features.check.project.cells import (
 from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.reservations import replayed_objection
 from stresstest.features.check.sample import CheckSample, sample_of_run
+from stresstest.features.check.settings import CheckSettings
 from stresstest.features.check.sides import with_margin
-from stresstest.features.check.workflow import CheckSettings, check
+from stresstest.features.check.workflow import check
 from stresstest.model import (
     RIGORS,
     Comparison,

@@ -15,7 +15,7 @@ from stresstest.campaign.provenance import age
 from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
-from stresstest.features.check import sample, workflow
+from stresstest.features.check import candidate_campaign, sample
 from stresstest.features.check.references import find_baseline
 from stresstest.features.check.sample import CheckSample
 from stresstest.model import DocumentKind, Run, RunSettings, RunStatus, Token
@@ -138,7 +138,7 @@ def test_a_second_look_is_measured_only_when_the_first_does_not_decide(
     _, again, _ = check(store, *words)
     assert again["tokens_spent"] == 0
     assert again["interval"] == document["interval"]
-    for module in (age, workflow):
+    for module in (age, candidate_campaign):
         monkeypatch.setattr(module, "RESUME_WINDOW_S", -1.0)
     code, old, _ = check(store, *words)
     assert (code, old["look"], old["tokens_spent"]) == (ExitCode.INCONCLUSIVE, 1, 0)
@@ -176,7 +176,7 @@ def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
     class KilledError(BaseException):
         """As if by kill -9: nothing handles it."""
 
-    measured = workflow._CheckSession._measure
+    measured = candidate_campaign.CandidateCampaign._measure
     calls: list[RunSettings] = []
 
     async def killed(self: Any, wanted: RunSettings) -> CheckSample:
@@ -188,7 +188,7 @@ def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
     store = with_good_run(str(tmp_path / "s.sqlite3"), urls)
     with open_store(store) as opened:
         [good] = opened.runs()
-    monkeypatch.setattr(workflow._CheckSession, "_measure", killed)
+    monkeypatch.setattr(candidate_campaign.CandidateCampaign, "_measure", killed)
     words = ("--baseline", good.id, "--base-url", urls["so-so"], "--measure", "--seed", "5", "--extend")
     with pytest.raises(KilledError):
         check(store, *words)
@@ -342,7 +342,7 @@ def test_other_prompts_than_the_baselines_cannot_be_compared(
     with open_store(path) as store:
         assert store.runs() == before
 
-    monkeypatch.setattr(workflow, "_refuse_other_prompts", lambda run: None)
+    monkeypatch.setattr(candidate_campaign, "refuse_other_prompts", lambda run: None)
     for name in ("lab", "lab", "latest"):
         code, _, err = check(path, "--baseline", name, "--base-url", urls["good"])
         assert code == ExitCode.USAGE, err
