@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stresstest.errors import StoreError
 from stresstest.model import Diagnosis, RunResult, Subject
+from stresstest.store.overruling import later_and_less, less_under_load
 
 if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
@@ -33,17 +34,17 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
         return result
     result = replace(result, holds_up_to=own.holds_up_to)
     notes = []
-    less = _later_and_less(stored, own, lambda each: each.limit)
+    less = later_and_less(stored, own, lambda each: each.limit)
     if less is not None:
         notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
-    loaded = _less_under_load(stored, own)
+    loaded = less_under_load(stored, own)
     if loaded is not None and loaded is not less:
         notes.append(
             f"Run {loaded.run_id} had {loaded.concurrency} requests in flight and certified a safe "
             f"max_tokens of only {loaded.limit or 0:,}: this limit is that of "
             f"{result.run.settings.concurrency} in flight."
         )
-    if result.thinking is not None and (less := _later_and_less(stored, own, _thinking_limit)):
+    if result.thinking is not None and (less := later_and_less(stored, own, _thinking_limit)):
         budget = result.thinking.safe_tokens
         notes.append(_less_words(less, _thinking_limit(less) or 0, budget, "a thinking budget"))
     return replace(result, notes=(*notes, *result.notes)) if notes else result
@@ -65,59 +66,10 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     if _overruled(stored).get(found.safe_run, found.run_id) not in own:
         return replace(found, safe_max_tokens=None)
     remedy = next((each for each in stored if each.run_id == found.safe_run), None)
-    less = remedy and _later_and_less(stored, remedy, lambda each: each.limit, same_load=True)
+    less = remedy and later_and_less(stored, remedy, lambda each: each.limit, same_load=True)
     if less is None:
         return found
     return replace(found, safe_max_tokens=less.limit, safe_run=less.run_id, safe_n=less.threshold.n)
-
-
-def _later_and_less(
-    stored: Sequence[StoredThreshold],
-    own: StoredThreshold,
-    limit: Callable[[StoredThreshold], int | None],
-    *,
-    same_load: bool = False,
-) -> StoredThreshold | None:
-    """The newest of the later results of the same measurement that certified less, because answers failed.
-
-    At each address and load the newest decides. same_load: only at the run's own.
-    """
-    places: dict[tuple[str, int], StoredThreshold] = {}
-    for each in sorted(stored, key=lambda row: row.order):
-        if each.order > own.order and _measured_alike(each, own) and limit(each):
-            places[each.base_url, each.concurrency] = each
-    safe = limit(own) or 0
-    less = [
-        each
-        for each in places.values()
-        if (limit(each) or 0) < safe
-        and each.threshold.censored_at is None
-        and not (same_load and each.concurrency != own.concurrency)
-    ]
-    return max(less, key=lambda each: each.order, default=None)
-
-
-def _less_under_load(stored: Sequence[StoredThreshold], own: StoredThreshold) -> StoredThreshold | None:
-    """The result of the same measurement with more requests in flight that certified least, if it certified
-    less than this run, because answers failed."""
-    safe = own.limit or 0
-    found = (
-        each
-        for each in stored
-        if each.latest and _measured_alike(each, own) and each.concurrency > own.concurrency
-    )
-    less = [each for each in found if each.threshold.censored_at is None and 0 < (each.limit or 0) < safe]
-    return min(less, key=lambda each: each.limit or 0, default=None)
-
-
-def _measured_alike(one: StoredThreshold, other: StoredThreshold) -> bool:
-    """Whether two results are of the same prompts, decoding and rigor."""
-    return (one.decoding, one.simulated, one.rigor, one.prompts_digest) == (
-        other.decoding,
-        other.simulated,
-        other.rigor,
-        other.prompts_digest,
-    )
 
 
 def _thinking_limit(stored: StoredThreshold) -> int | None:

@@ -9,7 +9,6 @@ from sqlalchemy import delete, insert, select
 
 from stresstest.errors import StoreError
 from stresstest.model import (
-    RIGORS,
     Diagnosis,
     EndpointProfile,
     PlaneVerdict,
@@ -26,6 +25,7 @@ from stresstest.store.documents import (
     require_columns,
     warn_left_out,
 )
+from stresstest.store.overruling import beside_each_other
 from stresstest.store.records import StoredThreshold
 from stresstest.store.runs import last_measured_first, require
 
@@ -117,87 +117,7 @@ def read(
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    kinds: dict[object, list[StoredThreshold]] = {}
-    for stored in (*latest, *older):
-        kinds.setdefault(_kind(stored), []).append(stored)
-    return [
-        replace(
-            stored,
-            overruled_by=_overruling(stored, kinds[_kind(stored)]),
-            holds_up_to=_smaller_load(stored, kinds[_kind(stored)]),
-        )
-        for stored in (*latest, *older)
-    ]
-
-
-def _smaller_load(stored: StoredThreshold, same: list[StoredThreshold]) -> int | None:
-    """Requests in flight up to which a limit holds: its run's own word; or its own load, where that of a run
-    with no smaller one holds for it only, or where the newest result of the same prompts with a larger one,
-    which tolerates no less, certified less than half, because answers failed.
-
-    same: all results of its subject and decoding. None where it holds whatever the load.
-    """
-    if stored.holds_up_to is not None or not stored.safe_max_tokens:
-        return stored.holds_up_to
-    for other in same:
-        if other.holds_up_to is not None and stored.concurrency <= other.holds_up_to:
-            return stored.concurrency
-        lenient = other.threshold.alpha >= stored.threshold.alpha
-        loaded = other.latest and lenient and other.concurrency > stored.concurrency
-        alike = other.prompts_digest == stored.prompts_digest and other.threshold.censored_at is None
-        if loaded and alike and 0 < 2 * (other.safe_max_tokens or 0) < stored.safe_max_tokens:
-            return stored.concurrency
-    return None
-
-
-def _overruling(stored: StoredThreshold, same: list[StoredThreshold]) -> str | None:
-    """The last run that speaks against a limit and was not repeated since; None for no limit.
-
-    same: all results of its subject and decoding.
-    """
-    if not stored.safe_max_tokens:
-        return None
-    against = [
-        other
-        for other in same
-        if _contradicts(other, stored)
-        and not any(each.safe_max_tokens is not None and _repeats(each, other) for each in same)
-    ]
-    return max(against, key=lambda other: other.order).run_id if against else None
-
-
-def _contradicts(failing: StoredThreshold, stored: StoredThreshold) -> bool:
-    """Whether a result names no safe length, and a limit cannot stand beside it: the model is unfit, more
-    failed at the smallest length examined than the limit tolerates, or it repeats the limit's measurement. A
-    T without a cap says so where failures set it below the limit."""
-    threshold = failing.threshold
-    if failing.safe_max_tokens or threshold.unfit:
-        return threshold.unfit
-    if threshold.tokens is not None:
-        return threshold.censored_at is None and threshold.tokens < (stored.safe_max_tokens or 0)
-    return threshold.onsets > stored.threshold.alpha * threshold.n or _repeats(failing, stored)
-
-
-def _repeats(later: StoredThreshold, earlier: StoredThreshold) -> bool:
-    """Whether a result was measured after another, at its address, and under a load and with a sample that
-    are no smaller; other prompts must be as many."""
-    prompts = later.prompts_digest == earlier.prompts_digest
-    return (
-        later.order > earlier.order
-        and later.base_url == earlier.base_url
-        and later.concurrency >= earlier.concurrency
-        and _planned(later) >= _planned(earlier)
-        and (prompts or (later.distinct_prompts or 0) >= (earlier.distinct_prompts or 0))
-    )
-
-
-def _planned(stored: StoredThreshold) -> int:
-    rigor = RIGORS.get(stored.rigor)
-    return 0 if rigor is None else rigor.planned
-
-
-def _kind(stored: StoredThreshold) -> object:
-    return stored.subject, stored.decoding, stored.simulated
+    return beside_each_other([*latest, *older])
 
 
 def _stored(row: Any) -> StoredThreshold:
