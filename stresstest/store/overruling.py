@@ -1,5 +1,5 @@
-"""What the results of one model, task and decoding say of each other: which limit is not in force, which holds
-only up to some number of requests in flight, and which later one is less."""
+"""What the results of one model, task and decoding say of each other: which limit is not in force, which
+holds only up to some number of requests in flight, and which later one is less."""
 
 from __future__ import annotations
 
