@@ -8,8 +8,9 @@ from itertools import pairwise
 from statistics import fmean
 
 from stresstest.economics import modelled, paired
+from stresstest.economics.load import load_curve
 from stresstest.economics.steps import step_ratio
-from stresstest.economics.timeline import batch_intervals, group_spans_by_batch, kv_tokens_at, wall_clock
+from stresstest.economics.timeline import group_spans_by_batch, wall_clock
 from stresstest.model import GpuSample
 from stresstest.model.cost import Cost, CostArm, CostRatio, ModelledCost, Provenance, RequestSpan
 from stresstest.statistics.certify import clustered_interval, effective_size
@@ -34,16 +35,15 @@ class Attribution:
 
 def attribute(spans: Sequence[RequestSpan]) -> Attribution:
     """Divide one batch's time and resident tokens between loops and other requests."""
-    used = after = kv_loops = kv_all = peak = 0.0
-    for moment in batch_intervals(spans):
-        used += moment.seconds
-        after += moment.seconds * len(moment.looping) / len(moment.running)
-        everyone = sum(kv_tokens_at(span, moment.middle) for span in moment.running)
-        loops = sum(kv_tokens_at(span, moment.middle) for span in moment.looping)
-        kv_all += everyone * moment.seconds
-        kv_loops += loops * moment.seconds
-        peak = max(peak, loops / everyone if everyone else 0.0)
-    return Attribution(used, after, kv_loops, kv_all, peak)
+    load = load_curve(spans)
+    looping = load.kv_loops[load.kv > 0] / load.kv[load.kv > 0]
+    return Attribution(
+        used=float(load.seconds.sum()),
+        after_onset=float((load.seconds * load.looping / load.running).sum()),
+        kv_loops=float((load.kv_loops * load.seconds).sum()),
+        kv_all=float((load.kv * load.seconds).sum()),
+        kv_peak=float(looping.max(initial=0.0)),
+    )
 
 
 def wasted_tokens(spans: Iterable[RequestSpan]) -> int | None:

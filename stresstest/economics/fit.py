@@ -142,8 +142,8 @@ _WALL_CLOCK_WEIGHT = 0.5
 """Weight of a wall clock relative to the errors of all its requests together."""
 _MAX_LOG_SHIFT = 2.0
 """Maximum change of a parameter from its first estimate, as a natural logarithm."""
-_MAX_REPLAYED = 1_500
-"""Maximum number of requests replayed during the fit."""
+_MAX_ESTIMATED, _MAX_REPLAYED = 20_000, 1_500
+"""Maximum number of requests for the first estimates, and of those replayed during the fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def fit_engine(spans: Sequence[RequestSpan], *, kv_cache_tokens: int | None = No
         prefix_caching=False,
     )
     replays = _StepModelFit(spec, _first(periods, _MAX_REPLAYED))
-    spec = replays.optimize(_first_estimates(periods))
+    spec = replays.optimize(_first_estimates(_first(periods, _MAX_ESTIMATED)))
     errors, walls = replays.replay_errors(spec)
     error, wall = _median([abs(each) for each in errors]), _median(walls)
     return FittedEngine(spec, replays.clients, len(usable), error, wall)

@@ -8,7 +8,10 @@ the slowdown by loops, so it underestimates the cost. It has no confidence inter
 from __future__ import annotations
 
 import heapq
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from statistics import fmean
 
 from stresstest.economics.paired import loop_tax
@@ -108,10 +111,12 @@ def naive_comparison(spans: Sequence[RequestSpan]) -> NaiveComparison | None:
     inside: list[float] = []
     outside: list[float] = []
     for batch in group_spans_by_batch(spans).values():
-        loops = [found for s in batch if (found := loop_interval(s)) is not None]
+        loops = sorted(found for s in batch if (found := loop_interval(s)) is not None)
+        last_end = list(accumulate((end for _, end in loops), max, initial=-math.inf))
         for span in batch:
             if span.healthy:
-                met = any(start < span.end and span.submitted < end for start, end in loops)
+                begun = bisect_left(loops, span.end, key=lambda loop: loop[0])
+                met = last_end[begun] > span.submitted
                 (inside if met else outside).append(span.duration)
     if not inside or not outside or fmean(outside) <= 0:
         return None

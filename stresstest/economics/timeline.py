@@ -74,7 +74,8 @@ def batch_intervals(spans: Sequence[RequestSpan]) -> list[BatchInterval]:
     first, last = min(s.submitted for s in spans), max(s.end for s in spans)
     cuts = {first, last}
     loops = {id(s): loop_interval(s) for s in spans}
-    gaps = sorted((s.submitted, s.first_token) for s in spans if s.first_token is not None)
+    sent = sorted(s.submitted for s in spans if s.first_token is not None)
+    answered = sorted(s.first_token for s in spans if s.first_token is not None)
     for span in spans:
         cuts |= {start_time(span), span.end, span.submitted}
         interval = loops[id(span)]
@@ -92,7 +93,7 @@ def batch_intervals(spans: Sequence[RequestSpan]) -> list[BatchInterval]:
         running = [s for s in running if s.end > start]
         if running and end > start:
             looping = tuple(s for s in running if (loop := loops[id(s)]) is not None and loop[0] <= start)
-            arriving = any(sent <= start < first for sent, first in gaps)
+            arriving = bisect_right(sent, start) > bisect_right(answered, start)
             found.append(BatchInterval(start, end, tuple(running), looping, arriving))
     return found
 
@@ -119,39 +120,6 @@ def output_tokens_at(span: RequestSpan, at: float) -> float:
 def kv_tokens_at(span: RequestSpan, at: float) -> float:
     """Tokens that a request holds in the KV cache: its prompt and its output so far."""
     return (span.prompt_tokens or 0) + output_tokens_at(span, at)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProfile:
-    """A batch in equal time slices: mean number of running requests, and of those in a loop."""
-
-    seconds: float
-    running: tuple[float, ...]
-    looping: tuple[float, ...]
-
-
-def batch_profile(spans: Sequence[RequestSpan], slices: int, seconds: float | None = None) -> BatchProfile:
-    """The profile of a batch. seconds: time covered by the slices; None: the batch's wall clock."""
-    if not spans:
-        return BatchProfile(0.0, (), ())
-    first = min(s.submitted for s in spans)
-    whole = seconds or wall_clock(spans)
-    if whole <= 0:
-        return BatchProfile(0.0, (), ())
-    width = whole / slices
-    running, looping = [0.0] * slices, [0.0] * slices
-    for moment in batch_intervals(spans):
-        begin, end = moment.start - first, moment.end - first
-        for index in range(int(begin / width), min(slices - 1, int(end / width)) + 1):
-            part = max(0.0, min(end, (index + 1) * width) - max(begin, index * width)) / width
-            running[index] += part * len(moment.running)
-            looping[index] += part * len(moment.looping)
-    return BatchProfile(whole, tuple(running), tuple(looping))
-
-
-def most_at_once(spans: Sequence[RequestSpan]) -> int:
-    """The most requests that ran at the same moment."""
-    return max((len(moment.running) for moment in batch_intervals(spans)), default=0)
 
 
 MARK_INTERVAL = 8

@@ -53,6 +53,7 @@ from stresstest.model.server import MissingCapability as MissingCapability
 from stresstest.model.server import ServerSample as ServerSample
 from stresstest.model.server import ServerSummary as ServerSummary
 from stresstest.model.server import clock_events as clock_events
+from stresstest.model.tokens import ArrivedTokens as ArrivedTokens
 from stresstest.model.tokens import Token as Token
 from stresstest.model.tokens import TokenColumns as TokenColumns
 from stresstest.model.tokens import TokenSummary as TokenSummary

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from sys import intern
 from typing import overload
 
 NO_ID = -(1 << 63)
@@ -87,6 +88,36 @@ class TokenColumns(Sequence[Token]):
             _measured(self.entropies[at]),
             self.arrivals[at],
             bool(self.reasoning[at]),
+        )
+
+
+class ArrivedTokens:
+    """The tokens of a generation while it streams, as columns: a third of what an object each takes."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._ids, self._reasoning = array("q"), bytearray()
+        self._logprobs, self._entropies, self._arrivals = array("d"), array("d"), array("d")
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def extend(self, tokens: Sequence[Token]) -> None:
+        """Add tokens at the end. A text that recurs is held once."""
+        for token in tokens:
+            known = token.id is not None and -NO_ID > token.id > NO_ID
+            self._texts.append(intern(token.text))
+            self._ids.append(token.id if token.id is not None and known else NO_ID)
+            self._logprobs.append(math.nan if token.logprob is None else token.logprob)
+            self._entropies.append(math.nan if token.entropy is None else token.entropy)
+            self._arrivals.append(token.arrived)
+            self._reasoning.append(token.reasoning)
+
+    def columns(self) -> TokenColumns:
+        """All of them, to read."""
+        reasoning = bytes(self._reasoning)
+        return TokenColumns(
+            self._texts, self._ids, self._logprobs, self._entropies, self._arrivals, reasoning
         )
 
 

@@ -43,7 +43,7 @@ def run_measurement(
     measured before an interruption; None without --json. Raises InterruptedEarlyError in that case.
     """
     from stresstest.campaign.execution.eventloop import run
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.store import open_store
 
     interruptions = Interruptions()

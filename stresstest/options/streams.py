@@ -9,6 +9,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -213,9 +214,24 @@ def save(text: str, output: str | None, *, quiet: bool = False) -> None:
         text = as_logged(text)
     write_lines([text], output)
     if not quiet:
-        from stresstest.render.text import single_line
+        _say_written(output)
 
-        typer.echo(f"Wrote {single_line(output)}.", err=True)
+
+def write_document(pieces: Iterable[str], output: str | None) -> None:
+    """Write JSON, in pieces, to a file, or to stdout if `output` is None; a line ends it. Raises UsageError
+    for a file it cannot write."""
+    lines = chain(pieces, ["\n"])
+    if output is None:
+        sys.stdout.writelines(lines)
+        return
+    write_lines(lines, output)
+    _say_written(output)
+
+
+def _say_written(output: str) -> None:
+    from stresstest.render.text import single_line
+
+    typer.echo(f"Wrote {single_line(output)}.", err=True)
 
 
 def _may_be_replaced(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import asdict, fields
 from typing import Any
@@ -21,7 +20,6 @@ from stresstest.model import (
     ThinkingBudget,
     Threshold,
 )
-from stresstest.render.steering import escape_steering
 from stresstest.render.text import excerpt
 
 
@@ -149,15 +147,6 @@ def full_document(result: RunResult, load: GenerationLoader) -> dict[str, Any]:
             for g in result.generations
         ],
     }
-
-
-def dumps(document: dict[str, Any]) -> str:
-    """The document as strictly valid JSON. Raises ValueError for NaN.
-
-    Non-ASCII text is not escaped, except what steers a terminal, and what steers a CI server's log (`##[`,
-    `##vso[`).
-    """
-    return escape_steering(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _decoding(result: RunResult) -> dict[str, Any]:

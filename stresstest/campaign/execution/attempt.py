@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
@@ -14,7 +14,7 @@ from stresstest.detectors.suite import DetectorSuite
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import SERVER, WORDS
 from stresstest.endpoint.outcome import StreamOutcome
-from stresstest.model import Generation, GenerationRequest, Job, Token
+from stresstest.model import ArrivedTokens, Generation, GenerationRequest, Job, Token
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
@@ -48,7 +48,7 @@ class GenerationAttempt:
         self._suite = DetectorSuite(task.spec)
         for token in task.history:
             self._suite.update(token)
-        self._tokens: list[Token] = []
+        self._tokens = ArrivedTokens()
         self._keep_after = keep_after
         self._on_event = on_event
         self._alarm: int | None = None
@@ -69,7 +69,7 @@ class GenerationAttempt:
         verdict = continuation_verdict(
             self._suite.finish(None if failure is not None else reason), len(self.task.history)
         )
-        tokens = tuple(self._tokens)
+        tokens: Sequence[Token] = self._tokens.columns()
         unseen = 0
         if failure is None:
             hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
@@ -112,7 +112,7 @@ class GenerationAttempt:
         update = self._suite.update
         for token in arrived:
             update(token)
-        self._tokens += arrived
+        self._tokens.extend(arrived)
         seen = len(self._tokens)
         if self._alarm is None and seen - self._checked_until >= _CHECK_EVERY:
             self._checked_until = seen

@@ -8,6 +8,7 @@ Reasoning tokens count as positions but are not part of the answer's text.
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
@@ -106,8 +107,8 @@ class TextSegmenter:
         self.lines: list[TextSpan] = []
         self.closed = False
         self._pieces: list[str] = []
-        self._starts: list[int] = []
-        self._index: list[int] = []
+        self._starts = array("q")
+        self._index = array("q")
         self.pending = ""
         self.pending_at = 0
         self._scan = 0

@@ -149,7 +149,7 @@ def command(
     from stresstest.features.check.markdown import check_markdown
     from stresstest.features.check.test_cases import comparison_suite
     from stresstest.features.check.workflow import check
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
 
     outputs = CheckOutputs.named(junit, markdown, output_dir, github=github)
     read = [*(baseline or ()), *(candidate or ()), tokenizer, options["prompts"]]

@@ -215,10 +215,9 @@ def _cost_from_files(
 
 def _show(cost: Cost, extras: CostExtras, json_output: bool, output: str | None) -> None:
     from stresstest.features.cost.console import print_conclusion, print_cost
-    from stresstest.features.cost.document import cost_document
+    from stresstest.features.cost.document import cost_pieces
     from stresstest.features.cost.markdown import cost_markdown
-    from stresstest.options.streams import save
-    from stresstest.render.run_document import dumps
+    from stresstest.options.streams import save, write_document
 
     # The requests have been paid for: their account is printed even if another output cannot be written.
     more = Derived()
@@ -228,13 +227,13 @@ def _show(cost: Cost, extras: CostExtras, json_output: bool, output: str | None)
         write_extras(cost, extras)
         more = derived(cost, extras)
     finally:
-        document = dumps(cost_document(cost) | extras_document(more))
+        added = extras_document(more)
         if json_output:
-            typer.echo(document)
-    if output is not None:
-        save(
-            cost_markdown(cost, more.best_cap) if output.lower().endswith(".md") else document + "\n", output
-        )
+            write_document(cost_pieces(cost, added), None)
+    if output is not None and output.lower().endswith(".md"):
+        save(cost_markdown(cost, more.best_cap), output)
+    elif output is not None:
+        write_document(cost_pieces(cost, added), output)
     if not json_output:
         print_extras(more)
         print_conclusion(stdout_console(), cost, more.best_cap)

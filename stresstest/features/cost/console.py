@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stresstest.economics.load import batch_profile, most_at_once
 from stresstest.economics.optimum import CapOptimum
-from stresstest.economics.timeline import batch_profile, group_spans_by_batch, most_at_once
+from stresstest.economics.timeline import group_spans_by_batch
 from stresstest.features.cost.wording import conclusion, cost_rows, precise_time, remarks
 from stresstest.model.cost import Cost, CostArm
 from stresstest.render.glyphs import BLOCK_GLYPHS, Glyphs, glyphs_for, sparkline

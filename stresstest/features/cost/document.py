@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 from stresstest.model.cost import Cost, CostRatio, ModelledCost, RequestSpan
+from stresstest.render.json_text import LazyRows, json_pieces
 
 
 def cost_document(cost: Cost) -> dict[str, Any]:
@@ -59,6 +61,12 @@ def cost_document(cost: Cost) -> dict[str, Any]:
         "complete": cost.complete,
         "timeline": [_span(span) for span in cost.spans],
     }
+
+
+def cost_pieces(cost: Cost, added: dict[str, Any]) -> Iterator[str]:
+    """The text of ``cost --json``, which is long for a log of many requests. added: more keys."""
+    document = cost_document(replace(cost, spans=()))
+    return json_pieces(document | {"timeline": LazyRows(_span, cost.spans)} | added)
 
 
 def empty_cost_document() -> dict[str, Any]:

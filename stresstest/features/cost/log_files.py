@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from stresstest.economics.account import Prices
@@ -27,16 +28,23 @@ class LogCostSettings:
     workers: int | None = None
 
 
+MAX_REQUESTS = 200_000
+"""Requests of an account. Each is kept to the end, to be scheduled again in the order of their times: about
+400 MB in all."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogSpans:
     """The requests of logs in the order they were sent.
 
-    timeless: answers without times or token counts. textless: answers without text, or not all of it, whose
-    degeneration is unknown. damaged: lines without an answer. copies: requests that are in the logs again.
-    notes: what all of them together show.
+    later: requests that were sent after the first `MAX_REQUESTS`, and are left out. timeless: answers without
+    times or token counts. textless: answers without text, or not all of it, whose degeneration is unknown.
+    damaged: lines without an answer. copies: requests that are in the logs again. notes: what all of them
+    together show.
     """
 
     spans: tuple[RequestSpan, ...]
+    later: int = 0
     timeless: int = 0
     textless: int = 0
     damaged: int = 0
@@ -65,8 +73,8 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     """The requests that have times and token counts, with the verdicts of the detectors."""
     job = replace(settings.job, mapped=replace(settings.job.mapped, textless=True))
     heard = _Listener(listener)
-    once: dict[int, RequestSpan] = {}
-    timeless = copies = 0
+    first = _FirstRequests()
+    timeless = 0
     for found in extract_with_verdicts(
         settings.files, job, named_span, heard, strict=settings.strict, workers=settings.workers
     ):
@@ -74,11 +82,42 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
             timeless += 1
         else:
             span, name = found
-            copies += hash(name) in once
-            once.setdefault(hash(name), span)
-    textless = sum(span.degenerate is None for span in once.values())
-    ordered = tuple(sorted(once.values(), key=lambda span: span.submitted))
-    return LogSpans(ordered, timeless, textless, heard.lost, copies, tuple(heard.notes))
+            first.add(span, hash(name))
+    spans = first.ordered()
+    textless = sum(span.degenerate is None for span in spans)
+    return LogSpans(spans, first.later, timeless, textless, heard.lost, first.copies, tuple(heard.notes))
+
+
+class _FirstRequests:
+    """Of any number of requests, the `MAX_REQUESTS` that were sent first, each once.
+
+    later: how many others were read. copies: how many were read again.
+    """
+
+    def __init__(self) -> None:
+        self._once: dict[int, RequestSpan] = {}
+        self._until = math.inf
+        self.later = self.copies = 0
+
+    def add(self, span: RequestSpan, name: int) -> None:
+        if span.submitted > self._until:
+            self.later += 1
+            return
+        self.copies += name in self._once
+        self._once.setdefault(name, span)
+        if len(self._once) > MAX_REQUESTS * 5 // 4:
+            self._leave_out()
+
+    def ordered(self) -> tuple[RequestSpan, ...]:
+        self._leave_out()
+        return tuple(self._once.values())
+
+    def _leave_out(self) -> None:
+        ordered = sorted(self._once.items(), key=lambda each: each[1].submitted)
+        self.later += len(ordered[MAX_REQUESTS:])
+        self._once = dict(ordered[:MAX_REQUESTS])
+        if len(ordered) > MAX_REQUESTS:
+            self._until = ordered[MAX_REQUESTS - 1][1].submitted
 
 
 class _Listener:
@@ -102,6 +141,11 @@ class _Listener:
 
 def _notes(found: LogSpans) -> tuple[str, ...]:
     notes = list(found.notes)
+    if found.later:
+        notes.append(
+            f"These are the first {len(found.spans):,} requests of the log, in the order of their times; "
+            f"{found.later:,} later ones are left out. To account for them, split the log by time."
+        )
     if found.textless:
         notes.append(
             f"{found.textless} requests have no text, or not all of it: whether they degenerated is not "

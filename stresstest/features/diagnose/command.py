@@ -73,7 +73,7 @@ def command(
     from stresstest.features.diagnose.document import diagnosis_document, empty_diagnosis_document
     from stresstest.features.diagnose.workflow import DiagnoseOptions, DiagnosisResult, diagnose
     from stresstest.model import Diagnosis
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
 
     chosen = DiagnoseOptions(
         planes=_parse_planes(arms),

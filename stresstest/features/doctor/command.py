@@ -55,7 +55,7 @@ def _run_checks(options: dict[str, Any], base_url: str, model: str | None, json_
     from stresstest.features.doctor.console import checks_document, print_checks
     from stresstest.features.doctor.workflow import run_checks
     from stresstest.model.server import CheckState
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
 
     checks = run_loop(
         run_checks(
@@ -78,7 +78,7 @@ def _print_progress(step: str) -> None:
 def _explain(options: dict[str, Any], log: str, prompt_tokens: int | None, json_output: bool) -> None:
     from stresstest.features.doctor.console import print_startup, startup_document
     from stresstest.features.doctor.startup_log import DEFAULT_PROMPT_TOKENS, explain_startup_log
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.store import open_store
 
     with open_store(options["store"]) as store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -190,7 +191,7 @@ def _export(
     from stresstest.features.export.document import WrittenFiles, export_document
     from stresstest.features.export.rows import json_lines, labelled_row, preference_row, prompt_rows
     from stresstest.features.export.wording import next_commands, nothing_sentence
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.store import open_store
 
     derived = [_beside(output, what) for what in ("held-out", "unpaired")]
@@ -211,7 +212,7 @@ def _export(
     nothing = None
     if not found.pairs and not _has_both_labels(found):
         nothing, found = nothing_sentence(found, kind, asked), replace(found, answers=())
-    rows = [*map(preference_row, found.pairs), *map(labelled_row, found.answers)]
+    rows = chain(map(preference_row, found.pairs), map(labelled_row, found.answers))
     files = WrittenFiles(
         output=None if nothing else output,
         held_out=_beside(output, "held-out") if found.held_out and not nothing else None,

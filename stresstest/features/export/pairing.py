@@ -43,7 +43,11 @@ def with_known_prompts(answers: Sequence[ExportedAnswer]) -> list[ExportedAnswer
         before = known.setdefault(answer.prompt.key, answer.prompt)
         if before.topic is None:
             known[answer.prompt.key] = answer.prompt
-    return [_marked(replace(answer, prompt=known[answer.prompt.key])) for answer in answers]
+    return [_marked(_asked(answer, known[answer.prompt.key])) for answer in answers]
+
+
+def _asked(answer: ExportedAnswer, prompt: AskedPrompt) -> ExportedAnswer:
+    return answer if answer.prompt is prompt else replace(answer, prompt=prompt)
 
 
 def _marked(answer: ExportedAnswer) -> ExportedAnswer:

@@ -48,16 +48,14 @@ def labelled_row(answer: ExportedAnswer) -> dict[str, Any]:
     }
 
 
-def prompt_rows(prompts: Iterable[AskedPrompt]) -> list[dict[str, Any]]:
+def prompt_rows(prompts: Iterable[AskedPrompt]) -> Iterator[dict[str, Any]]:
     """Lines of a ``--prompts`` file; without the system prompt of a decoding, which is an option."""
     ids: set[str] = set()
-    rows = []
     for prompt in prompts:
         name = prompt.key if prompt.id in ids else prompt.id
         ids.add(name)
         asked = {"messages": _turns(prompt, Decoding())} if prompt.text is None else {"prompt": prompt.text}
-        rows.append({"id": name, **asked, **request_fields(prompt.body)})
-    return rows
+        yield {"id": name, **asked, **request_fields(prompt.body)}
 
 
 def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:

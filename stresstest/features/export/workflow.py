@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from stresstest.campaign.conclude import find_diagnosis, find_run
 from stresstest.errors import UsageError
@@ -145,12 +146,12 @@ class _AnswerReader:
         self.options, self._store, self._listener = options, store, listener
         self.left_out: Counter[str] = Counter()
         self.runs: list[Run] = []
-        self._prompts: dict[AskedPrompt, AskedPrompt] = {}
+        self._shared: dict[Hashable, Any] = {}
 
     def answers(self, references: Sequence[str]) -> list[ExportedAnswer]:
         """The answers of runs and files in the order of the references; each source once.
 
-        Answers to one prompt share it: a log repeats prompts that may be as long as a book.
+        They share what is equal: a log repeats prompts that may be as long as a book.
         """
         found: list[ExportedAnswer] = []
         for reference in dict.fromkeys(references):
@@ -158,8 +159,11 @@ class _AnswerReader:
                 if isinstance(answer, LeftOutAnswer):
                     self.left_out[answer.reason] += 1
                 else:
-                    shared = self._prompts.setdefault(answer.prompt, answer.prompt)
-                    found.append(replace(answer, prompt=shared))
+                    shared = {
+                        name: self._shared.setdefault(value := getattr(answer, name), value)
+                        for name in ("source", "prompt", "subject", "decoding")
+                    }
+                    found.append(replace(answer, **shared))
         return found
 
     def _read(self, reference: str) -> Iterable[ExportedAnswer | LeftOutAnswer]:

@@ -28,7 +28,7 @@ def command(
     from stresstest.campaign.campaign_setup import ladder_without_server
     from stresstest.campaign.ladder import worst_case_plan
     from stresstest.features.plan.console import plan_document, print_plan
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
 
     settings = run_settings(options)
     planned = worst_case_plan(ladder_without_server(settings))

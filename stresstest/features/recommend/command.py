@@ -295,8 +295,8 @@ def _text(output: str, rows: Sequence[StoredThreshold], cheapest: Sequence[Cheap
     from stresstest.features.recommend.cheapest import cheapest_documents, print_cheapest
     from stresstest.features.recommend.console import print_recommendations
     from stresstest.features.recommend.document import recommendations_document
+    from stresstest.render.json_text import dumps
     from stresstest.render.limits import group_limits
-    from stresstest.render.run_document import dumps
 
     if output == "json":
         return dumps(recommendations_document(rows) | {"cheapest": cheapest_documents(cheapest)})
@@ -351,7 +351,7 @@ def _audit(
     """
     from stresstest.features.recommend.repetition_detection.console import audit_document, print_audit
     from stresstest.features.recommend.repetition_detection.workflow import audit_stored
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.render.scan_progress import SilentScanProgress
     from stresstest.scanning.job import ScanJob
     from stresstest.store import open_store

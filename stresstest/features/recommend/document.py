@@ -38,7 +38,7 @@ def _recommendation(row: StoredThreshold) -> dict[str, Any]:
         "run_id": row.run_id,
         "subject": asdict(row.subject),
         "simulated": row.simulated,
-        "safe_max_tokens": row.safe_max_tokens,
+        "safe_max_tokens": row.limit,
         "cap_withheld": row.threshold.withheld is not None,
         "unfit": row.threshold.unfit,
         "margin": row.margin,

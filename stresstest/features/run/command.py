@@ -41,7 +41,8 @@ def command(
     from stresstest.campaign.overruled import beside_others
     from stresstest.campaign.resume import resume_campaign
     from stresstest.campaign.run import run_campaign
-    from stresstest.render.run_document import dumps, empty_document, run_document
+    from stresstest.render.json_text import dumps
+    from stresstest.render.run_document import empty_document, run_document
     from stresstest.render.run_summary import print_run
     from stresstest.store.location import locate
 

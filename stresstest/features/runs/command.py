@@ -63,7 +63,7 @@ def list_runs(
     from stresstest.campaign.refusals import rejected_run_ids
     from stresstest.features.runs.console import print_runs
     from stresstest.features.runs.document import runs_document
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.store import open_store
 
     with open_store(options["store"]) as store:
@@ -96,7 +96,8 @@ def show(
 ) -> None:
     """Show a stored run's verdict again."""
     from stresstest.campaign.conclude import current_result
-    from stresstest.render.run_document import dumps, run_document
+    from stresstest.render.json_text import dumps
+    from stresstest.render.run_document import run_document
     from stresstest.render.run_summary import print_run
     from stresstest.store import open_store
 

@@ -218,7 +218,7 @@ def _run(
     from stresstest.features.scan.document import scan_document
     from stresstest.features.scan.keys import missing_keys
     from stresstest.model.comparison import GateOutcome
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.statistics.rate_limit import judge_rates
 
     with closing(progress):

@@ -191,7 +191,8 @@ def _unseen(result: ScanResult) -> list[str]:
         "unseen",
         "has",
         "have",
-        "Text not in the log: {} far more tokens than text, or no text, or one that the log has cut. Whether "
+        "Text not in the log: {} far more tokens than text, or no text, or one that the log has cut, or more "
+        "than two million characters, of which the rest is not judged. Whether "
         "they degenerate there is not known: the rate takes them as healthy, --fail-above as possible "
         "failures, and T as failed where their text ends.",
     )

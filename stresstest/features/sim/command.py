@@ -118,7 +118,7 @@ def _list(*, as_json: bool) -> None:
 
     scenarios = shipped_scenarios()
     if as_json:
-        from stresstest.render.run_document import dumps
+        from stresstest.render.json_text import dumps
 
         typer.echo(dumps({"scenarios": [_row(scenario) for scenario in scenarios]}))
         return

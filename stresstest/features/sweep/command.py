@@ -56,7 +56,7 @@ def command(
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
     from stresstest.model.sweep import Sweep
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
     from stresstest.render.run_summary import print_next
 
     params = _parse_parameters(param or [])

@@ -6,6 +6,7 @@ import heapq
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from stresstest.economics.account import (
     money,
     wasted_tokens,
 )
+from stresstest.economics.load import batch_profile, load_curve
 from stresstest.economics.modelled import (
     is_closed_loop,
     makespan,
@@ -27,7 +29,6 @@ from stresstest.economics.modelled import (
 )
 from stresstest.economics.timeline import (
     batch_intervals,
-    batch_profile,
     kv_tokens_at,
     output_tokens_at,
     wall_clock,
@@ -66,6 +67,45 @@ def test_moments_cover_every_requests_time_once(spans: list[RequestSpan]) -> Non
     for each in spans:
         here = sum(m.seconds for m in batch_intervals(spans) if any(s is each for s in m.running))
         assert here == pytest.approx(each.duration)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch(), st.booleans())
+def test_the_curve_of_a_load_is_what_each_moment_holds(spans: list[RequestSpan], marked: bool) -> None:
+    """A log of 30,000 requests took minutes: what is summed up for all moments is what each one holds."""
+    if marked:
+        spans = [replace(s, marks=_marks(s)) for s in spans]
+    load, moments = load_curve(spans), batch_intervals(spans)
+    first = min(s.submitted for s in spans)
+    for moment in moments:
+        at = int(np.searchsorted(load.start, moment.middle - first)) - 1
+        assert load.start[at] <= moment.middle - first <= load.start[at] + load.seconds[at] + 1e-9
+        assert (load.running[at], load.looping[at]) == (len(moment.running), len(moment.looping))
+        middle = first + load.start[at] + load.seconds[at] / 2
+        for held, of in ((load.kv, moment.running), (load.kv_loops, moment.looping)):
+            assert held[at] == pytest.approx(sum(kv_tokens_at(s, middle) for s in of), rel=1e-6, abs=1e-4)
+    assert load.seconds.sum() == pytest.approx(sum(m.seconds for m in moments))
+
+
+def _marks(span: RequestSpan) -> tuple[tuple[int, float], ...]:
+    """Tokens that come slowly at first."""
+    shares = ((0.1, 0.4), (0.5, 0.7), (1.0, 1.0))
+    return tuple(
+        (max(1, round(n * span.output_tokens)), span.submitted + at * span.duration) for n, at in shares
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch())
+def test_the_naive_comparison_asks_each_request_for_each_loop(spans: list[RequestSpan]) -> None:
+    """It looks a request's loops up by their times, not one by one."""
+    found = naive_comparison(spans)
+    healthy, loops = [s for s in spans if s.healthy], [s for s in spans if s.loops]
+    met = [any((x.onset_at or 0) < s.end and s.submitted < x.end for x in loops) for s in healthy]
+    both = any(met) and not all(met)
+    assert (found is not None) == both
+    if found is not None:
+        assert (found.n_inside, found.n_outside) == (sum(met), len(met) - sum(met))
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.options.streams import LogStream
-from stresstest.render.run_document import dumps
+from stresstest.render.json_text import dumps
 from stresstest.render.steering import LOG_COMMAND
 from stresstest.render.text import sanitize
 from tests.support.commands import clean_environment

@@ -32,8 +32,9 @@ from stresstest.model import (
 from stresstest.model.percent import percent
 from stresstest.model.server import MissingCapability, ServerClock
 from stresstest.render.html.verdict import describe_verdict
+from stresstest.render.json_text import dumps
 from stresstest.render.markdown import run_markdown
-from stresstest.render.run_document import dumps, full_document, run_document
+from stresstest.render.run_document import full_document, run_document
 from stresstest.render.run_summary import larger_budget, print_run
 from stresstest.render.sentences import headline, reproduce_command
 from stresstest.render.text import duration, excerpt, format_count, sanitize

@@ -17,7 +17,7 @@ from stresstest.features.scan.document import scan_document
 from stresstest.model import RIGORS, SymptomKind
 from stresstest.model.scanned import Extent, ScanVerdict
 from stresstest.records import parse_fields
-from stresstest.render.run_document import dumps
+from stresstest.render.json_text import dumps
 from stresstest.scanning import parts
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, conclude, scan

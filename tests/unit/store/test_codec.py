@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.errors import StoreError
-from stresstest.model import GenerationVerdict, Symptom, SymptomKind, Token
+from stresstest.model import ArrivedTokens, GenerationVerdict, Symptom, SymptomKind, Token
 from stresstest.model.address import clean_url
 from stresstest.store.codec import pack_tokens, unpack_tokens
 from stresstest.store.documents import dump, load
@@ -51,11 +51,23 @@ def test_tokens_round_trip(tokens: list[Token]) -> None:
     assert unpack_tokens(pack_tokens(tokens)) == tuple(tokens)
 
 
+@given(_tokens, st.integers(0, 30))
+def test_tokens_in_flight_are_what_arrived(tokens: list[Token], first: int) -> None:
+    """They are held as columns: an object each took a third of a campaign's memory."""
+    arrived = ArrivedTokens()
+    arrived.extend(tokens[:first])
+    arrived.extend(tokens[first:])
+    assert len(arrived) == len(tokens)
+    assert arrived.columns() == tokens
+
+
 @pytest.mark.parametrize("number", [2**63, 2**70, -(2**63), -(2**64)])
 def test_an_id_that_no_column_holds_is_no_id(number: int) -> None:
     """A generation with a hostile token id is stored all the same."""
-    (token,) = unpack_tokens(pack_tokens([Token("x", id=number)]))
-    assert (token.text, token.id) == ("x", None)
+    arrived = ArrivedTokens()
+    arrived.extend([Token("x", id=number)])
+    for tokens in (unpack_tokens(pack_tokens([Token("x", id=number)])), arrived.columns()):
+        assert [(token.text, token.id) for token in tokens] == [("x", None)]
 
 
 def test_float32_is_all_that_is_lost() -> None:

@@ -44,7 +44,7 @@ def check_project_file(
     from stresstest.features.check.project.markdown import gate_markdown
     from stresstest.features.check.project.workflow import check_project, unmeasured_gate
     from stresstest.features.check.test_cases import gate_suites
-    from stresstest.render.run_document import dumps
+    from stresstest.render.json_text import dumps
 
     project = _project(options)
     first = project.cells[0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stresstest.features.diagnose.document import chain_keys
+from stresstest.render.json_text import dumps
 from stresstest.render.report_data import ReportData
-from stresstest.render.run_document import dumps, full_document
+from stresstest.render.run_document import full_document
 
 
 def write(runs: Sequence[ReportData]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from stresstest.economics.account import Prices
 from stresstest.economics.replay import busy_periods, count_clients, replay_request, replay_workload
 from stresstest.errors import UsageError
+from stresstest.features.cost import log_files
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
 from stresstest.model.cost import Provenance, RequestSpan
 from stresstest.records import parse_fields
@@ -43,6 +44,25 @@ def test_a_log_of_text_is_judged_and_priced(tmp_path: Path) -> None:
     assert cost.gpu_seconds is not None
     assert cost.money == pytest.approx(cost.gpu_seconds / 1000.0)
     assert cost.share_of_time == pytest.approx(1.0 - (cost.counterfactual or 0.0) / (cost.wall_clock or 1.0))
+
+
+def test_of_a_long_log_the_first_requests_are_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """381,000 requests took 1.4 GB. The first ones by their times are kept, in whatever order they are
+    logged, and the account says that it is theirs."""
+    log = sorted(rows(), key=lambda row: row["start"])
+    monkeypatch.setattr(log_files, "MAX_REQUESTS", 20)
+    lines = [*log[10:], *log[:10], *log[:5]]
+    found = read_spans(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
+    assert [span.id for span in found.spans] == [row["id"] for row in log[:20]]
+    assert (found.later, found.copies) == (len(log) - 20, 5)
+    cost = cost_from_files(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
+    assert cost.requests == 20
+    assert (
+        "These are the first 20 requests of the log, in the order of their times; "
+        f"{len(log) - 20} later ones are left out. To account for them, split the log by time."
+    ) in cost.notes
 
 
 def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:

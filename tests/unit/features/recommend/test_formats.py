@@ -323,8 +323,9 @@ def test_a_limit_is_not_printed_beside_an_unfit_run_of_another_load(tmp_path: Pa
     code, out, err = recommend(store, "--format", output)
     assert code == 4
     if output == "json":
-        overruled = {found["run_id"]: found["overruled_by"] for found in json.loads(out)["recommendations"]}
-        assert overruled == {"aaa-1": None, "bbb-2": "aaa-1"}
+        rows = json.loads(out)["recommendations"]
+        assert {row["run_id"]: row["overruled_by"] for row in rows} == {"aaa-1": None, "bbb-2": "aaa-1"}
+        assert [row["safe_max_tokens"] for row in rows] == [None, None]
     elif output == "openmetrics":
         assert "stresstest_safe_max_tokens" not in out
         assert "stresstest_certified{" in out

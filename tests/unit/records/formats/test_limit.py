@@ -1,0 +1,39 @@
+"""Answers that are longer than any model's are judged up to a limit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, parse_line
+from stresstest.records.formats import limit
+
+
+def read(monkeypatch: pytest.MonkeyPatch, most: int, **row: str) -> Record:
+    monkeypatch.setattr(limit, "MAX_CHARACTERS", most)
+    (found,) = parse_line(
+        json.dumps({"prompt": "Tell a story.", **row}).encode(), "a.jsonl", 1, FieldMapping()
+    )
+    return found
+
+
+def test_an_answer_is_judged_up_to_the_limit_and_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One answer of 37 MB took 3.6 GB. What lies beyond the limit must not count as seen."""
+    record = read(monkeypatch, 20, response="The keeper climbed the stairs and lit the lamp.")
+    assert record.text == "The keeper climbed t"
+    assert (record.has_text, record.hole) == (False, 20)
+
+
+def test_reasoning_counts_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are read by the detectors, reasoning first."""
+    record = read(monkeypatch, 20, response="The lamp is lit.", reasoning="Who lit it?")
+    assert (record.reasoning, record.text, record.hole) == ("Who lit it?", "The lamp ", 20)
+
+
+def test_an_answer_below_the_limit_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is no cut."""
+    record = read(monkeypatch, 16, response="The lamp is lit.")
+    assert (record.text, record.has_text, record.hole) == ("The lamp is lit.", True, None)
