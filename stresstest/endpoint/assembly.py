@@ -98,8 +98,7 @@ class TokenAssembler:
     values from the server. answer_id, created: of the stream's first event.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, which are words. event_ends: characters of all such text after each event.
-    has_ids, running_usage, top_seen: whether the server sends token ids and running usage, and the
-    largest number of top logprobs seen.
+    has_ids, top_seen: whether the server sends token ids, and the largest number of top logprobs seen.
     """
 
     def __init__(self, index: int = 0, most: float = inf, longest_split: int = LONGEST_SPLIT) -> None:
@@ -120,10 +119,10 @@ class TokenAssembler:
         self.uncounted_texts: list[str] = []
         self.event_ends = array("Q")
         self.has_ids = False
-        self.running_usage = False
         self.top_seen = 0
         self._outdated = False
         self._counted_events = 0
+        self._count_fell = False
         self._before = ""
         self._is_carry_uncounted = False
         self._carry = ""
@@ -134,6 +133,12 @@ class TokenAssembler:
     def total(self) -> int | None:
         """The server's last token count; None without one, or if more text has arrived since."""
         return None if self._outdated else self.completion_tokens
+
+    @property
+    def running_usage(self) -> bool:
+        """Whether the server counts tokens as they come. A single count is the answer's total, as
+        OpenRouter's; where a count is less than one before it, they are not of tokens."""
+        return self._counted_events > 1 and not self._count_fell
 
     def add_chunk(self, chunk: StreamChunk, at: float) -> list[Token]:
         """The tokens of one chunk that arrived at clock second `at`. Raises TooManyTokensError."""
@@ -269,12 +274,12 @@ class TokenAssembler:
         if total is None:
             return None
         before = self.completion_tokens or 0
+        self._count_fell |= total < before
         self.completion_tokens = total
         self._outdated = False
         if not chunk.choices:
             return None
         self._counted_events += 1
-        self.running_usage = self._counted_events > 1  # a single one is the answer's total, as OpenRouter's
         return max(0, total - before)
 
     def _count(self, choice: ChunkChoice, logprobs: ChunkLogprobs | None, grown: int | None) -> int | None:

@@ -103,6 +103,16 @@ async def test_logprobs_that_nobody_wants_are_neither_requested_nor_missing() ->
         assert "logprobs" not in {gap.what for gap in found.missing}
 
 
+async def test_running_counts_that_the_last_one_contradicts_are_not_believed() -> None:
+    """Counted twice while it streams, and once at its end: T was twice as long as it should have been."""
+    usage = {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 2}}
+    parts = sse(chunk("a", usage=(4, 2)), chunk("b", usage=(4, 4), finish="stop"), usage)
+    async with fake_vllm(Events([*parts, DONE])) as server, Endpoint(server.url) as endpoint:
+        found = await profile_endpoint(endpoint, "lab")
+        assert (endpoint.features.usage, endpoint.features.running_usage) == (True, False)
+    assert {"token ids", "logprobs"} <= {gap.what for gap in found.missing}
+
+
 async def test_fields_that_are_ignored_are_not_believed() -> None:
     """A server that answers 200 and leaves the measuring fields out does not have them."""
     silent = Events([*sse(chunk("a"), chunk("b", finish="stop")), DONE])
