@@ -59,7 +59,7 @@ A campaign keeps what decisions need of each generation (job, verdict, counts: a
 tokens stay in the store, and what needs them reads one generation at a time, so the peak depends little on
 the length.
 
-Of answers in flight everything is held, about 0.4 KB a token: 64 requests that have 20,000 tokens each take
+All tokens of answers in flight are held, about 0.4 KB each: 64 requests that have 20,000 tokens each take
 0.5 GB more than this, the 8 of the default 60 MB.
 
 Measured by `python -m benchmarks.campaign_memory --write`: `--rigor strict --tighten`, {concurrency} requests

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.errors import StoreError
 from stresstest.model import Diagnosis, RunResult, Subject
-from stresstest.store.overruling import later_and_less, less_under_load
+from stresstest.store.overruling import later_lower_limit, lower_limit_under_load
 
 if TYPE_CHECKING:
     from stresstest.store import StoredThreshold
@@ -34,17 +34,17 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
         return result
     result = replace(result, holds_up_to=own.holds_up_to)
     notes = []
-    less = later_and_less(stored, own, lambda each: each.limit)
+    less = later_lower_limit(stored, own, lambda each: each.limit)
     if less is not None:
         notes.append(_less_words(less, less.limit or 0, result.safe_max_tokens, "a safe max_tokens"))
-    loaded = less_under_load(stored, own)
+    loaded = lower_limit_under_load(stored, own)
     if loaded is not None and loaded is not less:
         notes.append(
             f"Run {loaded.run_id} had {loaded.concurrency} requests in flight and certified a safe "
             f"max_tokens of only {loaded.limit or 0:,}: this limit is that of "
             f"{result.run.settings.concurrency} in flight."
         )
-    if result.thinking is not None and (less := later_and_less(stored, own, _thinking_limit)):
+    if result.thinking is not None and (less := later_lower_limit(stored, own, _thinking_limit)):
         budget = result.thinking.safe_tokens
         notes.append(_less_words(less, _thinking_limit(less) or 0, budget, "a thinking budget"))
     return replace(result, notes=(*notes, *result.notes)) if notes else result
@@ -66,7 +66,7 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     if _overruled(stored).get(found.safe_run, found.run_id) not in own:
         return replace(found, safe_max_tokens=None)
     remedy = next((each for each in stored if each.run_id == found.safe_run), None)
-    less = remedy and later_and_less(stored, remedy, lambda each: each.limit, same_load=True)
+    less = remedy and later_lower_limit(stored, remedy, lambda each: each.limit, same_load=True)
     if less is None:
         return found
     return replace(found, safe_max_tokens=less.limit, safe_run=less.run_id, safe_n=less.threshold.n)

@@ -36,13 +36,13 @@ class Attribution:
 def attribute(spans: Sequence[RequestSpan]) -> Attribution:
     """Divide one batch's time and resident tokens between loops and other requests."""
     load = load_curve(spans)
-    looping = load.kv_loops[load.kv > 0] / load.kv[load.kv > 0]
+    loop_share = load.kv_loops[load.kv > 0] / load.kv[load.kv > 0]
     return Attribution(
         used=float(load.seconds.sum()),
         after_onset=float((load.seconds * load.looping / load.running).sum()),
         kv_loops=float((load.kv_loops * load.seconds).sum()),
         kv_all=float((load.kv * load.seconds).sum()),
-        kv_peak=float(looping.max(initial=0.0)),
+        kv_peak=float(loop_share.max(initial=0.0)),
     )
 
 

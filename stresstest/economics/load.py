@@ -1,4 +1,4 @@
-"""What runs at the same time in one batch, in any number of requests: linear in them but for sorting."""
+"""What runs at the same time in one batch, in O(n log n) of its requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class LoadCurve:
     """A batch in intervals during which no request starts or ends and no loop begins: arrays of one length.
 
     start, seconds: of each interval, from the first submission. running, looping: numbers of requests in the
-    engine, and of those past the onset of a loop. kv, kv_loops: tokens that they hold at its middle.
+    engine, and of those past the onset of a loop. kv, kv_loops: tokens that they hold at its middle, the sums
+    of `timeline.kv_tokens_at`.
     """
 
     start: Floats
@@ -35,11 +36,10 @@ class LoadCurve:
 
 
 def load_curve(spans: Sequence[RequestSpan]) -> LoadCurve:
-    """The intervals of one batch, without those in which no request is running. Raises ValueError without
-    spans."""
+    """The intervals of one batch, without those in which no request is running."""
     import numpy as np
 
-    first, seconds = min(span.submitted for span in spans), wall_clock(spans)
+    first, seconds = min((span.submitted for span in spans), default=0.0), wall_clock(spans) if spans else 0.0
     loops = [(span, found) for span in spans if (found := loop_interval(span)) is not None]
     began = np.array([start_time(span) for span in spans]) - first
     ended = np.array([span.end for span in spans]) - first
@@ -52,11 +52,11 @@ def load_curve(spans: Sequence[RequestSpan]) -> LoadCurve:
     kept = running > 0
     start, width, running, looping = start[kept], width[kept], running[kept], looping[kept]
     middle = start + width / 2
-    everyone = (each for span in spans for each in _segments(span, span.submitted))
-    looped = (each for span, (onset, _) in loops for each in _segments(span, onset))
-    kv, kv_loops = _held(middle, everyone, first), _held(middle, looped, first)
-    # What is left of sums that cancel each other is no memory.
-    return LoadCurve(start, width, running, looping, kv, np.where(looping > 0, kv_loops, 0.0))
+    everyone = (each for span in spans for each in _kv_segments(span, start_time(span)))
+    looped = (each for span, (onset, _) in loops for each in _kv_segments(span, onset))
+    kv = _tokens_held_at(middle, everyone, first)
+    kv_loops = np.where(looping > 0, np.minimum(_tokens_held_at(middle, looped, first), kv), 0.0)
+    return LoadCurve(start, width, running, looping, kv, kv_loops)
 
 
 def _running(at: Floats, began: Floats, ended: Floats) -> Counts:
@@ -68,8 +68,9 @@ def _running(at: Floats, began: Floats, ended: Floats) -> Counts:
     return np.asarray(before - np.searchsorted(np.sort(ended[whole]), at, side="right"))
 
 
-def _segments(span: RequestSpan, since: float) -> Iterator[tuple[float, float, float, float]]:
-    """(begin, end, tokens at the begin, tokens a second) of what a request holds, from a time on."""
+def _kv_segments(span: RequestSpan, since: float) -> Iterator[tuple[float, float, float, float]]:
+    """(begin, end, tokens at the begin, tokens at the end) of what a request holds, from a time on: straight
+    lines."""
     prompt, begin = float(span.prompt_tokens or 0), start_time(span)
     since = max(since, begin)
     if span.marks:
@@ -78,26 +79,38 @@ def _segments(span: RequestSpan, since: float) -> Iterator[tuple[float, float, f
     else:
         points = [(begin, prompt), (span.end, prompt + span.output_tokens)]
     for (one, held), (other, more) in pairwise(points):
-        if other > max(one, since):
+        low, high = max(one, since), min(other, span.end)
+        if high > low:
             slope = (more - held) / (other - one)
-            yield max(one, since), other, held + slope * max(0.0, since - one), slope
+            yield low, high, held + slope * (low - one), held + slope * (high - one)
 
 
-def _held(at: Floats, segments: Iterable[tuple[float, float, float, float]], first: float) -> Floats:
-    """The sum over all segments of what they hold at each time."""
+def _tokens_held_at(
+    at: Floats, segments: Iterable[tuple[float, float, float, float]], first: float
+) -> Floats:
+    """The sum over all segments of what they hold at each time.
+
+    It is followed from one border to the next, so that no term is larger than what a request holds: an
+    answer that came at once has a slope which no later sum could get rid of.
+    """
     import numpy as np
 
-    begin, end, held, slope = np.fromiter(segments, dtype=np.dtype((float, 4))).T
+    begin, end, held, left = np.fromiter(segments, dtype=np.dtype((float, 4))).T
     begin, end = begin - first, end - first
-    held = held - slope * begin  # at time 0, so that they can be added up
+    times = np.concatenate([begin, end])
+    jumps = np.concatenate([held, -left])
+    turns = np.concatenate([slope := (left - held) / (end - begin), -slope])
+    order = np.argsort(times, kind="stable")
+    times, jumps, turns = times[order], jumps[order], turns[order]
+    # Long doubles, as what is left of a steep slope would grow with the time after it.
+    slopes = np.cumsum(turns, dtype=np.longdouble)
+    grown = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(times))])[: len(times)]
+    level = np.cumsum(jumps, dtype=np.longdouble) + grown
+    last = np.searchsorted(times, at, side="right") - 1
+    seen = last >= 0
     total = np.zeros(len(at))
-    for order, sign in ((np.argsort(begin), 1.0), (np.argsort(end), -1.0)):
-        edge = begin if sign > 0 else end
-        passed = np.searchsorted(edge[order], at, side="right")
-        for values, factor in ((held, 1.0), (slope, at)):
-            sums = np.concatenate([[0.0], np.cumsum(values[order])])
-            total += sign * sums[passed] * factor
-    return total
+    total[seen] = level[last[seen]] + slopes[last[seen]] * (at[seen] - times[last[seen]])
+    return np.maximum(total, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

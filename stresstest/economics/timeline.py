@@ -74,8 +74,9 @@ def batch_intervals(spans: Sequence[RequestSpan]) -> list[BatchInterval]:
     first, last = min(s.submitted for s in spans), max(s.end for s in spans)
     cuts = {first, last}
     loops = {id(s): loop_interval(s) for s in spans}
-    sent = sorted(s.submitted for s in spans if s.first_token is not None)
-    answered = sorted(s.first_token for s in spans if s.first_token is not None)
+    waits = [(s.submitted, s.first_token) for s in spans if s.first_token is not None]
+    waits = [(sent, first) for sent, first in waits if first > sent]
+    sent, answered = sorted(at for at, _ in waits), sorted(at for _, at in waits)
     for span in spans:
         cuts |= {start_time(span), span.end, span.submitted}
         interval = loops[id(span)]

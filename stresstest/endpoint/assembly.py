@@ -137,7 +137,7 @@ class TokenAssembler:
     @property
     def running_usage(self) -> bool:
         """Whether the server counts tokens as they come. A single count is the answer's total, as
-        OpenRouter's; where a count is less than one before it, they are not of tokens."""
+        OpenRouter's; where a count is less than one before it, the counts are not token counts."""
         return self._counted_events > 1 and not self._count_fell
 
     def add_chunk(self, chunk: StreamChunk, at: float) -> list[Token]:

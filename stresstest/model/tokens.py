@@ -1,4 +1,4 @@
-"""Tokens of one generation: an object each while they stream, columns once they are stored."""
+"""Tokens of one generation: an object each as they arrive, columns once they are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
-from sys import intern
 from typing import overload
 
 NO_ID = -(1 << 63)
@@ -39,7 +38,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TokenColumns(Sequence[Token]):
-    """All tokens of one stored generation, column by column: about 85 bytes a token instead of 250.
+    """All tokens of one generation, column by column: about 85 bytes a token instead of 250.
 
     Indexing and iterating build `Token` objects on demand; a slice is a tuple of them. It equals every
     sequence of equal tokens. ids: `NO_ID` where there is none. logprobs, entropies: NaN where not measured.
@@ -96,6 +95,7 @@ class ArrivedTokens:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._different: dict[str, str] = {}
         self._ids, self._reasoning = array("q"), bytearray()
         self._logprobs, self._entropies, self._arrivals = array("d"), array("d"), array("d")
 
@@ -106,7 +106,7 @@ class ArrivedTokens:
         """Add tokens at the end. A text that recurs is held once."""
         for token in tokens:
             known = token.id is not None and -NO_ID > token.id > NO_ID
-            self._texts.append(intern(token.text))
+            self._texts.append(self._different.setdefault(token.text, token.text))
             self._ids.append(token.id if token.id is not None and known else NO_ID)
             self._logprobs.append(math.nan if token.logprob is None else token.logprob)
             self._entropies.append(math.nan if token.entropy is None else token.entropy)

@@ -223,6 +223,7 @@ def write_document(pieces: Iterable[str], output: str | None) -> None:
     lines = chain(pieces, ["\n"])
     if output is None:
         sys.stdout.writelines(lines)
+        sys.stdout.flush()  # before anything that stderr says
         return
     write_lines(lines, output)
     _say_written(output)
@@ -245,7 +246,8 @@ def _may_be_replaced(path: Path) -> bool:
 
 def write_lines(lines: Iterable[str], output: str) -> None:
     """Write a file as it is, such as training data: whole, or what was there stays, unless it is a link, a
-    pipe, somebody else's or in a folder that cannot be written to. Raises UsageError if it cannot."""
+    pipe, somebody else's or in a folder that cannot be written to: those are written as the lines come.
+    Raises UsageError if it cannot."""
     refuse_database(output)
     path = Path(output)
     try:

@@ -10,7 +10,7 @@ from stresstest.model import RIGORS
 from stresstest.store.records import StoredThreshold
 
 
-def beside_each_other(results: Sequence[StoredThreshold]) -> list[StoredThreshold]:
+def with_overruling(results: Sequence[StoredThreshold]) -> list[StoredThreshold]:
     """The results, each with the run that overrules it and the load that it holds for."""
     kinds: dict[object, list[StoredThreshold]] = {}
     for each in results:
@@ -95,7 +95,7 @@ def _planned(stored: StoredThreshold) -> int:
     return 0 if rigor is None else rigor.planned
 
 
-def later_and_less(
+def later_lower_limit(
     stored: Sequence[StoredThreshold],
     own: StoredThreshold,
     limit: Callable[[StoredThreshold], int | None],
@@ -121,7 +121,7 @@ def later_and_less(
     return max(less, key=lambda each: each.order, default=None)
 
 
-def less_under_load(stored: Sequence[StoredThreshold], own: StoredThreshold) -> StoredThreshold | None:
+def lower_limit_under_load(stored: Sequence[StoredThreshold], own: StoredThreshold) -> StoredThreshold | None:
     """The result of the same measurement with more requests in flight that certified least, if it certified
     less than this run, because answers failed."""
     safe = own.limit or 0

@@ -25,7 +25,7 @@ from stresstest.store.documents import (
     require_columns,
     warn_left_out,
 )
-from stresstest.store.overruling import beside_each_other
+from stresstest.store.overruling import with_overruling
 from stresstest.store.records import StoredThreshold
 from stresstest.store.runs import last_measured_first, require
 
@@ -117,7 +117,7 @@ def read(
         certified = next((s.run_id for s in others if s.threshold.certified), None)
         latest.append(replace(newest, certified_before=None if newest.threshold.certified else certified))
         older += [replace(s, latest=False) for s in others]
-    return beside_each_other([*latest, *older])
+    return with_overruling([*latest, *older])
 
 
 def _stored(row: Any) -> StoredThreshold:

@@ -23,7 +23,7 @@ from stresstest.model import Run, RunSettings
 from stresstest.model.address import clean_url
 from stresstest.store.repository import Store
 
-SECOND_LOOK_SEED = 7919
+SECOND_LOOK_SEED_OFFSET = 7919
 """Added to the candidate's seed for --extend: other requests, and an interrupted check finds them again."""
 
 
@@ -62,7 +62,7 @@ class CandidateCampaign:
 
     def earlier_second_look(self, first: Run) -> Run | None:
         """The finished run of an earlier check's second look, if it was made right after this first one."""
-        found = find_matching_run(self.store, self._more_settings(first), done=True)
+        found = find_matching_run(self.store, self._second_look_settings(first), done=True)
         since = first.ended or first.created
         if found is None or not first.created <= found.created <= since + RESUME_WINDOW_S:
             return None
@@ -70,12 +70,12 @@ class CandidateCampaign:
 
     async def second_look(self, first: Run) -> CheckSample:
         """As many answers again, to other requests."""
-        return await self._measure(self._more_settings(first))
+        return await self._measure(self._second_look_settings(first))
 
     def settings_for(self, baseline: Run, model: str) -> RunSettings:
         """The baseline's, with the candidate's model, endpoint and seed."""
         settings = baseline.settings
-        anew: dict[str, Any] = {
+        reset: dict[str, Any] = {
             "seed": settings.seed + 1,
             "parent": None,
             "tighten": False,
@@ -87,14 +87,14 @@ class CandidateCampaign:
             subject=replace(settings.subject, model=model),
             base_url=self.settings.base_url or settings.base_url,
             decoding=replace(settings.decoding, **self.settings.sampling),
-            **{**anew, **self.settings.changed},
+            **{**reset, **self.settings.changed},
         )
 
-    def _more_settings(self, first: Run) -> RunSettings:
+    def _second_look_settings(self, first: Run) -> RunSettings:
         return replace(
             first.settings,
             base_url=self.settings.base_url or first.settings.base_url,
-            seed=first.settings.seed + SECOND_LOOK_SEED,
+            seed=first.settings.seed + SECOND_LOOK_SEED_OFFSET,
         )
 
     def _baseline_length(self, baseline: Run) -> int | None:

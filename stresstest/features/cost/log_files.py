@@ -16,6 +16,10 @@ from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
 
+MAX_REQUESTS = 200_000
+"""Requests of an account. Each is kept to the end, to be scheduled again in the order of their times: about
+400 MB in all."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogCostSettings:
@@ -28,19 +32,14 @@ class LogCostSettings:
     workers: int | None = None
 
 
-MAX_REQUESTS = 200_000
-"""Requests of an account. Each is kept to the end, to be scheduled again in the order of their times: about
-400 MB in all."""
-
-
 @dataclass(frozen=True, slots=True)
 class LogSpans:
     """The requests of logs in the order they were sent.
 
-    later: requests that were sent after the first `MAX_REQUESTS`, and are left out. timeless: answers without
-    times or token counts. textless: answers without text, or not all of it, whose degeneration is unknown.
-    damaged: lines without an answer. copies: requests that are in the logs again. notes: what all of them
-    together show.
+    later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times or
+    token counts. textless: answers without text, or not all of it, whose degeneration is unknown. damaged:
+    lines without an answer. copies: requests that are in the logs again. notes: what all of them together
+    show.
     """
 
     spans: tuple[RequestSpan, ...]
@@ -91,7 +90,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
 class _FirstRequests:
     """Of any number of requests, the `MAX_REQUESTS` that were sent first, each once.
 
-    later: how many others were read. copies: how many were read again.
+    later: lines of others. copies: lines of one that was read before.
     """
 
     def __init__(self) -> None:
@@ -143,8 +142,8 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
     notes = list(found.notes)
     if found.later:
         notes.append(
-            f"These are the first {len(found.spans):,} requests of the log, in the order of their times; "
-            f"{found.later:,} later ones are left out. To account for them, split the log by time."
+            f"These are the {len(found.spans):,} earliest requests of the log. {found.later:,} lines with "
+            f"later ones are left out; to include them, split the log by time."
         )
     if found.textless:
         notes.append(

@@ -43,10 +43,10 @@ def with_known_prompts(answers: Sequence[ExportedAnswer]) -> list[ExportedAnswer
         before = known.setdefault(answer.prompt.key, answer.prompt)
         if before.topic is None:
             known[answer.prompt.key] = answer.prompt
-    return [_marked(_asked(answer, known[answer.prompt.key])) for answer in answers]
+    return [_marked(_with_prompt(answer, known[answer.prompt.key])) for answer in answers]
 
 
-def _asked(answer: ExportedAnswer, prompt: AskedPrompt) -> ExportedAnswer:
+def _with_prompt(answer: ExportedAnswer, prompt: AskedPrompt) -> ExportedAnswer:
     return answer if answer.prompt is prompt else replace(answer, prompt=prompt)
 
 

@@ -50,7 +50,10 @@ def recorded_answer(
 
     strings: a prompt without roles is the text of a completion, not a user's message.
     """
-    if record.hole is not None or (not verdict.degenerate and (verdict.unseen or lacks_its_end(record))):
+    end = _rejected_end(record.text, verdict, copies) if verdict.degenerate else len(record.text)
+    if record.hole is not None and (not verdict.degenerate or record.hole < len(record.reasoning) + end):
+        return LeftOutAnswer(UNSEEN)
+    if not verdict.degenerate and (verdict.unseen or lacks_its_end(record)):
         return LeftOutAnswer(UNSEEN)
     if verdict.lost:
         return LeftOutAnswer(LOST)
@@ -64,9 +67,7 @@ def recorded_answer(
         return LeftOutAnswer(PARTIAL_PROMPT)
     if not record.prompt_text:
         return LeftOutAnswer(NO_PROMPT)
-    text = record.text
-    if verdict.degenerate:
-        text = text[: _rejected_end(text, verdict, copies)]
+    text = record.text[:end]
     return ExportedAnswer(
         source=record.source,
         key=record.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 from stresstest.records.record import Record
 
@@ -11,11 +12,24 @@ MAX_CHARACTERS = 2_000_000
 The detectors need up to 80 bytes for each."""
 
 
-def up_to_limit(record: Record) -> Record:
+def cut_to_limit(record: Record) -> Record:
     """The record as far as it is judged. What lies beyond counts as text that the log has cut."""
-    if len(record.reasoning) + len(record.text) <= MAX_CHARACTERS:
+    size = len(record.reasoning) + len(record.text)
+    if size <= MAX_CHARACTERS:
         return record
-    reasoning = record.reasoning[:MAX_CHARACTERS]
-    text = record.text[: MAX_CHARACTERS - len(reasoning)]
-    hole = MAX_CHARACTERS if record.hole is None else min(record.hole, MAX_CHARACTERS)
-    return replace(record, reasoning=reasoning, text=text, tokens=None, has_text=False, hole=hole)
+    tokens, most = record.tokens, MAX_CHARACTERS
+    if tokens is not None:
+        ends = [end for end in accumulate(len(token.text) for token in tokens) if end <= most]
+        tokens, most = tokens[: len(ends)], max(ends, default=0)
+    counted = record.completion_tokens
+    reasoning = record.reasoning[:most]
+    return replace(
+        record,
+        reasoning=reasoning,
+        text=record.text[: most - len(reasoning)],
+        tokens=tokens,
+        # Of what is kept, about.
+        completion_tokens=None if counted is None else max(1, round(counted * most / size)),
+        has_text=False,
+        hole=most if record.hole is None else min(record.hole, most),
+    )

@@ -28,7 +28,7 @@ from stresstest.records.formats.apis import anthropic_batch, api_page, openai, o
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.fields import answered
 from stresstest.records.formats.given_up import marked_as_given_up
-from stresstest.records.formats.limit import up_to_limit
+from stresstest.records.formats.limit import cut_to_limit
 from stresstest.records.formats.tracers import langfuse, langsmith, litellm, opentelemetry
 from stresstest.records.formats.unread import is_looked_at, unread_texts
 from stresstest.records.record import (
@@ -116,7 +116,7 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
                 inner = _read_several(list(found.unwrapped(row, place.mapped)), place, formats[n:])
                 records = map(found.completed, inner)
             for record in records:
-                yield up_to_limit(marked_as_given_up(record, row))
+                yield cut_to_limit(marked_as_given_up(record, row))
             return
     raise UnreadableError(_unrecognised(row))
 

@@ -19,7 +19,7 @@ from stresstest.economics.account import (
     money,
     wasted_tokens,
 )
-from stresstest.economics.load import batch_profile, load_curve
+from stresstest.economics.load import batch_profile, load_curve, most_at_once
 from stresstest.economics.modelled import (
     is_closed_loop,
     makespan,
@@ -85,6 +85,40 @@ def test_the_curve_of_a_load_is_what_each_moment_holds(spans: list[RequestSpan],
         for held, of in ((load.kv, moment.running), (load.kv_loops, moment.looping)):
             assert held[at] == pytest.approx(sum(kv_tokens_at(s, middle) for s in of), rel=1e-6, abs=1e-4)
     assert load.seconds.sum() == pytest.approx(sum(m.seconds for m in moments))
+
+
+def test_what_answers_hold_adds_up_over_a_day_of_answers_that_come_at_once() -> None:
+    """Buffering proxies send an answer in one piece, microseconds before its end: loops held 216 % of the
+    cache, and other requests less than nothing."""
+    day, rows = 1.7e9, []
+    for n in range(4_000):
+        start, looping = day + 21.6 * n, n % 33 == 0
+        end = start + (60.0 if looping else 2.0)
+        onset_at = start + 5.0 if looping else None
+        each = span(f"r{n}", start, end, 2_000 if looping else 200, onset_at=onset_at)
+        rows.append(replace(each, start=None, first_token=start + 0.2 if looping else end - 1e-6))
+    load = load_curve(rows)
+    assert load.kv.min() >= 9.9
+    assert (load.kv_loops <= load.kv).all()
+    whole = sum((10 + s.output_tokens / 2) * (s.end - (s.first_token or 0)) for s in rows)
+    assert (load.kv * load.seconds).sum() == pytest.approx(whole, rel=1e-6)
+
+
+def test_a_request_may_run_before_it_was_sent() -> None:
+    """Two clocks: what it holds counts from its first token on, like the request itself; nor does its wait,
+    of less than nothing, hide that of another."""
+    early = replace(span("a", 5.0, 9.0, onset_at=6.0), start=None, first_token=3.0)
+    waiting = replace(span("b", 4.0, 9.0), start=None, first_token=8.0)
+    load = load_curve([early, waiting])
+    assert load.kv_loops.max() > 0.0
+    first = next(m for m in batch_intervals([early, waiting]) if m.start >= 5.0)
+    assert first.arriving
+
+
+def test_a_batch_without_requests_has_no_load() -> None:
+    """Nothing runs, and nothing is held."""
+    assert most_at_once([]) == 0
+    assert attribute([]).used == 0.0
 
 
 def _marks(span: RequestSpan) -> tuple[tuple[int, float], ...]:

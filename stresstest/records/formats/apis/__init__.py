@@ -1,1 +1,1 @@
-"""What the APIs of models return and keep: bodies, batches and pages of them."""
+"""Response bodies of model APIs, alone, in batch files and in pages of a list."""

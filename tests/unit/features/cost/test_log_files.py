@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +63,29 @@ def test_of_a_long_log_the_first_requests_are_accounted_for(
     cost = cost_from_files(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
     assert cost.requests == 20
     assert (
-        "These are the first 20 requests of the log, in the order of their times; "
-        f"{len(log) - 20} later ones are left out. To account for them, split the log by time."
+        f"These are the 20 earliest requests of the log. {len(log) - 20} lines with later ones are left out; "
+        "to include them, split the log by time."
     ) in cost.notes
+
+
+@pytest.mark.slow
+def test_what_stderr_says_is_not_in_the_middle_of_the_document(tmp_path: Path) -> None:
+    """`--json -o FILE > both.txt 2>&1`: "Wrote FILE." stood inside the JSON, which is printed in pieces."""
+    target = tmp_path / "c.json"
+    words = ("cost", written(tmp_path, rows()), "--lang", "en", "--json", "-o", str(target))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    found = subprocess.run(
+        [sys.executable, "-m", "stresstest", *words, "--display", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        check=True,
+    )
+    text = found.stdout.decode()
+    document, end = json.JSONDecoder().raw_decode(text)
+    assert text[end:] == f"\nWrote {target}.\n"
+    assert target.read_text(encoding="utf-8") == text[:end] + "\n"
+    assert len(document["timeline"]) == document["requests"] == len(rows())
 
 
 def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:

@@ -33,6 +33,22 @@ def test_reasoning_counts_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> 
     assert (record.reasoning, record.text, record.hole) == ("Who lit it?", "The lamp ", 20)
 
 
+def test_the_tokens_that_are_kept_are_those_of_the_text_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer without its tokens changed the unit of all others to words, and the whole count would have
+    made each word of the beginning ten tokens."""
+    entries = [
+        {"token": piece, "logprob": -0.1} for piece in ("The", " keeper", " climbed", " the", " stairs")
+    ]
+    text = "".join(str(each["token"]) for each in entries)
+    choice = {"message": {"content": text}, "logprobs": {"content": entries}, "finish_reason": "stop"}
+    monkeypatch.setattr(limit, "MAX_CHARACTERS", 20)
+    line = json.dumps({"choices": [choice], "usage": {"completion_tokens": 5}}).encode()
+    (record,) = parse_line(line, "a.jsonl", 1, FieldMapping())
+    assert [token.text for token in record.tokens or ()] == ["The", " keeper", " climbed"]
+    assert (record.text, record.hole) == ("The keeper climbed", 18)
+    assert record.completion_tokens == round(5 * 18 / 29)
+
+
 def test_an_answer_below_the_limit_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit itself is no cut."""
     record = read(monkeypatch, 16, response="The lamp is lit.")
