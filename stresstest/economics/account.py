@@ -267,7 +267,7 @@ def dharma_rate(spans: Iterable[RequestSpan]) -> CostRatio | None:
 
 def _share(spans: Iterable[RequestSpan], of: Callable[[RequestSpan], bool | None]) -> CostRatio | None:
     """Clopper-Pearson interval; at the effective sample size if some prompts were sent several times."""
-    judged = [s for s in spans if not s.planted and s.failure is None and of(s) is not None]
+    judged = [s for s in spans if not s.planted and s.judged and of(s) is not None]
     if not judged:
         return None
     hits = sum(of(s) is True for s in judged)

@@ -167,7 +167,8 @@ def fit_engine(spans: Sequence[RequestSpan], *, kv_cache_tokens: int | None = No
 
     kv_cache_tokens: that of the server, if known; otherwise the KV cache is large enough for all requests.
     """
-    usable = [s for s in spans if s.failure is None and s.output_tokens > 1 and s.end > s.submitted]
+    known = (s for s in spans if s.failure is None or s.loops)  # a loop that was given up held its place
+    usable = [s for s in known if s.output_tokens > 1 and s.end > s.submitted]
     if len(usable) < MIN_REQUESTS:
         return None
     periods = group_by_batch(usable)

@@ -86,7 +86,7 @@ def substitute_loops(spans: Sequence[RequestSpan]) -> ModelledCost | None:
 
     A closed loop is scheduled at its peak concurrency; an open loop keeps its arrival times.
     """
-    order = sorted((s for s in spans if s.failure is None), key=lambda s: s.submitted)
+    order = sorted((s for s in spans if s.failure is None or s.loops), key=lambda s: s.submitted)
     lengths = [s.duration for s in order if s.healthy]
     if not lengths:
         return None

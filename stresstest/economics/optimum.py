@@ -119,19 +119,19 @@ class CheapestCap:
 
 
 def attempts_from_spans(spans: Sequence[RequestSpan]) -> list[CostAttempt]:
-    """The judged requests as attempts, without service failures."""
+    """The judged requests as attempts; a degenerate one that was given up had no end of its own."""
     return [
-        CostAttempt(span.output_tokens, attempt_outcome(degenerate=not span.healthy, capped=span.capped))
+        CostAttempt(span.output_tokens, attempt_outcome(degenerate=not span.healthy, endless=span.endless))
         for span in spans
-        if span.failure is None and span.degenerate is not None and span.output_tokens
+        if span.judged and span.output_tokens
     ]
 
 
-def attempt_outcome(*, degenerate: bool, capped: bool) -> AttemptOutcome:
-    """The outcome of an attempt that was degenerate or not, and ended by its cap or not."""
+def attempt_outcome(*, degenerate: bool, endless: bool) -> AttemptOutcome:
+    """The outcome of an attempt that was degenerate or not, and ended by a cap or a client, or not."""
     if degenerate:
-        return AttemptOutcome.ENDLESS if capped else AttemptOutcome.USELESS
-    return AttemptOutcome.CUT if capped else AttemptOutcome.USEFUL
+        return AttemptOutcome.ENDLESS if endless else AttemptOutcome.USELESS
+    return AttemptOutcome.CUT if endless else AttemptOutcome.USEFUL
 
 
 def find_cheapest_cap(attempts: Sequence[CostAttempt], *, seed: int = 0) -> CapOptimum | None:

@@ -110,7 +110,7 @@ def measured_delivery_costs(spans: Sequence[RequestSpan], *, seed: int = 0) -> t
     rng = np.random.default_rng(seed)
     found = []
     for arm, policy in ((CostArm.LOOPS, LET_RUN_POLICY), (CostArm.CAPPED, ABORT_POLICY)):
-        own = [span for span in spans if span.arm == arm and span.failure is None]
+        own = [span for span in spans if span.arm == arm and (span.failure is None or span.judged)]
         cost = np.array([span.output_tokens for span in own], dtype=float)
         useful = np.array([span.healthy and not span.capped for span in own], dtype=bool)
         if not useful.any():

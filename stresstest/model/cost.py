@@ -70,6 +70,16 @@ class RequestSpan:
         return self.end - self.submitted
 
     @property
+    def judged(self) -> bool:
+        """Whether it is known how it went: what was lost before it failed might have failed later."""
+        return self.degenerate is not None and (self.failure is None or self.degenerate)
+
+    @property
+    def endless(self) -> bool:
+        """Whether only a cap, or whoever gave it up, ended it."""
+        return self.capped or self.failure is not None
+
+    @property
     def healthy(self) -> bool:
         """Whether the request was judged and neither degenerated nor failed. False for stand-ins."""
         return self.degenerate is False and not self.planted and self.failure is None

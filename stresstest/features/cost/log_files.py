@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from stresstest.economics.account import Prices
@@ -19,6 +20,8 @@ from stresstest.scanning.scan_state import RecordProgress
 MAX_REQUESTS = 200_000
 """Requests of an account. Each is kept to the end, to be scheduled again in the order of their times: about
 400 MB in all."""
+
+_NAMED_MODELS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +77,28 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     heard = _Listener(listener)
     first = _FirstRequests()
     timeless = 0
+    models: set[str] = set()
     for found in extract_with_verdicts(
         settings.files, job, named_span, heard, strict=settings.strict, workers=settings.workers
     ):
         if found is None:
             timeless += 1
         else:
-            span, name = found
+            span, name, model = found
             first.add(span, hash(name))
+            if model is not None and len(models) < _NAMED_MODELS + 1:
+                models.add(model)
     spans = first.ordered()
     textless = sum(span.degenerate is None for span in spans)
-    return LogSpans(spans, first.later, timeless, textless, heard.lost, first.copies, tuple(heard.notes))
+    return LogSpans(
+        spans,
+        first.later,
+        timeless,
+        textless,
+        heard.lost,
+        first.copies,
+        (*heard.notes, *_models_note(models)),
+    )
 
 
 class _FirstRequests:
@@ -136,6 +150,17 @@ class _Listener:
 
     def noticed(self, note: str) -> None:
         self.notes.append(f"{note} What failed behind that counts as healthy here.")
+
+
+def _models_note(models: Collection[str]) -> list[str]:
+    if len(models) < 2:
+        return []
+    names = sorted(models)[:_NAMED_MODELS]
+    more = " and others" if len(models) > _NAMED_MODELS else ""
+    return [
+        f"The log names several models ({', '.join(names)}{more}), and all requests are taken for those of "
+        "one server. If they share no GPU, no time and no price here holds: give a log of one server."
+    ]
 
 
 def _notes(found: LogSpans) -> tuple[str, ...]:

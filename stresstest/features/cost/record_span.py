@@ -50,11 +50,11 @@ def _token_time(record: Record, token: int, length: int) -> float:
     return first + (record.end - first) * min(1.0, token / max(length, 1))
 
 
-def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object] | None:
-    """The span of one recorded answer, and what only the lines of one request share: all of it and the text;
-    its id too where the times are in whole seconds, in which two requests may agree."""
+def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object, str | None] | None:
+    """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
+    id too where the times are in whole seconds, in which two requests may agree), and its model."""
     span = record_span(record, verdict)
     if span is None:
         return None
     exact = span.submitted % 1 or span.end % 1
-    return span, (replace(span, id="") if exact else span, verdict.digest)
+    return span, (replace(span, id="") if exact else span, verdict.digest), record.model

@@ -24,10 +24,15 @@ def cost_rows(cost: Cost) -> list[tuple[str, str, str]]:
             ("stand-ins for loops", f"{cost.planted} of {format_count(cost.requests)} requests", "planted")
         )
     if cost.failed:
-        rows.append(("lost", f"{cost.failed} requests", "measured"))
+        rows.append(("lost", _lost_words(cost), "measured"))
     rows += _time_rows(cost)
     rows += _waste_rows(cost)
     return rows
+
+
+def _lost_words(cost: Cost) -> str:
+    looped = sum(span.failure is not None and span.degenerate is True for span in cost.spans)
+    return f"{cost.failed} requests{f', {looped} of them degenerate by then' if looped else ''}"
 
 
 def _time_rows(cost: Cost) -> list[tuple[str, str, str]]:

@@ -44,11 +44,12 @@ def _smallest_certified(rows: Sequence[StoredThreshold], subject: Subject, simul
 
 
 def attempts_from_document(body: Mapping[str, Any]) -> Iterator[CostAttempt]:
-    """The requests of a stored cost as attempts: uncapped, not planted, not lost, with a known outcome."""
+    """The requests of a stored cost as attempts: uncapped, not planted, with a known outcome."""
     for row in body.get("timeline") or ():
+        lost, degenerate = row["failure"] is not None, row["degenerate"]
         natural = row["arm"] != CostArm.CAPPED and not row["planted"]
-        if natural and row["failure"] is None and row["degenerate"] is not None and row["output_tokens"]:
-            ending = attempt_outcome(degenerate=row["degenerate"], capped=row["capped"])
+        if natural and row["output_tokens"] and (degenerate or (degenerate is False and not lost)):
+            ending = attempt_outcome(degenerate=degenerate, endless=row["capped"] or lost)
             yield CostAttempt(row["output_tokens"], ending)
 
 

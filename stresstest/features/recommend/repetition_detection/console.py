@@ -87,14 +87,20 @@ def _share(share: BinomialShare) -> dict[str, Any]:
     }
 
 
+def _unseen_words(found: AuditResult) -> str:
+    if found.unseen == 1:
+        return "1 more output was given up before it failed, or is not whole in the log"
+    return (
+        f"{format_count(found.unseen)} more outputs were given up before they failed, or are not whole in "
+        "the log"
+    )
+
+
 def verdict(found: AuditResult) -> str:
     """One sentence on whether the chosen setting can be used."""
     chosen = found.chosen
     if found.loops == 0 and found.unseen:
-        return (
-            f"Whether outputs loop is not known: of {format_count(found.unseen)} the log lacks part of "
-            "the text, and none of the others loops."
-        )
+        return f"Whether outputs loop is not known: {_unseen_words(found)}, and none of the others loops."
     if found.loops == 0 and found.loops_aside:
         return (
             f"No setting is recommended: {found.loops_aside} of the {format_count(found.left_aside)} outputs "
@@ -189,9 +195,7 @@ def remarks(found: AuditResult) -> list[str]:
             f"{found.loops_aside} loop, are in no number."
         )
     if found.unseen:
-        notes.append(
-            f"{format_count(found.unseen)} further outputs are in no number: the log lacks parts of them."
-        )
+        notes.append(f"In no number: {_unseen_words(found)}.")
     if found.masked:
         notes.append(
             f"{found.masked} outputs had already been stopped by the server's own repetition detection."

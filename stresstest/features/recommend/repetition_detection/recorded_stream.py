@@ -23,7 +23,8 @@ from stresstest.scanning.position_scale import token_ids
 class RecordedStream:
     """The stream of one answer.
 
-    stream: None where the log has not all of the text, and what it has is healthy. scale: the unit of an id.
+    stream: None where the log has not all of the text, or the answer was given up, and what there is of it is
+    healthy. scale: the unit of an id.
     masked: the server's own repetition detection stopped the answer.
     """
 
@@ -33,11 +34,10 @@ class RecordedStream:
 
 
 def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None) -> RecordedStream | None:
-    """The stream of one answer; None without text, or if the service lost the answer."""
+    """The stream of one answer; None without text."""
     end = normalize_finish_reason(record.finish_reason)
-    if end in LOST_REASONS:
-        return None
-    if verdict.unseen:
+    given_up = end in LOST_REASONS or verdict.lost
+    if verdict.unseen or (given_up and not verdict.degenerate):
         return RecordedStream(None, IDS, False)
     if not record.text:
         return None
@@ -50,7 +50,7 @@ def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None)
         pieces = own or [token.text for token in text_tokens(record.text)]
         ids = number_texts(pieces)
         starts = list(accumulate(map(len, pieces), initial=0))[:-1]
-    return RecordedStream(_stream(record, verdict, ids, starts), scale, end == REPETITION_REASON)
+    return RecordedStream(_stream(record, verdict, end, ids, starts), scale, end == REPETITION_REASON)
 
 
 def number_texts(texts: Sequence[str]) -> list[int]:
@@ -59,8 +59,10 @@ def number_texts(texts: Sequence[str]) -> list[int]:
     return [numbers.setdefault(text, len(numbers)) for text in texts]
 
 
-def _stream(record: Record, verdict: ScanVerdict, ids: Sequence[int], starts: Sequence[int]) -> TokenStream:
-    """starts: index of the first character of each id."""
+def _stream(
+    record: Record, verdict: ScanVerdict, end: str | None, ids: Sequence[int], starts: Sequence[int]
+) -> TokenStream:
+    """end: how the answer ended. starts: index of the first character of each id."""
     alarm = None
     if verdict.degenerate:
         # An alarm inside the reasoning precedes the answer's first token.
@@ -71,5 +73,5 @@ def _stream(record: Record, verdict: ScanVerdict, ids: Sequence[int], starts: Se
         onset=None if not verdict.degenerate else bisect_right(starts, verdict.onset_char or 0),
         alarm=alarm,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end or verdict.recovered,
-        endless=verdict.capped is True,
+        endless=verdict.capped is True or end in LOST_REASONS,
     )

@@ -65,10 +65,12 @@ class _StreamCollector:
         self._seen = self._loops = self._unseen = 0
 
     def add_run(self, store: Store, reference: str) -> None:
-        """Add the generations of a run, of any phase; lost ones are left out."""
+        """Add the generations of a run, of any phase, but those that were lost before they failed."""
         run = find_run(store, reference)
         for generation in store.generations(run.id):
-            if generation.failure is None and generation.token_summary.count:
+            if generation.failure is not None and generation.verdict.onset is None:
+                self._unseen += 1
+            elif generation.token_summary.count:
                 stream, scale = _generation_stream(generation, f"{run.id} {generation.key}")
                 self._add(
                     stream,
@@ -78,7 +80,7 @@ class _StreamCollector:
                 )
 
     def add_files(self, files: Sequence[str], job: ScanJob, listener: RecordProgress) -> None:
-        """Add the answers of files, with the verdicts of `scan`; those that the service lost are left out."""
+        """Add the answers of files, with the verdicts of `scan`."""
         extract = partial(recorded_stream, tokenizer=job.tokenizer)
         for found in extract_with_verdicts(files, job, extract, listener):
             if found is not None and found.stream is not None:
@@ -99,7 +101,7 @@ class _StreamCollector:
         if len(streams) < MIN_STREAMS:
             raise InconclusiveError(
                 f"{len(streams)} outputs are too few to choose a setting: {MIN_STREAMS} are needed.",
-                hint=f"Of {self._unseen} more the log lacks part of the text."
+                hint=f"{self._unseen} more were given up, or are not whole in the log."
                 if self._unseen
                 else "Name a stored run (stresstest runs list) or files with outputs.",
             )
@@ -138,6 +140,6 @@ def _generation_stream(generation: Generation, name: str) -> tuple[TokenStream, 
         onset=verdict.onset,
         alarm=verdict.alarm,
         loops=any(s.confirmed and is_repetition(s.kind) for s in verdict.symptoms),
-        endless=generation.aborted or generation.finish_reason == "length",
+        endless=generation.aborted or generation.failure is not None or generation.finish_reason == "length",
     )
     return stream, IDS if exact else PIECES

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from stresstest.economics.account import Prices
+from stresstest.economics.optimum import attempts_from_spans, find_cheapest_cap
 from stresstest.economics.replay import busy_periods, count_clients, replay_request, replay_workload
 from stresstest.errors import UsageError
 from stresstest.features.cost import log_files
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
+from stresstest.features.cost.wording import cost_rows
 from stresstest.model.cost import Provenance, RequestSpan
 from stresstest.records import parse_fields
 from stresstest.render.scan_progress import SilentScanProgress
@@ -86,6 +88,46 @@ def test_what_stderr_says_is_not_in_the_middle_of_the_document(tmp_path: Path) -
     assert text[end:] == f"\nWrote {target}.\n"
     assert target.read_text(encoding="utf-8") == text[:end] + "\n"
     assert len(document["timeline"]) == document["requests"] == len(rows())
+
+
+@pytest.mark.parametrize("end", ["abort", "error"])
+def test_loops_that_were_given_up_are_loops(tmp_path: Path, end: str) -> None:
+    """A client's timeout ends exactly the loops. They were counted as degenerate and left out of the rate,
+    and out of the time that loops took: "0.0 %", "loops cost less than 1 %"."""
+    log = rows()
+    given_up = [{**row, "finish_reason": end} if row["onset"] is not None else row for row in log]
+    loops = sum(row["onset"] is not None for row in log)
+    whole = cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    found = cost_from_files(LogCostSettings((written(tmp_path, given_up),)), SilentScanProgress())
+    assert (found.degenerate, found.failed) == (loops, loops)
+    assert found.rate == whole.rate
+    assert found.modelled[0].counterfactual == whole.modelled[0].counterfactual
+    assert found.share_of_time == pytest.approx(whole.share_of_time)
+    lines = {name: words for name, words, _ in cost_rows(found)}
+    assert lines["lost"] == f"{loops} requests, {loops} of them degenerate by then"
+    assert find_cheapest_cap(attempts_from_spans(found.spans)) == find_cheapest_cap(
+        attempts_from_spans(whole.spans)
+    )
+
+
+def test_what_was_given_up_before_it_failed_is_in_no_rate(tmp_path: Path) -> None:
+    """It may have failed later: it is neither healthy nor degenerate."""
+    log = rows()
+    healthy = [row for row in log if row["onset"] is None]
+    lines = [{**row, "finish_reason": "abort"} if row in healthy[:5] else row for row in log]
+    found = cost_from_files(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
+    assert found.rate is not None
+    assert found.rate.n == len(log) - 5
+
+
+def test_a_log_of_several_models_is_said_to_be_taken_for_one_server(tmp_path: Path) -> None:
+    """A gateway's log holds models on GPUs of their own: the loops of one were 8.5 times too cheap."""
+    log = rows()
+    one = [{**row, "model": "qwen"} for row in log]
+    for lines, named in ((one, False), ([*one, *({**row, "model": "mistral"} for row in log)], True)):
+        found = read_spans(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
+        words = "The log names several models (mistral, qwen), and all requests are taken for those of one"
+        assert any(note.startswith(words) for note in found.notes) == named
 
 
 def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from stresstest.errors import ExitCode
 from stresstest.model import (
     Decoding,
     DocumentKind,
+    FailureKind,
     Generation,
     GenerationVerdict,
     Plane,
     PlaneVerdict,
+    ServiceFailure,
     Symptom,
     SymptomKind,
     Threshold,
@@ -112,7 +114,28 @@ def test_outputs_that_the_log_has_cut_are_no_healthy_ones(tmp_path: Path) -> Non
     assert code == ExitCode.INCONCLUSIVE
     assert found["unseen"] + found["streams"] == 50
     assert found["unseen"] >= 15
-    assert found["verdict"].startswith("Whether outputs loop is not known: of ")
+    assert found["verdict"].startswith("Whether outputs loop is not known: ")
+
+
+def test_loops_that_were_given_up_are_loops(tmp_path: Path) -> None:
+    """Clients and gateways give up exactly the loops: "no output loops, leave repetition_detection off"."""
+    store, lost = str(tmp_path / "s.sqlite3"), ServiceFailure(FailureKind.CUT, "cut off")
+    with open_store(store) as opened:
+        opened.create_run(make_run("r1"))
+        for index in range(24):
+            made = generation(index, loops=index % 4 == 0)
+            given_up = index % 4 == 0 or index == 1
+            opened.add_generation("r1", replace(made, failure=lost) if given_up else made)
+    code, found = audited("--store", store, "recommend", "--repetition-detection", "r1")
+    assert (code, found["streams"], found["loops"], found["unseen"]) == (0, 23, 6, 1)
+    assert "1 further outputs are in no number: they were given up" in " ".join(found["notes"])
+    path = tmp_path / "log.jsonl"
+    log = [
+        {**row, "finish_reason": "abort"} if row["onset"] is not None else row for row in rows(96, 8, 0.12)
+    ]
+    path.write_text("\n".join(map(json.dumps, log)), encoding="utf-8")
+    _, found = audited("--store", store, "recommend", "--repetition-detection", str(path))
+    assert found["loops"] == sum(row["onset"] is not None for row in log) > 0
 
 
 def test_of_many_outputs_a_sample_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
