@@ -128,7 +128,7 @@ def test_loops_that_were_given_up_are_loops(tmp_path: Path) -> None:
             opened.add_generation("r1", replace(made, failure=lost) if given_up else made)
     code, found = audited("--store", store, "recommend", "--repetition-detection", "r1")
     assert (code, found["streams"], found["loops"], found["unseen"]) == (0, 23, 6, 1)
-    assert "1 further outputs are in no number: they were given up" in " ".join(found["notes"])
+    assert "In no number: 1 more output was given up before it failed" in " ".join(found["notes"])
     path = tmp_path / "log.jsonl"
     log = [
         {**row, "finish_reason": "abort"} if row["onset"] is not None else row for row in rows(96, 8, 0.12)
