@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.pages import write_section
 from stresstest import clock
 from stresstest.campaign.execution.driver import GenerationTask, drive
 from stresstest.campaign.execution.events import GenerationFinished
@@ -52,19 +53,6 @@ from stresstest.store import open_store
 from stresstest.store.codec import pack_tokens, unpack_tokens
 from stresstest.tasks import load_task
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
-_HEAD = """# Memory of a campaign
-
-A campaign keeps what decisions need of each generation (job, verdict, counts: a `GenerationRecord`). The
-tokens stay in the store, and what needs them reads one generation at a time, so the peak depends little on
-the length.
-
-All tokens of answers in flight are held, about 0.4 KB each: 64 requests that have 20,000 tokens each take
-0.5 GB more than this, the 8 of the default 60 MB.
-
-Measured by `python -m benchmarks.campaign_memory --write`: `--rigor strict --tighten`, {concurrency} requests
-in flight, resident memory of the whole process, conclusion included. The answers are simulated.
-"""
 LIMIT_MB = 400
 LENGTHS = {"1/8": 4_000_000, "1/4": 8_000_000, "1/2": 16_000_000, "1": None}
 """Share of a campaign with four looks -> token budget that leaves room for this many looks and no more."""
@@ -277,8 +265,7 @@ def main() -> int:
             sys.stderr.write(f"{name}: {rows[name]}\n")
     print(table(rows))
     if options.write:
-        head = _HEAD.format(concurrency=_SETTINGS.concurrency)
-        PAGE.write_text(f"{head}\n{table(rows)}\n", encoding="utf-8")
+        write_section("memory.md", "campaign", table(rows))
     return int(max(row["peak_mb"] for row in rows.values()) > LIMIT_MB)
 
 

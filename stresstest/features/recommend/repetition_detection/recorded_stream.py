@@ -5,10 +5,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
+from stresstest.detectors.suite import detect_tokens
+from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.mitigation import TokenStream
 from stresstest.economics.retry import IDS, PIECES, WORDS
@@ -39,15 +42,16 @@ def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None)
     given_up = end in LOST_REASONS or verdict.lost
     if verdict.unseen or (given_up and not verdict.degenerate):
         return RecordedStream(None, IDS, False)
-    if not record.text:
+    text = record.reasoning + record.text
+    if not text:
         return None
     scale = IDS
     if tokenizer is not None:
-        ids, starts = token_ids(tokenizer, record.text)
+        ids, starts = token_ids(tokenizer, text)
     else:
-        own = [token.text for token in record.tokens or () if not token.reasoning]
+        own = [token.text for token in record.tokens or ()]
         scale = PIECES if own else WORDS
-        pieces = own or [token.text for token in text_tokens(record.text)]
+        pieces = own or [token.text for token in text_tokens(text)]
         ids = number_texts(pieces)
         starts = list(accumulate(map(len, pieces), initial=0))[:-1]
     return RecordedStream(_stream(record, verdict, end, ids, starts), scale, end == REPETITION_REASON)
@@ -62,16 +66,31 @@ def number_texts(texts: Sequence[str]) -> list[int]:
 def _stream(
     record: Record, verdict: ScanVerdict, end: str | None, ids: Sequence[int], starts: Sequence[int]
 ) -> TokenStream:
-    """end: how the answer ended. starts: index of the first character of each id."""
-    alarm = None
+    """The stream of an answer and of the reasoning before it, of which a server's `repetition_detection` sees
+    both. end: how it ended. starts: index of the first character of each id."""
+    onset = alarm = None
     if verdict.degenerate:
-        # An alarm inside the reasoning precedes the answer's first token.
-        alarm = min(bisect_left(starts, verdict.alarm_char or 0) + 1, len(ids))
+        failed, alarmed = _failing_chars(record, verdict)
+        onset, alarm = bisect_right(starts, failed), min(bisect_left(starts, alarmed) + 1, len(ids))
     return TokenStream(
         id=f"{record.source}:{record.line} {record.id}",
         ids=array("I", ids),
-        onset=None if not verdict.degenerate else bisect_right(starts, verdict.onset_char or 0),
+        onset=onset,
         alarm=alarm,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end or verdict.recovered,
         endless=verdict.capped is True or end in LOST_REASONS,
     )
+
+
+def _failing_chars(record: Record, verdict: ScanVerdict) -> tuple[int, int]:
+    """The characters of onset and alarm, in the reasoning and the answer put together."""
+    skip = len(record.reasoning)
+    if verdict.onset_char is not None:
+        return skip + verdict.onset_char, skip + (verdict.alarm_char or 0)
+    # `scan` names no characters of the reasoning.
+    thought = [replace(token, reasoning=True) for token in text_tokens(record.reasoning)]
+    asked = DetectorSpec(prompt_text=record.prompt_text, requested_text=record.requested_text)
+    again = detect_tokens(thought, asked)
+    ends = [0, *piece_ends(record.reasoning)]
+    begin = ends[min((again.onset or verdict.words.onset or 1) - 1, len(ends) - 1)]
+    return begin, skip if again.alarm is None else ends[min(again.alarm, len(ends) - 1)]

@@ -138,6 +138,26 @@ def test_loops_that_were_given_up_are_loops(tmp_path: Path) -> None:
     assert found["loops"] == sum(row["onset"] is not None for row in log) > 0
 
 
+def test_loops_within_the_reasoning_are_loops(tmp_path: Path) -> None:
+    """A server's repetition_detection sees the reasoning, too, where most loops of reasoning models are."""
+    log = []
+    for row in rows(96, 8, 0.12):
+        said = row["response"]
+        looping = row["onset"] is not None
+        log.append(
+            row | {"reasoning_content": said if looping else "Fine.", "response": "" if looping else said}
+        )
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, log)), encoding="utf-8")
+    store = str(tmp_path / "s.sqlite3")
+    _, found = audited("--store", store, "recommend", "--repetition-detection", str(path))
+    loops = sum(row["onset"] is not None for row in log)
+    assert (found["streams"], found["loops"]) == (96, loops)
+    assert found["setting"] is not None
+    assert found["audit"]["loops_caught"]["k"] == found["audit"]["loops_caught"]["n"] > 0
+    assert found["online_detector"]["tokens_saved"] > 0
+
+
 def test_of_many_outputs_a_sample_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A week's log would fill the memory. The same outputs are drawn each time, and it says so."""
     monkeypatch.setattr("stresstest.features.recommend.repetition_detection.workflow.MAX_STREAMS", 10)
