@@ -153,7 +153,7 @@ def generation_span(
         prompt_tokens=generation.prompt_tokens,
         max_tokens=generation.job.max_tokens,
         degenerate=verdict.degenerate if whole or onset is not None else None,
-        loops=is_repetition(verdict.symptom),
+        loops=is_repetition(verdict.symptom) or verdict.loops_to_end,
         onset=onset,
         onset_at=_at(generation, onset),
         dharma=capped and has_repeated_tail(generation.text) if whole else None,

@@ -35,12 +35,12 @@ class RequestSpan:
 
     id: identifies the request; the same in both arms of a pair. submitted: when the client sent it. start:
     when the engine scheduled it, if the log records this. first_token, end: as observed by the client.
-    degenerate: None without a text to judge. onset: 1-based output token; onset_at: its arrival. loops: the
-    symptom is repetition, which continues up to the cap. dharma: degenerate by DharmaOCR's production
-    definition; None if unknown. capped: ended by its cap (finish reason `length`). planted: a stand-in for a
-    loop, made to run to its cap with `ignore_eos`. marks: (output token, seconds) for some tokens in order,
-    including the first and the last; () if not observed. batch: label of the batch; pair: its number,
-    from 0. cluster: identifies the prompt. failure: why the request was lost.
+    degenerate: None without a text to judge. onset: 1-based output token; onset_at: its arrival. loops: its
+    first symptom is repetition, which continues up to the cap, or it ends in one. dharma: degenerate by
+    DharmaOCR's production definition; None if unknown. capped: ended by its cap (finish reason `length`).
+    planted: a stand-in for a loop, made to run to its cap with `ignore_eos`. marks: (output token, seconds)
+    for some tokens in order, including the first and the last; () if not observed. batch: label of the batch;
+    pair: its number, from 0. cluster: identifies the prompt. failure: why the request was lost.
     """
 
     id: str

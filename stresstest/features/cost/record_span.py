@@ -32,7 +32,7 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         prompt_tokens=record.prompt_tokens,
         max_tokens=record.max_tokens,
         degenerate=verdict.degenerate if seen or verdict.degenerate else None,
-        loops=is_repetition(verdict.symptom),
+        loops=is_repetition(verdict.symptom) or verdict.loops_to_end,
         onset=min(onset, length) if onset is not None and length else None,
         onset_at=None if onset is None else _token_time(record, onset, length),
         dharma=verdict.capped and verdict.tail_repeats if seen else None,

@@ -81,13 +81,13 @@ def _waste_rows(cost: Cost) -> list[tuple[str, str, str]]:
     if cost.gpu_seconds is not None:
         after, used = cost.gpu_seconds_after_onset, cost.gpu_seconds_used
         if after is not None and used:
-            words = f"{format_count(after)} of {format_count(used)} used, {percent(after / used, 1)}"
-            rows.append(("GPU seconds after the onset", words, label.get("gpu_seconds_after_onset", "")))
+            words = f"{format_count(after)} of {format_count(used)}, {percent(after / used, 1)}"
+            rows.append(("GPU seconds that loops use", words, label.get("gpu_seconds_after_onset", "")))
         rows.append(("GPU seconds that loops add", f"{cost.gpu_seconds:,.1f}", label.get("gpu_seconds", "")))
     if cost.energy_joules is not None:
         rows.append(("energy for loops", f"{cost.energy_joules / 1000:,.1f} kJ", "measured"))
     if cost.money is not None:
-        rows.append(("money, after the onset and added", _money_words(cost), label.get("money", "")))
+        rows.append(("money, used by loops and added", _money_words(cost), label.get("money", "")))
     return rows
 
 

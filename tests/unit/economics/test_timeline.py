@@ -77,7 +77,7 @@ def test_the_curve_of_a_load_is_what_each_moment_holds(spans: list[RequestSpan],
         spans = [replace(s, marks=_marks(s)) for s in spans]
     load, moments = load_curve(spans), batch_intervals(spans)
     first = min(s.submitted for s in spans)
-    for moment in moments:
+    for moment in (each for each in moments if each.seconds > 1e-9):  # the others are between equal times
         at = int(np.searchsorted(load.start, moment.middle - first)) - 1
         assert load.start[at] <= moment.middle - first <= load.start[at] + load.seconds[at] + 1e-9
         assert (load.running[at], load.looping[at]) == (len(moment.running), len(moment.looping))

@@ -25,6 +25,7 @@ from stresstest.scanning.job import ScanJob
 from stresstest.simulation.engine import EngineSpec
 from tests.support.commands import command
 from tests.support.cost_logs import CAP, rows, spans
+from tests.support.stories import story
 
 
 def written(folder: Path, lines: Any) -> str:
@@ -108,6 +109,25 @@ def test_loops_that_were_given_up_are_loops(tmp_path: Path, end: str) -> None:
     assert find_cheapest_cap(attempts_from_spans(found.spans)) == find_cheapest_cap(
         attempts_from_spans(whole.spans)
     )
+
+
+def test_a_loop_costs_what_it_costs_whatever_failed_before_it(tmp_path: Path) -> None:
+    """Answers that slipped into Italian and then looped to their cap cost nothing: the first symptom was not
+    repetition."""
+    log = rows()
+    walk = "Il fiume numero {} passava lento sotto il vecchio ponte, e la gente del paese lo guardava."
+    before = f"{story(4, seed=7)} {' '.join(map(walk.format, range(2, 8)))} "
+    lines = [
+        {**row, "response": before + row["response"]} if row["onset"] is not None else row for row in log
+    ]
+    found = cost_from_files(
+        LogCostSettings((written(tmp_path, lines),), ScanJob(language="en")), SilentScanProgress()
+    )
+    mixed = [span for span in found.spans if span.loops]
+    assert len(mixed) == sum(row["onset"] is not None for row in log)
+    assert found.gpu_seconds_after_onset
+    assert found.gpu_seconds_used
+    assert found.gpu_seconds_after_onset > 0.1 * found.gpu_seconds_used
 
 
 def test_what_was_given_up_before_it_failed_is_in_no_rate(tmp_path: Path) -> None:

@@ -101,9 +101,9 @@ def test_loops_that_delay_nobody_still_use_the_gpu() -> None:
     assert "but 11 % of the GPU seconds in use" in conclusion(sparse, None)
     assert "nothing to do" not in conclusion(sparse, None)
     told = {name: words for name, words, _ in cost_rows(sparse)}
-    assert told["GPU seconds after the onset"] == "157 of 1,375 used, 11.4 %"
+    assert told["GPU seconds that loops use"] == "157 of 1,375, 11.4 %"
     assert told["GPU seconds that loops add"] == "0.0"
-    assert told["money, after the onset and added"] == (
+    assert told["money, used by loops and added"] == (
         "0.157 (0.785 per 1,000 requests) and 0 (0 per 1,000 requests) at 3.6 a GPU-hour"
     )
     few = replace(sparse, gpu_seconds_after_onset=3.0)
