@@ -63,6 +63,26 @@ def replace_file(path: Path, lines: Iterable[str]) -> None:
             raise
 
 
+def write_over(path: Path, lines: Iterable[str]) -> None:
+    """Write a file that the user has named: whole, or what was there stays. A link, a pipe, a device,
+    somebody else's file or one in a folder that cannot be written to stays what it is, and is written as the
+    lines come. Raises OSError."""
+    if _may_be_replaced(path):
+        replace_file(path, lines)
+        return
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """Whether a new file may take its place: no link, no pipe, nobody else's, in a folder that is open."""
+    if path.is_symlink() or not os.access(path.parent, os.W_OK):
+        return False
+    if not path.exists():
+        return True
+    return path.is_file() and (not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid())
+
+
 def _is_same(one: str | Path, other: str | Path) -> bool:
     try:
         if other == "-":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_database, replace_file
+from stresstest.output_file import refuse_database, write_over
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -235,15 +235,6 @@ def _say_written(output: str) -> None:
     typer.echo(f"Wrote {single_line(output)}.", err=True)
 
 
-def _may_be_replaced(path: Path) -> bool:
-    """Whether a new file may take its place: no link, no pipe, nobody else's, in a folder that is open."""
-    if path.is_symlink() or not os.access(path.parent, os.W_OK):
-        return False
-    if not path.exists():
-        return True
-    return path.is_file() and (not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid())
-
-
 def write_lines(lines: Iterable[str], output: str) -> None:
     """Write a file as it is, such as training data: whole, or what was there stays, unless it is a link, a
     pipe, somebody else's or in a folder that cannot be written to: those are written as the lines come.
@@ -251,10 +242,6 @@ def write_lines(lines: Iterable[str], output: str) -> None:
     refuse_database(output)
     path = Path(output)
     try:
-        if _may_be_replaced(path):
-            replace_file(path, lines)
-        else:
-            with path.open("w", encoding="utf-8") as file:
-                file.writelines(lines)
+        write_over(path, lines)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, CostRatio
-from stresstest.output_file import refuse_database, replace_file
+from stresstest.output_file import refuse_database, write_over
 from stresstest.render.limits import decoding_words
 from stresstest.render.text import sanitize, single_line
 
@@ -132,7 +132,7 @@ def require_metrics_file(path: str) -> Path:
 def write_metrics(samples: Sequence[Sample], path: Path) -> None:
     """Write the file atomically, as a collector may read it at any time. Raises UsageError."""
     try:
-        replace_file(path, [metrics_text(samples)])
+        write_over(path, [metrics_text(samples)])
     except OSError as error:
         raise UsageError(f"--openmetrics {path} cannot be written: {error.strerror or error}.") from None
 

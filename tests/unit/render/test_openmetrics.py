@@ -102,3 +102,13 @@ def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
         require_metrics_file(str(tmp_path / "no" / "cost.prom"))
     with pytest.raises(UsageError, match="the folder does not exist"):
         require_metrics_file(str(tmp_path))
+
+
+def test_what_is_no_plain_file_stays_what_it_is(tmp_path: Path) -> None:
+    """`--openmetrics /dev/stdout`, as root, put a file in the place of the device."""
+    kept, link = tmp_path / "kept.prom", tmp_path / "link.prom"
+    kept.write_text("old", encoding="utf-8")
+    link.symlink_to(kept)
+    write_metrics([], link)
+    assert link.is_symlink()
+    assert kept.read_text(encoding="utf-8") == metrics_text([])
