@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from stresstest.model.request import Decoding
 from stresstest.model.words import Subject
 
 
@@ -179,6 +180,7 @@ class Cost:
     labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     subject: Subject | None = None
+    decoding: Decoding | None = None
     source: str = ""
     simulated: bool = False
     complete: bool = True

@@ -56,6 +56,7 @@ def cost_document(cost: Cost) -> dict[str, Any]:
         "labels": {key: str(label) for key, label in cost.labels.items()},
         "notes": list(cost.notes),
         "subject": None if cost.subject is None else asdict(cost.subject),
+        "decoding": None if cost.decoding is None else cost.decoding.given(),
         "source": cost.source,
         "simulated": cost.simulated,
         "complete": cost.complete,

@@ -254,6 +254,7 @@ class _CostMeasurement:
             cost,
             notes=tuple(notes),
             subject=runner.settings.subject,
+            decoding=runner.settings.decoding,
             source=self.profile.base_url,
             simulated=self.profile.simulated,
             kv_cache_tokens=self.profile.kv_cache_tokens,

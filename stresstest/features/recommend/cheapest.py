@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 
 def find_cheapest_caps(store: Store, rows: Sequence[StoredThreshold]) -> list[CheapestCap]:
-    """The cheapest cap of each subject, from its newest stored cost with enough healthy answers."""
+    """The cheapest cap of each subject, from its newest stored cost with enough healthy answers, under a
+    decoding of the rows. Costs of earlier versions do not name theirs."""
     pending = {(row.subject, row.simulated) for row in rows}
+    decodings = [(row.subject, row.decoding.given()) for row in rows]
     found: list[CheapestCap] = []
     for stored in store.documents(kind=DocumentKind.COST) if pending else []:
         with stored.reading() as body:
             subject = _subject(body)
             if subject is None or (subject, stored.simulated) not in pending:
+                continue
+            if body.get("decoding") is not None and (subject, body["decoding"]) not in decodings:
                 continue
             attempts = list(attempts_from_document(body))
         best = find_cheapest_cap(attempts)
@@ -38,7 +42,7 @@ def find_cheapest_caps(store: Store, rows: Sequence[StoredThreshold]) -> list[Ch
 
 
 def _smallest_certified(rows: Sequence[StoredThreshold], subject: Subject, simulated: bool) -> int | None:
-    """The smallest certified limit of a subject under any decoding: a stored cost does not name its own."""
+    """The smallest certified limit of a subject, under any decoding of the rows."""
     own = (row.limit for row in rows if (row.subject, row.simulated) == (subject, simulated))
     return min((limit for limit in own if limit is not None), default=None)
 

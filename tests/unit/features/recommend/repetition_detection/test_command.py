@@ -244,10 +244,12 @@ def test_the_cheapest_cap_stands_beside_the_certified_one(tmp_path: Path, snapsh
         store.save_document(
             DocumentKind.COST, {"subject": {**subject, "model": "other"}, "timeline": timeline}, id="c2"
         )
+        penalised = {"subject": subject, "decoding": {"repetition_penalty": 1.2}, "timeline": timeline[40:]}
+        store.save_document(DocumentKind.COST, penalised, id="c3")
     code, out, _ = command("--store", path, "recommend", "--format", "json")
     assert code == 0
     [cheapest] = json.loads(out)["cheapest"]
-    assert cheapest["cost"] == "c1"
+    assert cheapest["cost"] == "c1", "not that of another decoding"
     assert 170 <= cheapest["optimum"]["max_tokens"] <= 179
     assert cheapest["optimum"]["requests"] == 86
     snapshot(command("--store", path, "recommend")[1])
