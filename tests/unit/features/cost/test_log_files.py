@@ -16,10 +16,12 @@ from stresstest.economics.optimum import attempts_from_spans, find_cheapest_cap
 from stresstest.economics.replay import busy_periods, count_clients, replay_request, replay_workload
 from stresstest.errors import UsageError
 from stresstest.features.cost import log_files
+from stresstest.features.cost.document import cost_document, cost_pieces
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
 from stresstest.features.cost.wording import cost_rows
 from stresstest.model.cost import Provenance, RequestSpan
 from stresstest.records import parse_fields
+from stresstest.render.json_text import dumps
 from stresstest.render.scan_progress import SilentScanProgress
 from stresstest.scanning.job import ScanJob
 from stresstest.simulation.engine import EngineSpec
@@ -148,6 +150,13 @@ def test_a_log_of_several_models_is_said_to_be_taken_for_one_server(tmp_path: Pa
         found = read_spans(LogCostSettings((written(tmp_path, lines),)), SilentScanProgress())
         words = "The log names several models (mistral, qwen), and all requests are taken for those of one"
         assert any(note.startswith(words) for note in found.notes) == named
+
+
+def test_a_document_that_is_written_in_pieces_is_the_same(tmp_path: Path) -> None:
+    """Its timeline is made as it is written; whoever reads it must not notice."""
+    cost = cost_from_files(LogCostSettings((written(tmp_path, rows()),)), SilentScanProgress())
+    whole = dumps(cost_document(cost) | {"optimum": None})
+    assert "".join(cost_pieces(cost, {"optimum": None})) == whole
 
 
 def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:
