@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from stresstest.config.secrets import remember
@@ -50,13 +51,21 @@ _PLAIN_NAMES = re.compile(
 """Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
 _CREDENTIAL_VALUE = re.compile(
     r"(?i)^(bearer|basic)\s+\S{8,}|^(authorization|cookie|x-[\w-]*(key|token))\s*:\s*\S{4,}|^sk-[\w-]{16,}|^gh[pousr]_\w{20,}|^eyJ[\w-]+\.eyJ[\w-]+\.|^hf_\w{20,}"
-    r"|^github_pat_\w{20,}|^https://hooks\.slack\.com/services/\S{8,}"
+    r"|^github_pat_\w{20,}|^https://hooks\.slack\.com/services/\S{8,}|^lsv2_[ps][tk]_\w{16,}|^fc-[0-9a-f]{20,}"
+    r"|^https://(\w+\.)?discord(app)?\.com/api/webhooks/\S{8,}"
     r"|^nvapi-[\w-]{20,}|^gsk_\w{20,}|^r8_\w{20,}|^[sr]k_(live|test)_\w{16,}"
     r"|^AKIA[A-Z0-9]{12,}|^xox[a-z]-[\w-]{10,}|^glpat-[\w-]{16,}|^AIza[\w-]{30,}|^[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@"
     rf"|^[a-z][a-z0-9+.-]*://\S*{SIGNING_FIELD}[^&\s]{{6,}}"
 )
 """By its beginning, and in an address: its user information, and what signs it."""
+_CONNECTION_PART = re.compile(r"(?:^|[;,\s])\s*([A-Za-z][\w ]{0,40}?)\s*=\s*([^;,\s]+)")
+_CONNECTION_SECRET = re.compile(
+    r"(?i)^(account|shared ?access|access)[-_ ]?key$|^pass(word|wd|phrase)?$|^pwd$"
+)
+_LONGEST_CONNECTION = 2_000
 _SERVER_ADDRESSES = ("server_url", "connector_url")
+_KEY_IN_PATH = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w.~-]{16,}")
+"""A part of a path that is a key, as in Zapier's and Firecrawl's addresses."""
 _ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@\\]*).*")
 _SCHEMA_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_KEYS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
@@ -121,7 +130,7 @@ def _option(name: str) -> str:
 
 def refuse_credentials(fields: Mapping[str, Any], where: str) -> None:
     """Raise UsageError for a text that is a credential by its key or its shape, without quoting it."""
-    for path, secret in _credentials(fields, ()):
+    for path, secret in chain(_credentials(fields, ()), _keyed_addresses(fields, ())):
         remember(secret)
         named = ".".join(map(str, path))
         raise UsageError(
@@ -198,6 +207,7 @@ def _credentials(
                 (secret and value.strip())
                 or (given and _is_secret_value(described, value))
                 or _CREDENTIAL_VALUE.match(value)
+                or _is_connection_string(value)
             ):
                 yield at, value
             elif value.lstrip().startswith(("{", "[")):
@@ -214,6 +224,25 @@ def _credentials(
                 described=str(key) if credential and schema else described if within else "",
                 valued=given,
             )
+
+
+def _is_connection_string(value: str) -> bool:
+    """Whether a text is the address of a database or the like, a list of names and values, with a secret:
+    ``AccountEndpoint=…;AccountKey=…``, ``host=… password=…``."""
+    if len(value) > _LONGEST_CONNECTION or "=" not in value:
+        return False
+    parts = _CONNECTION_PART.findall(value)
+    return len(parts) > 1 and any(_CONNECTION_SECRET.search(name) for name, _ in parts)
+
+
+def _keyed_addresses(node: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
+    """(path, address) of each server of tools that has a key in its address."""
+    if isinstance(node, Mapping | list):
+        for key, value in node.items() if isinstance(node, Mapping) else enumerate(node):
+            if key not in _SERVER_ADDRESSES or not isinstance(value, str):
+                yield from _keyed_addresses(value, (*path, key))
+            elif any(map(_KEY_IN_PATH.fullmatch, value.partition("://")[2].split("/")[1:])):
+                yield (*path, key), value
 
 
 def _is_secret_value(name: str, value: str) -> bool:

@@ -158,3 +158,41 @@ def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:
         "skip_special_tokens": True,
     }
     assert json.loads(parse_extra_body(plain)) == plain
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "AccountEndpoint=https://contoso.documents.azure.com:443/;AccountKey=Zm9vYmFyYmF6cXV4Zm9vYmFy==;",
+        "Server=db;User ID=app;Password=Winter24;",
+        "cache:6380,password=Winter24,ssl=True",
+        "host=db user=app password=Winter24",
+        "lsv2_pt_0123456789abcdef0123456789",
+        "https://discord.com/api/webhooks/123456789/AbCdEf012345",
+    ],
+)
+def test_a_connection_string_with_a_secret_is_refused_and_hidden(secret: str) -> None:
+    """The key of a database that an API reads from was stored, reported and exported."""
+    fields = {"data_sources": [{"parameters": {"connection": secret}}]}
+    with pytest.raises(UsageError, match="looks like a credential") as error:
+        parse_extra_body(fields)
+    assert "Winter24" not in str(error.value)
+    assert secret in remembered()
+    assert secret not in json.dumps(without_credentials(fields))
+
+
+def test_an_address_with_a_key_in_its_path_is_refused() -> None:
+    """Zapier's and Firecrawl's servers of tools have their keys there; an ordinary path is sent."""
+    tools = [{"type": "mcp", "server_url": "https://mcp.zapier.com/api/mcp/s/AbCd0123EfGh4567/mcp"}]
+    with pytest.raises(UsageError, match=r"looks like a credential \(tools\.0\.server_url\)"):
+        parse_extra_body({"tools": tools})
+    for path in ("/v1/mcp", "", "/sse", "/api/model-context-protocol/mcp"):
+        assert parse_extra_body({"tools": [{"type": "mcp", "server_url": f"https://tools.example{path}"}]})
+
+
+@pytest.mark.parametrize(
+    "text", ["a = b; c = d", "Write password= in the first line.", "SELECT name FROM t WHERE a = 1 AND b = 2"]
+)
+def test_other_texts_with_equals_signs_are_sent(text: str) -> None:
+    """Grammars, queries and instructions are no connection strings."""
+    assert parse_extra_body({"guided_grammar": text})
