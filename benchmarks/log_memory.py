@@ -12,19 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks.pages import table, write_section
 from benchmarks.scan_speed import watched
+from stresstest.simulation.engine.scenario.file import load_scenario
+from tests.support.simulated_servers import served
 
 _TEXT = (
     "the harbour keeper climbed stairs lamp boat oranges crates fog pier wrote letter school nobody noticed",
@@ -99,26 +96,6 @@ _CASES: tuple[tuple[str, str, Callable[[random.Random, int], Iterator[str]]], ..
 )
 
 
-@contextmanager
-def simulator() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = ["sim", "--scenario", "healthy", "--port", str(port), "--speed", "max"]
-    with subprocess.Popen(
-        [*_COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as server:
-        try:
-            for _ in range(100):
-                with suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models").read()
-                    break
-                time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=45.0)
@@ -130,29 +107,18 @@ def main() -> int:
         for name, what, lines in _CASES:
             path = Path(folder) / "log.jsonl"
             with path.open("w", encoding="utf-8") as file:
-                number = sum(
-                    1
-                    for line in lines(random.Random(1), int(options.megabytes * 1e6))
-                    if file.write(line + "\n")
-                )
+                number = 0
+                for line in lines(random.Random(1), int(options.megabytes * 1e6)):
+                    file.write(line + "\n")
+                    number += 1
             more = ["-o", f"{folder}/out.jsonl"] if name.startswith("export") else []
             size = path.stat().st_size / 1e6
             found = run([*_COMMAND, *store, *name.split(), str(path), "--lang", "en", *more])
             rows.append([f"`{name}`", f"{what}: {size:.0f} MB, {number:,} lines", *found])
-        with simulator() as address:
+        with served(load_scenario("healthy")) as server:
+            words = ["--base-url", server.base_url, "--lang", "en", "--rigor", "quick", "--horizon", "30000"]
             for flight in ("8", "64"):
-                words = [
-                    "run",
-                    "--base-url",
-                    address,
-                    "--lang",
-                    "en",
-                    "--rigor",
-                    "quick",
-                    "--horizon",
-                    "30000",
-                ]
-                found = run([*_COMMAND, *store, *words, "--concurrency", flight])
+                found = run([*_COMMAND, *store, "run", *words, "--concurrency", flight])
                 rows.append(["`run`", f"answers of up to 30,000 tokens, {flight} in flight", *found])
     text = table(["command", "what", "peak memory", "seconds"], rows)
     print(text)

@@ -36,7 +36,8 @@ class Attribution:
 def attribute(spans: Sequence[RequestSpan]) -> Attribution:
     """Divide one batch's time and resident tokens between loops and other requests."""
     load = load_curve(spans)
-    loop_share = load.kv_loops[load.kv > 0] / load.kv[load.kv > 0]
+    held = load.kv > 0
+    loop_share = load.kv_loops[held] / load.kv[held]
     return Attribution(
         used=float(load.seconds.sum()),
         after_onset=float((load.seconds * load.looping / load.running).sum()),

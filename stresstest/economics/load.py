@@ -39,14 +39,15 @@ def load_curve(spans: Sequence[RequestSpan]) -> LoadCurve:
     """The intervals of one batch, without those in which no request is running."""
     import numpy as np
 
-    first, seconds = min((span.submitted for span in spans), default=0.0), wall_clock(spans) if spans else 0.0
+    first = min((span.submitted for span in spans), default=0.0)
     loops = [(span, found) for span in spans if (found := loop_interval(span)) is not None]
     began = np.array([start_time(span) for span in spans]) - first
     ended = np.array([span.end for span in spans]) - first
     onsets = np.array([max(onset, start_time(span)) for span, (onset, _) in loops]) - first
     stopped = np.array([span.end for span, _ in loops]) - first
     sent = np.array([span.submitted for span in spans]) - first
-    edges = np.unique(np.concatenate([began, ended, sent, onsets, np.linspace(0.0, seconds, MIN_CUTS + 1)]))
+    cuts = np.linspace(0.0, ended.max(initial=0.0), MIN_CUTS + 1)
+    edges = np.unique(np.concatenate([began, ended, sent, onsets, cuts]))
     start, width = edges[:-1], np.diff(edges)
     running, looping = _running(start, began, ended), _running(start, onsets, stopped)
     kept = running > 0

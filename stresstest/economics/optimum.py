@@ -14,7 +14,7 @@ to its cap never ends and stays at risk (a subdistribution). The interval is a b
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -118,16 +118,16 @@ class CheapestCap:
         return self.optimum.lacking is None and self.safe is not None and self.optimum.cap > self.safe
 
 
-def attempts_from_spans(spans: Sequence[RequestSpan]) -> list[CostAttempt]:
+def attempts_from_spans(spans: Iterable[RequestSpan]) -> list[CostAttempt]:
     """The judged requests as attempts; a degenerate one that was given up had no end of its own."""
     return [
-        CostAttempt(span.output_tokens, attempt_outcome(degenerate=not span.healthy, endless=span.endless))
+        CostAttempt(span.output_tokens, _attempt_outcome(degenerate=not span.healthy, endless=span.endless))
         for span in spans
         if span.judged and span.output_tokens
     ]
 
 
-def attempt_outcome(*, degenerate: bool, endless: bool) -> AttemptOutcome:
+def _attempt_outcome(*, degenerate: bool, endless: bool) -> AttemptOutcome:
     """The outcome of an attempt that was degenerate or not, and ended by a cap or a client, or not."""
     if degenerate:
         return AttemptOutcome.ENDLESS if endless else AttemptOutcome.USELESS

@@ -236,9 +236,7 @@ def _say_written(output: str) -> None:
 
 
 def write_lines(lines: Iterable[str], output: str) -> None:
-    """Write a file as it is, such as training data: whole, or what was there stays, unless it is a link, a
-    pipe, somebody else's or in a folder that cannot be written to: those are written as the lines come.
-    Raises UsageError if it cannot."""
+    """Write a file as it is, such as training data, by `write_over`. Raises UsageError if it cannot."""
     refuse_database(output)
     path = Path(output)
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stresstest.economics.optimum import CheapestCap, CostAttempt, attempt_outcome, find_cheapest_cap
+from stresstest.economics.optimum import CheapestCap, CostAttempt, attempts_from_spans, find_cheapest_cap
 from stresstest.model import DocumentKind, Subject
-from stresstest.model.cost import CostArm
+from stresstest.model.cost import CostArm, RequestSpan
 from stresstest.model.percent import percent
 from stresstest.render.cap_cost import optimum_document
 from stresstest.render.text import single_line, subject_name
@@ -32,7 +32,7 @@ def find_cheapest_caps(store: Store, rows: Sequence[StoredThreshold]) -> list[Ch
                 continue
             if body.get("decoding") is not None and (subject, body["decoding"]) not in decodings:
                 continue
-            attempts = list(attempts_from_document(body))
+            attempts = attempts_from_document(body)
         best = find_cheapest_cap(attempts)
         if best is not None:
             pending.discard((subject, stored.simulated))
@@ -47,14 +47,22 @@ def _smallest_certified(rows: Sequence[StoredThreshold], subject: Subject, simul
     return min((limit for limit in own if limit is not None), default=None)
 
 
-def attempts_from_document(body: Mapping[str, Any]) -> Iterator[CostAttempt]:
+def attempts_from_document(body: Mapping[str, Any]) -> list[CostAttempt]:
     """The requests of a stored cost as attempts: uncapped, not planted, with a known outcome."""
-    for row in body.get("timeline") or ():
-        lost, degenerate = row["failure"] is not None, row["degenerate"]
-        natural = row["arm"] != CostArm.CAPPED and not row["planted"]
-        if natural and row["output_tokens"] and (degenerate or (degenerate is False and not lost)):
-            ending = attempt_outcome(degenerate=degenerate, endless=row["capped"] or lost)
-            yield CostAttempt(row["output_tokens"], ending)
+    natural = (
+        RequestSpan(
+            id="",
+            submitted=0.0,
+            end=0.0,
+            output_tokens=row["output_tokens"],
+            degenerate=row["degenerate"],
+            capped=row["capped"],
+            failure=row["failure"],
+        )
+        for row in body.get("timeline") or ()
+        if row["arm"] != CostArm.CAPPED and not row["planted"]
+    )
+    return attempts_from_spans(natural)
 
 
 def _subject(body: Mapping[str, Any]) -> Subject | None:
