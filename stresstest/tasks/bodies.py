@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stresstest.config.credentials.fields import refuse_credentials
 from stresstest.config.foreign_files import MalformedFileError, format_short
-from stresstest.config.request_fields import OWN_FIELDS, canonical, refuse_credentials
+from stresstest.config.request_fields import OWN_FIELDS, canonical
 from stresstest.config.settings import parse_parameter
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError

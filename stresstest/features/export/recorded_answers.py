@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from stresstest.config.request_fields import canonical, without_credentials
+from stresstest.config.credentials.fields import without_credentials
+from stresstest.config.request_fields import canonical
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.features.export.answers import (
     CALLS,

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from stresstest.config.request_fields import parse_extra_body, without_credentials
+from stresstest.config.credentials.fields import without_credentials
+from stresstest.config.request_fields import parse_extra_body
 from stresstest.config.secrets import remembered
 from stresstest.errors import UsageError
 
@@ -67,6 +68,10 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"headers": [{"name": "Authorization", "value": "geheim12"}]},
         {"headers": [{"key": "X-Api-Key", "value": "geheim12"}]},
         {"x": '{"api_key": "geheim12"}'},
+        {"env": {"GITHUB_PAT": "geheim12geheim12"}},
+        {"args": ["-y", "server", "--api-key", "geheim12"]},
+        {"headers": [["X-Api-Key", "geheim12"]]},
+        {"mcpServers": {"zapier": {"url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12/mcp"}}},
         *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
 )
@@ -76,6 +81,16 @@ def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> No
         parse_extra_body(fields)
     assert "geheim" not in f"{caught.value} {caught.value.hint}"
     assert any("geheim12" in secret for secret in remembered())
+
+
+def test_what_a_list_requires_or_an_image_shows_is_no_credential() -> None:
+    """Lists name tokens and keys as well, and addresses of pictures have identifiers in their paths."""
+    fields = {
+        "required": ["token", "city", "Authorization-free"],
+        "image_url": {"url": "https://images.example/0123456789abcdef/a.png"},
+    }
+    assert json.loads(parse_extra_body(fields)) == fields
+    assert without_credentials(fields) == fields
 
 
 def test_a_schema_may_name_a_password() -> None:
