@@ -87,14 +87,6 @@ def cumulative_incidence(sample: Sequence[Observation]) -> tuple[tuple[float, fl
     return tuple(points)
 
 
-def incidence_at(tokens: int, sample: Sequence[Observation]) -> float | None:
-    """Share of all requests that would degenerate at a cap of `tokens`; None beyond what was observed."""
-    reached = [censor(o) for o in sample]
-    if not reached or tokens > max(o.onset or o.reach for o in reached):
-        return None
-    return max(share for at, share in cumulative_incidence(sample) if at <= tokens)
-
-
 @dataclass(frozen=True, slots=True)
 class OnsetRatio:
     """Median onset of the longest rung over that of the shortest, with a 90 % bootstrap interval."""

@@ -136,7 +136,8 @@ class _ByLength:
         self._uncounted = _Lengths((a.words, j) for j, a in enumerate(answers) if a.tokens is None)
 
     def nearest(self, rejected: ExportedAnswer, i: int) -> Iterator[_Nearness]:
-        """All of them, those first whose `length_difference` is the smallest, else in their order."""
+        """All of them, the nearest in length first: in tokens where both are counted, else in words; else in
+        their order."""
         if rejected.tokens is None:
             return self._words.outwards(rejected.words, i)
         return heapq.merge(
@@ -160,13 +161,6 @@ class _Lengths:
             ((up[k][0] - length, i, up[k][1]) for k in above),
             ((length + down[k][0], i, down[k][1]) for k in below),
         )
-
-
-def length_difference(one: ExportedAnswer, other: ExportedAnswer) -> int:
-    """In tokens where both are counted, else in words."""
-    if one.tokens is None or other.tokens is None:
-        return abs(one.words - other.words)
-    return abs(one.tokens - other.tokens)
 
 
 def at_most_per_prompt(answers: Iterable[ExportedAnswer], most: int) -> list[ExportedAnswer]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stresstest.model import Observation
 from stresstest.statistics import onset_ratio, survival_curve
-from stresstest.statistics.survival import cumulative_incidence, incidence_at, kaplan_meier
+from stresstest.statistics.survival import cumulative_incidence, kaplan_meier
 from tests.support.generations import make, make_job
 
 
@@ -58,15 +58,12 @@ def test_cumulative_incidence_by_hand() -> None:
     """Four requests: one ends in health at 10, one fails at 20, one is cut at 30, one fails at 40."""
     sample = [Observation(None, 10, ended=True), failing(20), Observation(None, 30), failing(40)]
     assert cumulative_incidence(sample) == ((0.0, 0.0), (20.0, 0.25), (40.0, 0.75))
-    assert [incidence_at(t, sample) for t in (5, 20, 39, 40, 41)] == [0.0, 0.25, 0.25, 0.75, None]
-    assert incidence_at(5, []) is None
 
 
 def test_incidence_without_censoring_is_the_plain_share() -> None:
     """30 failing, 70 ending in health: at the end 30 %, where 1 - Kaplan-Meier would claim more."""
     sample = [failing(10 + i) for i in range(30)] + [Observation(None, 5 + i, ended=True) for i in range(70)]
-    share = incidence_at(39, sample)
-    assert share == pytest.approx(0.30)
+    assert cumulative_incidence(sample)[-1] == (39.0, pytest.approx(0.30))
     assert 1 - kaplan_meier(sample)[-1][1] > 0.30
 
 

@@ -15,13 +15,19 @@ from stresstest.features.export.pairing import (
     at_most_per_prompt,
     distinct,
     is_held_out,
-    length_difference,
     pair_answers,
     with_known_prompts,
 )
 from stresstest.model import Decoding, Message, Subject
 
 SUBJECTS = (Subject("a", "narrative", "en"), Subject("b", "narrative", "en"))
+
+
+def length_difference(one: ExportedAnswer, other: ExportedAnswer) -> int:
+    """In tokens where both are counted, else in words."""
+    if one.tokens is None or other.tokens is None:
+        return abs(one.words - other.words)
+    return abs(one.tokens - other.tokens)
 
 
 def prompt(number: int) -> AskedPrompt:
