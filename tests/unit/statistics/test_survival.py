@@ -63,7 +63,7 @@ def test_cumulative_incidence_by_hand() -> None:
 def test_incidence_without_censoring_is_the_plain_share() -> None:
     """30 failing, 70 ending in health: at the end 30 %, where 1 - Kaplan-Meier would claim more."""
     sample = [failing(10 + i) for i in range(30)] + [Observation(None, 5 + i, ended=True) for i in range(70)]
-    assert cumulative_incidence(sample)[-1] == (39.0, pytest.approx(0.30))
+    assert cumulative_incidence(sample)[-1] == pytest.approx((39.0, 0.30))
     assert 1 - kaplan_meier(sample)[-1][1] > 0.30
 
 
