@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import StrEnum
 
 from stresstest.model import CheckVerdict, DocumentKind
@@ -29,8 +30,8 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
 
     Each refusal stands until whoever refused passes the run: a check until one against the same baseline
     passes, a project until a project does, which lifts those of checks, too, because its budgets decide over
-    the comparisons that it made. A fresh baseline that was surely worse than its threshold allows is
-    rejected, too.
+    the comparisons that it made. What passed only beside a baseline that was refused itself is not decided. A
+    fresh baseline that was surely worse than its threshold allows is rejected, too.
 
     inconclusive: count those that a check could neither pass nor refuse.
     """
@@ -44,10 +45,10 @@ def rejected_run_ids(store: Store, *, inconclusive: bool = True) -> set[str]:
             side = body.get("baseline") or {}
             baseline = frozenset((*side.get("run_ids", ()), *side.get("files", ())))
             evidence = body.get("evidence") or {}
-            may_pass = not any(refusals.get(run_id) for run_id in baseline)
+            standing = set[_Refuser]().union(*(refusals.get(run_id, ()) for run_id in baseline))
             for run_id in body["candidate"]["run_ids"]:
                 own = refusals.setdefault(run_id, set())
-                _judge(own, body["verdict"], baseline, may_pass=may_pass)
+                _judge(own, body["verdict"], baseline, standing)
             if evidence.get("fresh_baseline_broken"):
                 for run_id in (evidence["fresh_baseline"], *body["candidate"]["run_ids"]):
                     refusals.setdefault(run_id, set()).add(baseline)
@@ -69,16 +70,17 @@ def warned_comparison(store: Store, run_id: str) -> str | None:
     return None
 
 
-def _judge(refusals: set[_Refuser], verdict: str, judge: _Refuser, *, may_pass: bool = True) -> None:
-    """Take in the next judgement of a run. refusals: those that stand. may_pass: nothing has refused the
-    baseline itself."""
+def _judge(
+    refusals: set[_Refuser], verdict: str, judge: _Refuser, standing: Set[_Refuser] = frozenset()
+) -> None:
+    """Take in the next judgement of a run. refusals: those that stand. standing: those of the baseline."""
     if verdict in _REFUSED:
         refusals.add(judge)
-    elif verdict in _UNDECIDED:
+    elif verdict in _UNDECIDED or (verdict == CheckVerdict.PASS and standing - {_NOBODY}):
         refusals.add(_NOBODY)
     elif verdict == GateOutcome.UNTESTED:
         refusals.discard(_NOBODY)
     elif judge == _PROJECT:
         refusals.clear()
-    elif may_pass:
+    elif not standing:
         refusals -= {judge, _NOBODY}

@@ -60,7 +60,8 @@ class Exchange:
     answer, None of any other; asked: None too where that is not read. body: to send. may_end: its policy ends
     degenerate answers, not in a dry run. action: what the policy did, or in a dry run would have done. why:
     the same for the client, None where nothing was touched. ended: the finish reason that the guard gave the
-    answer. response: once its headers were sent. given_up: the client left, or the upstream failed, while it
+    answer. counted: the action that was counted with an answer that this one replaces. response: once its
+    headers were sent. given_up: the client left, or the upstream failed, while it
     was to answer. held: bytes of the body and of an answer that is put
     together.
     """
@@ -76,6 +77,7 @@ class Exchange:
     action: str | None = None
     why: dict[str, Any] | None = None
     ended: str | None = None
+    counted: str | None = None
     response: web.StreamResponse | None = None
     watch: AnswerWatch | None = None
     outcome: str = "answered"
@@ -194,7 +196,7 @@ class Ledger:
                 metrics.saved.labels(*where).inc(max(0, asked.cap - choice.tokens))
         if first is not None:
             metrics.degenerate.labels(*where, first).inc()
-        if action is not None:
+        if action is not None and action != exchange.counted:
             metrics.actions.labels(*where, action, str(self._dry_run).lower()).inc()
         unread = watch.broken is not None or not choices or any(choice.hidden for choice in choices)
         healthy = "unread" if unread else "healthy"

@@ -97,6 +97,7 @@ class Relay:
     def settle_attempt(self, exchange: Exchange) -> None:
         """Count and log an answer that another one replaces."""
         self._ledger.settle(replace(exchange, outcome="retried"))
+        exchange.counted = exchange.action
 
     async def judge(self, watch: AnswerWatch) -> None:
         """Queue what has passed, and wait where it is too much. Raises CutError for a line without an end."""

@@ -148,6 +148,21 @@ def test_a_pass_against_another_baseline_lifts_no_refusal(tmp_path: Path) -> Non
         assert "worse" not in rejected_run_ids(opened)
 
 
+def test_a_pass_beside_a_refused_baseline_makes_no_new_baseline(tmp_path: Path) -> None:
+    """It says that the candidate is no worse than a regression: the next check would pass the next one."""
+    store = str(tmp_path / "s.sqlite3")
+    for name, failures, created in (("good", 0, 1000.0), ("bad", 8, 2000.0), ("next", 8, 3000.0)):
+        stored(store, name, sample(failures), created=created)
+    assert check(store, "--baseline", "good", "--candidate", "bad")[0] == ExitCode.REGRESSION
+    beside_bad = ("--baseline", "bad", "--allow-refused-baseline")
+    assert check(store, *beside_bad, "--candidate", "next")[0] == ExitCode.DONE
+    with open_store(store) as opened:
+        found = find_baseline(opened, ["latest"])
+        assert isinstance(found, Run)
+        assert found.id == "good"
+        assert find_baseline(opened, ["next"]) == opened.run("next")  # named by its id, it may be one
+
+
 def test_a_model_with_refused_runs_only_has_no_baseline(tmp_path: Path) -> None:
     """Better no answer than one against a baseline that was refused."""
     store = str(tmp_path / "s.sqlite3")

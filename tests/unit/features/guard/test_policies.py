@@ -321,14 +321,15 @@ def by_penalty(asked: Asked) -> Answer:
 
 
 async def test_retry_asks_once_more_with_the_declared_change() -> None:
-    """And the answer says so; both attempts are counted."""
+    """And the answer says so; both attempts are counted, and what the policy did once."""
     async with guarded(by_penalty, RETRY) as here:
         reply = await here.ask(body=UNSTREAMED)
-        await here.judged(2)
+        found = await here.judged(2)
         assert [g.body.get("repetition_penalty") for g in here.upstream.generations] == [None, 1.1]
     assert reply.json["choices"][0]["message"]["content"] == HEALTHY
     assert reply.json["stresstest_guard"]["action"] == "retry"
     assert reply.headers["X-Stresstest-Guard"].endswith("changed=repetition_penalty")
+    assert found[f"stresstest_guard_actions_total{{retry,false,lab,{CHAT}}}"] == 1
 
 
 async def test_retry_is_not_repeated() -> None:
@@ -336,8 +337,14 @@ async def test_retry_is_not_repeated() -> None:
     async with guarded(FAILING, RETRY) as here:
         reply = await here.ask(body=UNSTREAMED)
         assert len(here.upstream.generations) == 2
+        found = await here.judged(2)
     assert reply.json["choices"][0]["finish_reason"] == "length"
     assert reply.json["stresstest_guard"]["after"] == "retry"
+    did = {
+        action: found[f"stresstest_guard_actions_total{{{action},false,lab,{CHAT}}}"]
+        for action in ("retry", "abort")
+    }
+    assert did == {"retry": 1, "abort": 1}
 
 
 async def test_a_refused_retry_leaves_the_first_answer_cut() -> None:
