@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from stresstest.campaign.prompt_source import PromptSource, prompt_text
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_tokens
@@ -14,6 +16,7 @@ DEFAULT_HORIZON = 16_384
 MIN_HORIZON = 64
 RESERVE_TOKENS = 16
 """Room left for what the chat template adds, and for prompts a little longer than those counted."""
+_COUNTED_AT_ONCE = 16
 _CHARS_PER_TOKEN = 2.0
 """Without /tokenize a prompt is assumed to have one token per this many characters: on the safe side."""
 
@@ -48,7 +51,14 @@ async def _prompt_lengths(
     """Tokens of every own prompt, by id; of a task's prompts only a dozen, as their lengths are similar."""
     many = prompts.distinct if prompts.task is None else min(prompts.distinct, 12)
     sample = [prompts.prompt_at(index, 999) for index in range(many)]
-    return {p.id: await prompt_length(endpoint, found, p, prompts.settings.decoding) for p in sample}
+    room = asyncio.Semaphore(_COUNTED_AT_ONCE)
+
+    async def length(prompt: Prompt) -> int:
+        async with room:
+            return await prompt_length(endpoint, found, prompt, prompts.settings.decoding)
+
+    lengths = await asyncio.gather(*map(length, sample))
+    return {prompt.id: tokens for prompt, tokens in zip(sample, lengths, strict=True)}
 
 
 def _refuse_long_prompts(found: EndpointProfile, lengths: dict[str, int]) -> None:

@@ -14,15 +14,15 @@ from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, loa
 class PromptSource:
     """Where a campaign's prompts come from: a task in one language, or the user's own file.
 
-    custom_prompts: of the file, in an order that a hash of their text draws. common_fields: what all requests
-    of the file have in common, as JSON; it is part of the decoding.
+    custom_prompts: of the file, in an order that a hash of their text draws. file_digest: of all that the
+    file holds.
     """
 
     settings: RunSettings
     task: Task | None
     custom_prompts: tuple[Prompt, ...] = ()
     notes: tuple[str, ...] = ()
-    common_fields: str | None = None
+    file_digest: str = ""
 
     @property
     def distinct(self) -> int:
@@ -70,11 +70,8 @@ class PromptSource:
         """Identifies the prompts and what judges their answers (topics, pattern, tokens per unit), so that a
         resume cannot mix two versions of a file."""
         if self.task is None:
-            content = [p.fingerprint for p in self.custom_prompts]
-            content += [self.common_fields] if self.common_fields else []
-        else:
-            return task_digest(self.task, self.settings.subject.language)
-        return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
+            return self.file_digest
+        return task_digest(self.task, self.settings.subject.language)
 
 
 def task_digest(task: Task, language: str) -> str:
@@ -100,19 +97,16 @@ def load_prompt_source(settings: RunSettings) -> PromptSource:
     if settings.prompts_file:
         read = load_prompts(settings.prompts_file)
         # The sample is their beginning: a file in order of time, tenant or length must not choose it.
-        own = {p.fingerprint: p for p in reversed(read.prompts)}
-        drawn = tuple(own[each] for each in sorted(own))
-        return PromptSource(settings, None, drawn, _notes(read, len(own), settings), read.common)
+        drawn = tuple(sorted(read.prompts, key=lambda prompt: prompt.fingerprint))
+        return PromptSource(settings, None, drawn, _notes(read, settings), read.digest)
     task = load_task(settings.task_source)
     task.language(settings.subject.language)
     return PromptSource(settings, task)
 
 
-def _notes(read: PromptsFile, distinct: int, settings: RunSettings) -> tuple[str, ...]:
-    dropped = len(read.prompts) - distinct
-    notes = (
-        [f"{dropped} of {len(read.prompts)} prompts repeat an earlier one and are skipped"] if dropped else []
-    )
+def _notes(read: PromptsFile, settings: RunSettings) -> tuple[str, ...]:
+    distinct, dropped = read.distinct, read.lines - read.distinct
+    notes = [f"{dropped} of {read.lines} prompts repeat an earlier one and are skipped"] if dropped else []
     sample = RIGORS[settings.rigor].planned
     if distinct > sample:
         notes.append(

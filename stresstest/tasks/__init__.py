@@ -12,8 +12,8 @@ from stresstest.config.task_source import OPEN_FORM as OPEN_FORM
 from stresstest.tasks.prompt import UNITS as UNITS
 from stresstest.tasks.prompt import LanguageTask as LanguageTask
 from stresstest.tasks.prompt import Prompt as Prompt
-from stresstest.tasks.prompt import PromptsFile as PromptsFile
 from stresstest.tasks.prompt import Task as Task
-from stresstest.tasks.prompt import load_prompts as load_prompts
+from stresstest.tasks.prompts_file import PromptsFile as PromptsFile
+from stresstest.tasks.prompts_file import load_prompts as load_prompts
 from stresstest.tasks.taskfile import load_task as load_task
 from stresstest.tasks.taskfile import shipped_tasks as shipped_tasks

@@ -6,23 +6,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-from stresstest.config.foreign_files import MalformedFileError, format_short, read_file
 from stresstest.config.request_fields import canonical
 from stresstest.config.suggestions import suggest_closest
 from stresstest.errors import UsageError
-from stresstest.model import PARAMETERS, Decoding, Message
+from stresstest.model import Message
 from stresstest.model.request import request_fields
-from stresstest.tasks.bodies import parse_fields, parse_messages, sendable
 
 DEFAULT_TOKENS_PER_UNIT = 60.0
-MAX_PROMPTS_FILE = 256 * 1024 * 1024
-"""Bytes: all prompts of a file are in memory at once."""
-MAX_PROMPTS_ITEMS = 2_000_000
-"""Lists and objects of such a file: two bytes each, which take a hundred. A prompt has about three."""
 UNITS = ("numbered", "json_record", "row", "function")
 """Paragraphs under numbered headings, records of JSON, rows of a table, functions of a module."""
 _LONGEST_CODE = 3
@@ -179,134 +171,3 @@ def _without_ids(wire: str) -> str:
 def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
     """Replace known ``{name}`` in one pass; every other brace stays as it is."""
     return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
-
-
-@dataclass(frozen=True, slots=True)
-class PromptsFile:
-    """The user's prompts. common: request fields of all of them, as canonical JSON; they belong
-    to the decoding. differing: names of the fields that each prompt brings itself. not_sent: names of the
-    fields that a measurement sets in their place.
-    """
-
-    prompts: tuple[Prompt, ...]
-    common: str | None = None
-    differing: tuple[str, ...] = ()
-    not_sent: tuple[str, ...] = ()
-
-    def decoding(self, given: Decoding) -> Decoding:
-        """The decoding that is given, with what the file's requests have in common.
-
-        Raises UsageError where both name a parameter or a field, and not the same.
-        """
-        common, extra = request_fields(self.common), given.extra()
-        for prompt in self.prompts:
-            for name, value in (common | request_fields(prompt.body)).items():
-                other = getattr(given, name) if name in PARAMETERS else extra.get(name)
-                if other is not None and other != value:
-                    option = f"--{name.replace('_', '-')}" if name in PARAMETERS else "--extra-body"
-                    raise UsageError(
-                        f"{option} and the prompts file give {name!r} different values.",
-                        hint=f"Leave the option out, or take {name!r} out of the file.",
-                    )
-        extra |= {name: value for name, value in common.items() if name not in PARAMETERS}
-        parameters = {name: value for name, value in common.items() if name in PARAMETERS}
-        return replace(given, extra_body=canonical(extra) if extra else None, **parameters)
-
-
-def load_prompts(path: str | Path) -> PromptsFile:
-    """The user's prompts: JSONL, ``{"id", "messages"}`` or ``{"id", "prompt"}`` with any fields of a request
-    a line, blank lines skipped.
-
-    A missing id becomes the content's fingerprint, which repeated lines share. UsageError names the line and
-    what is wrong with it.
-    """
-    read: list[tuple[int, Prompt, dict[str, Any]]] = []
-    not_sent: set[str] = set()
-    line_of: dict[str, int] = {}
-    # Split as bytes: str.splitlines would also cut at U+2028, which JSON allows inside a string.
-    content = read_file(path, "prompts file", MAX_PROMPTS_FILE)
-    if not content and Path(path).is_fifo():
-        raise UsageError(
-            f"{path} is a pipe, which can be read once; prompts are read again when a run is resumed.",
-            hint="Write them to a file.",
-        )
-    if content.count(b"[") + content.count(b"{") > MAX_PROMPTS_ITEMS:
-        raise UsageError(f"prompts file {path} holds more than {MAX_PROMPTS_ITEMS:,} lists and objects")
-    for number, raw in enumerate(content.split(b"\n"), start=1):
-        if not raw.strip():
-            continue
-        try:
-            prompt, fields, own = _parse_prompt(raw, len(read))
-        except MalformedFileError as error:
-            raise UsageError(f"{path}, line {number}: {error}") from error
-        read.append((number, prompt, fields))
-        not_sent |= own
-    if not read:
-        raise UsageError(f"{path} holds no prompts", hint='one object a line: {"id": …, "messages": […]}')
-    first = read[0][2]
-    common = {k: v for k, v in first.items() if all(k in f and f[k] == v for _, _, f in read)}
-    prompts: list[Prompt] = []
-    ids_given: set[str] = set()
-    for number, prompt, fields in read:
-        for name in PARAMETERS:
-            if fields.get(name) != first.get(name):
-                raise UsageError(
-                    f'{path}, line {number}: "{name}" is not that of the first line; one run measures one '
-                    "decoding",
-                    hint="Split the file, or leave the parameter out and give it as an option.",
-                )
-        own_fields = {name: value for name, value in fields.items() if name not in common}
-        prompt = replace(prompt, body=canonical(own_fields) if own_fields else None)
-        named = bool(prompt.id)
-        prompt = prompt if named else replace(prompt, id=prompt.fingerprint)
-        if prompt.id in line_of and (named or prompt.id in ids_given):
-            raise UsageError(
-                f"{path}, line {number}: id {format_short(prompt.id)} is already used on line "
-                f"{line_of[prompt.id]}"
-            )
-        line_of.setdefault(prompt.id, number)
-        ids_given |= {prompt.id} if named else set()
-        prompts.append(prompt)
-    differing = {name for prompt in prompts for name in request_fields(prompt.body)}
-    return PromptsFile(
-        tuple(prompts),
-        canonical(common) if common else None,
-        tuple(sorted(differing)),
-        tuple(sorted(not_sent)),
-    )
-
-
-def _parse_prompt(raw: bytes, index: int) -> tuple[Prompt, dict[str, Any], set[str]]:
-    """(prompt, the fields of its request, those that are not sent); without an id where the line has none."""
-    try:
-        record = json.loads(raw.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise MalformedFileError(f"not UTF-8 (byte {error.start} of the line)") from error
-    except (ValueError, RecursionError) as error:
-        raise MalformedFileError(f"not valid JSON, one object a line is expected: {error}") from error
-    if not isinstance(record, dict):
-        raise MalformedFileError(f"a JSON object is expected, not {format_short(record)}")
-    fields, own = parse_fields(record)
-    messages, text = record.get("messages"), record.get("prompt")
-    if (messages is None) == (text is None):
-        raise MalformedFileError(
-            'it needs either "messages" or "prompt"' + ("" if text is None else ", not both")
-        )
-    if text is not None:
-        text = sendable(text, '"prompt"')
-        if not text.strip():
-            raise MalformedFileError('"prompt" is empty')
-    parsed = () if messages is None else parse_messages(messages)
-    return Prompt(_parse_id(record), parsed, text, index, units=None, topic=None), fields, own
-
-
-def _parse_id(record: Mapping[str, Any]) -> str:
-    """The id; empty where there is none."""
-    given = record.get("id")
-    if given is None:
-        return ""
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = str(given)
-    if not isinstance(given, str) or not given.strip() or len(given) > 200 or not given.isprintable():
-        raise MalformedFileError(f'"id" must be a short text or a whole number, not {format_short(given)}')
-    return given

@@ -12,7 +12,7 @@ from stresstest.config.settings import resolve
 from stresstest.errors import UsageError
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.tasks import load_task
-from stresstest.tasks.prompt import load_prompts
+from stresstest.tasks.prompts_file import load_prompts
 from tests.support.commands import called
 
 TASK = 'name = "mine"\n[languages.en]\ninstruction = "Write {units} parts about {topic}."\n'

@@ -10,6 +10,7 @@ import pytest
 from stresstest.errors import UsageError
 from stresstest.model import Decoding, Message
 from stresstest.tasks import load_prompts
+from stresstest.tasks import prompts_file as prompts_file_module
 
 
 def prompts_file(folder: Path, *lines: str | bytes) -> Path:
@@ -39,8 +40,8 @@ def test_a_prompts_file_keeps_ids_order_and_text(tmp_path: Path) -> None:
 def test_same_content_under_two_ids_is_one_distinct_prompt(tmp_path: Path) -> None:
     """Distinct prompts are counted by content; ids are only the user's labels."""
     path = prompts_file(tmp_path, '{"id": "a", "prompt": "x"}', '{"id": "b", "prompt": "x"}')
-    first, second = load_prompts(path).prompts
-    assert first.fingerprint == second.fingerprint
+    read = load_prompts(path)
+    assert ([prompt.id for prompt in read.prompts], read.lines, read.distinct) == (["a"], 2, 1)
 
 
 @pytest.mark.parametrize("name", ["user", "metadata", "cache_salt", "priority"])
@@ -70,14 +71,55 @@ def test_the_ids_of_calls_make_no_other_prompt(tmp_path: Path) -> None:
         return json.dumps({"messages": turns})
 
     prompts = load_prompts(prompts_file(tmp_path, line("a", "Rome"), line("b", "Rome"), line("c", "Oslo")))
-    one, same, other = (prompt.fingerprint for prompt in prompts.prompts)
-    assert one == same != other
+    assert [prompt.index for prompt in prompts.prompts] == [0, 2]
 
 
 def test_lines_that_repeat_a_prompt_need_no_ids(tmp_path: Path) -> None:
     """A log of requests holds the same one often: it is no error."""
-    first, second = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}', '{"prompt": "x"}')).prompts
-    assert first.id == second.id == first.fingerprint
+    read = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}', '{"prompt": "x"}'))
+    [prompt] = read.prompts
+    assert (prompt.id, read.lines, read.distinct) == (prompt.fingerprint, 2, 1)
+
+
+def test_an_id_that_is_another_lines_content_is_refused(tmp_path: Path) -> None:
+    """A prompt without an id is known by its fingerprint, which nobody else may be called."""
+    [prompt] = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}')).prompts
+    named = json.dumps({"id": prompt.id, "prompt": "y"})
+    for lines in (['{"prompt": "x"}', named], [named, '{"prompt": "x"}', '{"prompt": "x"}']):
+        with pytest.raises(UsageError, match=f"line 2: id '{prompt.id}' is already used on line 1"):
+            load_prompts(prompts_file(tmp_path, *lines))
+
+
+def test_of_a_large_file_a_sample_is_kept_and_all_of_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1.4 million short prompts took a gigabyte. The sample is the beginning of the same order."""
+    lines = [json.dumps({"id": n, "prompt": f"Tell story {n % 90}.", "user": "x"}) for n in range(100)]
+    path = prompts_file(tmp_path, *lines)
+    whole = load_prompts(path)
+    monkeypatch.setattr(prompts_file_module, "KEPT_PROMPTS", 10)
+    path.touch()
+    sample = load_prompts(path)
+    assert (len(whole.prompts), len(sample.prompts)) == (90, 10)
+    assert (sample.lines, sample.distinct, sample.digest) == (whole.lines, whole.distinct, whole.digest)
+    drawn = sorted(whole.prompts, key=lambda prompt: prompt.fingerprint)[:10]
+    assert sorted(sample.prompts, key=lambda prompt: prompt.fingerprint) == drawn
+
+
+def test_fields_that_only_the_last_line_lacks_are_no_decoding(tmp_path: Path) -> None:
+    """What all share is known at the end alone; the fingerprints hold what differs."""
+    lines = ['{"prompt": "x", "stop": "a"}', '{"prompt": "y", "stop": "a"}', '{"prompt": "z"}']
+    read = load_prompts(prompts_file(tmp_path, *lines))
+    assert (read.common, read.differing) == (None, ("stop",))
+    assert [prompt.body for prompt in read.prompts] == ['{"stop":"a"}', '{"stop":"a"}', None]
+    assert load_prompts(prompts_file(tmp_path, *lines[:2])).common == '{"stop":"a"}'
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    """A process may read a file twice, and a user may edit it in between."""
+    first = load_prompts(prompts_file(tmp_path, '{"prompt": "x"}'))
+    assert load_prompts(tmp_path / "prompts.jsonl") is first
+    assert load_prompts(prompts_file(tmp_path, '{"prompt": "yy"}')).digest != first.digest
 
 
 GOOD = '{"id": "a", "prompt": "x"}'
