@@ -73,6 +73,7 @@ class ComparisonSide:
     sample size; onsets: how many of them are degenerate. at_risk, failed: n and k for T in a *fresh* sample
     (one that was not used to choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" |
     "words". decoding, base_url: the run's decoding and endpoint; None for recorded outputs.
+    limit_without_cap: what the margin leaves of a certified T from which no cap is recommended.
     """
 
     label: str
@@ -92,6 +93,7 @@ class ComparisonSide:
     measured_now: bool = False
     decoding: Decoding | None = None
     base_url: str | None = None
+    limit_without_cap: int | None = None
 
     @property
     def rate(self) -> float | None:

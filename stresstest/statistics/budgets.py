@@ -128,16 +128,20 @@ def _limit_without_cap(budget: Budget, measured: CellMeasurement) -> BudgetOutco
 
 
 def _drop(budget: Budget, measured: CellMeasurement) -> BudgetOutcome:
-    before, safe = measured.baseline_safe, measured.safe_max_tokens
+    what, before, safe = "safe max_tokens", measured.baseline_safe, measured.safe_max_tokens
+    if before is None and measured.comparison is not None:
+        what, before = "certified length less the margin", measured.comparison.baseline.limit_without_cap
+        safe = measured.limit_without_cap if safe is None else safe
+        if before is None:
+            nothing = "the baseline has no certified length to compare with"
+            return BudgetOutcome(budget, GateOutcome.INCONCLUSIVE, measured.refused or nothing)
     if before is None:
         return _without_baseline(budget, measured)
     if safe is None:
         return _uncertified(budget, measured)
     drop = 1.0 - safe / before
     fell = f"fell by {percent(drop)}" if drop > 0 else "did not fall"
-    facts = (
-        f"safe max_tokens {fell}: {before:,} before, {safe:,} now; tolerated decrease {percent(budget.limit)}"
-    )
+    facts = f"{what} {fell}: {before:,} before, {safe:,} now; tolerated decrease {percent(budget.limit)}"
     stood_for = None if measured.comparison is None else measured.comparison.alpha
     if drop <= budget.limit and stood_for is not None and stood_for < measured.threshold.alpha:
         facts += (

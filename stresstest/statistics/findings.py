@@ -50,9 +50,14 @@ def check_findings(
 
 
 def _drop(baseline: ComparisonSide, candidate: ComparisonSide, max_drop: float) -> str | None:
-    before, after = baseline.safe_max_tokens, candidate.safe_max_tokens
+    what, before, after = "safe max_tokens", baseline.safe_max_tokens, candidate.safe_max_tokens
+    if before is None:
+        what, before = "certified length less the margin", baseline.limit_without_cap
+        after = candidate.limit_without_cap if after is None else after
     if before is None:
         return None
+    if after is None and baseline.safe_max_tokens is None:
+        return f"nothing is certified for the candidate; the baseline's {what} was {before:,}"
     if after is None:
         nothing = "no cap is recommended" if candidate.threshold is not None else "nothing is certified"
         return f"{nothing} for the candidate; the baseline's safe max_tokens was {before:,}"
@@ -60,7 +65,7 @@ def _drop(baseline: ComparisonSide, candidate: ComparisonSide, max_drop: float) 
     if fall <= max_drop:
         return None
     tolerated = f"tolerated: {percent(max_drop)}"
-    return f"the safe max_tokens fell from {before:,} to {after:,}, by {percent(fall)} ({tolerated})"
+    return f"the {what} fell from {before:,} to {after:,}, by {percent(fall)} ({tolerated})"
 
 
 def _new_symptoms(baseline: ComparisonSide, candidate: ComparisonSide) -> str | None:

@@ -70,6 +70,7 @@ def _side(side: ComparisonSide) -> dict[str, Any]:
         "failed": side.failed,
         "threshold": side.threshold,
         "safe_max_tokens": side.safe_max_tokens,
+        "limit_without_cap": side.limit_without_cap,
         "symptoms": dict(side.symptoms),
         "plane": None if side.plane is None else str(side.plane),
         "unit": side.unit,

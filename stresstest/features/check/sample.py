@@ -84,6 +84,7 @@ class CheckSample:
     tokens_spent: int = 0
     seconds: float = 0.0
     measured_now: bool = False
+    limit_without_cap: int | None = None
 
     @property
     def simulated(self) -> bool:
@@ -114,6 +115,7 @@ class CheckSample:
             measured_now=self.measured_now,
             decoding=None if settings is None else settings.decoding,
             base_url=None if settings is None else settings.base_url,
+            limit_without_cap=self.limit_without_cap,
         )
 
 

@@ -12,13 +12,19 @@ from stresstest.features.check.references import Reference
 from stresstest.features.check.sample import CheckSample, join_samples
 from stresstest.model import Run
 from stresstest.statistics import safe_max_tokens
+from stresstest.statistics.certify import limit_without_cap
 
 
 def with_margin(sample: CheckSample, margin: float) -> CheckSample:
     """The sample with its limit less this margin: another one's would be a fall, or hide one."""
     if sample.unit == "words":
         return sample
-    return replace(sample, safe_max_tokens=safe_max_tokens(sample.threshold, margin))
+    found = sample.threshold
+    return replace(
+        sample,
+        safe_max_tokens=safe_max_tokens(found, margin),
+        limit_without_cap=limit_without_cap(found, margin),
+    )
 
 
 def refuse_extending(reference: Reference, base_url: str | None) -> None:

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stresstest.model import RIGORS, Observation, Severity, Threshold
-from stresstest.model.comparison import Budget, BudgetName, BudgetOutcome, GateOutcome, worst_outcome
+from stresstest.model import RIGORS, CheckVerdict, Comparison, Observation, Severity, Subject, Threshold
+from stresstest.model.comparison import (
+    Budget,
+    BudgetName,
+    BudgetOutcome,
+    ComparisonSide,
+    GateOutcome,
+    worst_outcome,
+)
 from stresstest.statistics.budgets import CellMeasurement, judge_budget, passing_size, undecidable
 from stresstest.statistics.certify import limit_without_cap, upper_bound
 
@@ -108,6 +115,21 @@ def test_a_drop_is_against_the_baseline_and_needs_one() -> None:
     assert judged(BudgetName.MAX_DROP, 0.0, replace(before, baseline_safe=1000)).outcome is GateOutcome.PASS
     open_end = replace(before, threshold=replace(CERTIFIED, censored_at=2000))
     assert judged(BudgetName.MAX_DROP, 0.09, open_end).outcome is GateOutcome.INCONCLUSIVE
+
+
+def test_a_drop_is_told_where_the_baseline_needs_no_cap() -> None:
+    """Answers that end by themselves: what was certified fell from 1,759 to 522 and passed as "untested"."""
+    side = ComparisonSide("run base", Subject("m", "narrative", "it"), limit_without_cap=1759)
+    beside = Comparison(side, side, 1955, 0.05, 0.05, CheckVerdict.PASS)
+    found = judged(BudgetName.MAX_DROP, 0.1, replace(measured(522), comparison=beside))
+    assert found.outcome is GateOutcome.BREACH
+    assert found.sentence.startswith("certified length less the margin fell by 70 %: 1,759 before, 522 now")
+    calm = replace(measured(None), comparison=beside, limit_without_cap=1700)
+    assert judged(BudgetName.MAX_DROP, 0.1, calm).outcome is GateOutcome.PASS
+    unknown = replace(beside, baseline=replace(side, limit_without_cap=None))
+    found = judged(BudgetName.MAX_DROP, 0.1, replace(measured(), comparison=unknown))
+    assert found.outcome is GateOutcome.INCONCLUSIVE
+    assert found.sentence == "the baseline has no certified length to compare with"
 
 
 def test_a_warning_is_told_and_fails_nothing() -> None:

@@ -332,6 +332,21 @@ def test_log_rank_sees_a_shift_and_keeps_silent_without_onsets() -> None:
     assert log_rank([], early) is None
 
 
+def test_a_certified_length_without_a_cap_falls_as_well() -> None:
+    """A baseline whose answers end by themselves has no cap: the fall of what it certified said nothing."""
+    before = ComparisonSide("a", SUBJECT, limit_without_cap=1759)
+
+    def told(**now: int | None) -> list[str]:
+        after = replace(before, **{"limit_without_cap": None, **now})  # type: ignore[arg-type]
+        found = check_findings(before, after, max_drop=0.1, candidate_open=False, p=None, earlier=False)
+        return [each.sentence for each in found]
+
+    fell = "the certified length less the margin fell from 1,759 to 1,298, by 26 % (tolerated: 10 %)"
+    assert told(safe_max_tokens=1298) == told(limit_without_cap=1298) == [fell]
+    assert told(safe_max_tokens=1700) == []
+    assert "nothing is certified" in told()[0]
+
+
 def test_findings_beside_the_test() -> None:
     """A fallen limit, new symptoms, another plane, earlier failures: each with its severity, none twice."""
     before = ComparisonSide("a", SUBJECT, safe_max_tokens=900, symptoms={"loop": 3}, plane=Plane.DECODING)

@@ -44,7 +44,6 @@ from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateO
 from stresstest.model.percent import percent
 from stresstest.statistics import without_certificate
 from stresstest.statistics.budgets import CellMeasurement, judge_budget, undecidable
-from stresstest.statistics.certify import limit_without_cap
 from stresstest.store.repository import Store
 
 
@@ -258,7 +257,7 @@ class _ProjectCheckSession:
             comparison=comparison,
             untested=untested,
             refused=refused,
-            limit_without_cap=limit_without_cap(sample.threshold, wanted.margin),
+            limit_without_cap=sample.limit_without_cap,
         )
         return replace(
             blank,
@@ -326,7 +325,13 @@ def _without_replays(sample: CheckSample, baseline: CheckSample) -> CheckSample:
     if why is None:
         return sample
     threshold = without_certificate(sample.threshold, why)
-    return replace(sample, lacking=sample.lacking or why, threshold=threshold, safe_max_tokens=None)
+    return replace(
+        sample,
+        lacking=sample.lacking or why,
+        threshold=threshold,
+        safe_max_tokens=None,
+        limit_without_cap=None,
+    )
 
 
 def _ended_within(run: Run, seconds: float) -> bool:
