@@ -12,10 +12,12 @@ from typing import Any
 from stresstest.config.credentials.names import (
     is_choice,
     is_credential_field,
+    is_credential_header,
     is_labelled,
     is_schema,
     is_schema_secret,
     names_credential,
+    names_headers,
 )
 from stresstest.config.credentials.shapes import announces_credential, is_credential
 from stresstest.config.secrets import remember
@@ -30,9 +32,10 @@ _SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")
 _PROPERTIES = "properties"
 _COMBINED = ("anyOf", "oneOf", "allOf", "items")
 """Keywords of a JSON Schema whose schemas describe the same value."""
-_SERVER_ADDRESSES = ("server_url", "connector_url")
-_SERVERS = re.compile("(?i)mcp|server")
-"""Fields below which a ``url`` is a tools' server's."""
+_SERVER_ADDRESS = re.compile("(?i)^(server|connector|mcp|webhook)[-_]?(url|uri|endpoint|address)$")
+_ADDRESS_FIELD = re.compile("(?i)(url|uri|endpoint)$")
+_SERVERS = re.compile("(?i)mcp|server|^tools$|connector|webhook|plugin")
+"""Fields below which an address is a tools' server's: ``tools``, ``mcpServers``."""
 _KEY_IN_PATH = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w.~-]{16,}")
 """A part of a path that is a key, as in Zapier's and Firecrawl's addresses."""
 _ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@\\]*).*")
@@ -89,6 +92,7 @@ def _credentials(
     """(path, text) of each credential. named: the node stands under a credential's name; described: the
     credential's name, where the node is a JSON Schema of it; valued: a value within one."""
     named = named or (isinstance(node, Mapping) and is_labelled(node))
+    headers = bool(path) and isinstance(node, Mapping) and names_headers(str(path[-1]))
     announced = False
     for key, value in _items(node):
         at = (*path, key)
@@ -96,6 +100,7 @@ def _credentials(
         given = given and not is_choice(node)
         if isinstance(value, str):
             by_name = is_credential_field(str(key), value) or (named and key not in _LABELS) or announced
+            by_name = by_name or (headers and is_credential_header(str(key), value))
             announced = isinstance(node, list) and announces_credential(value)
             if value == HIDDEN:
                 continue
@@ -133,11 +138,12 @@ def _keyed_addresses(fields: Any) -> Iterator[tuple[_Path, str]]:
 
 
 def _server_addresses(node: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
-    """(path, address) of each server of tools: a ``server_url``, or a ``url`` below ``mcpServers``."""
+    """(path, address) of each server of tools: a ``server_url``, or a ``url`` below ``tools``."""
     for key, value in _items(node):
         if isinstance(value, Mapping | list):
             yield from _server_addresses(value, (*path, key))
         elif isinstance(value, str) and (
-            key in _SERVER_ADDRESSES or (key == "url" and any(_SERVERS.search(str(step)) for step in path))
+            _SERVER_ADDRESS.search(str(key))
+            or (_ADDRESS_FIELD.search(str(key)) and any(_SERVERS.search(str(step)) for step in path))
         ):
             yield (*path, key), value

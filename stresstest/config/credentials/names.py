@@ -18,6 +18,13 @@ _PLAIN = re.compile(
     r"(?i)^(bos|eos|pad|unk|sep|cls|mask|stop|start|end|image|think\w*)[-_]token$|cache[-_]key$"
 )
 """Tokens of a vocabulary, and keys that OpenAI's API takes and that are no secret."""
+_HEADERS = re.compile(r"(?i)headers?$")
+_PLAIN_HEADER = re.compile(
+    r"(?i)^(content|accept|user-agent|referer|http-referer|origin|host|trace|x-title)|version|beta"
+    r"|(request|correlation|trace)-id$"
+)
+_OPAQUE = re.compile(r"(?=\S*\d)\S{12,}")
+"""What a header that nobody knows may hold as a key."""
 _SECRET_ITSELF = re.compile(
     r"(?i)(^|[^a-z])(pass(w(or)?d|phrase)|pwd|secret|private[-_]?key|credentials?)$|[a-z](Secret|Password|PrivateKey)$"
 )
@@ -41,6 +48,18 @@ def is_credential_field(key: str, value: str) -> bool:
     if _PLAIN.search(key):
         return False
     return bool(_KEY.search(key)) and len(value) >= _KEY_CHARACTERS and " " not in value
+
+
+def names_headers(key: str) -> bool:
+    """Whether a field holds HTTP headers: ``headers``, ``extra_headers``."""
+    return bool(_HEADERS.search(key))
+
+
+def is_credential_header(name: str, value: str) -> bool:
+    """Whether a header's value may be a credential: all but that of known plain headers, if it is opaque."""
+    if _PLAIN_HEADER.search(name):
+        return False
+    return name.casefold() == "authentication" or bool(_OPAQUE.fullmatch(value))
 
 
 def is_labelled(node: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ _TOKENS = (
 )
 """The beginnings that services publish so that their keys are known as keys."""
 _TOKEN = re.compile(rf"(?<![\w.-])(?:{'|'.join(_TOKENS)})")
-_SCHEME = re.compile(r"(?i)^(?:bearer|basic)\s+\S{8,}")
+_SCHEME = re.compile(r"(?i)^(?:(?:bearer|basic)\s+\S{8,}|(?:token|apikey)\s+(?=\S*\d)\S{16,}$)")
 _HEADER_NAME = r"(?:proxy-)?authorization|cookie|(?:x|ocp-apim)-[\w-]*(?:key|token)"
 _HEADER = re.compile(rf"(?i)^(?:{_HEADER_NAME})\s*:\s*\S{{4,}}")
 _NO_PLACEHOLDER = r"(?!your|(?-i:[A-Z_]+)(?:[^\w]|$))[^\s<${\[*%]"

@@ -71,6 +71,10 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"env": {"GITHUB_PAT": "geheim12geheim12"}},
         {"args": ["-y", "server", "--api-key", "geheim12"]},
         {"headers": [["X-Api-Key", "geheim12"]]},
+        {"headers": {"X-Session-Id": "geheim12geheim12"}},
+        {"extra_headers": {"Authentication": "geheim"}},
+        {"tools": [{"type": "url", "url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12/mcp"}]},
+        {"tools": [{"transport": {"serverUrl": "https://mcp.zapier.com/s/geheim12geheim12/mcp"}}]},
         {"mcpServers": {"zapier": {"url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12/mcp"}}},
         *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
@@ -80,7 +84,7 @@ def test_a_credential_is_refused_and_not_quoted(fields: dict[str, object]) -> No
     with pytest.raises(UsageError) as caught:
         parse_extra_body(fields)
     assert "geheim" not in f"{caught.value} {caught.value.hint}"
-    assert any("geheim12" in secret for secret in remembered())
+    assert any("geheim" in secret for secret in remembered())
 
 
 def test_what_a_list_requires_or_an_image_shows_is_no_credential() -> None:
@@ -88,6 +92,8 @@ def test_what_a_list_requires_or_an_image_shows_is_no_credential() -> None:
     fields = {
         "required": ["token", "city", "Authorization-free"],
         "image_url": {"url": "https://images.example/0123456789abcdef/a.png"},
+        "headers": {"anthropic-version": "2023-06-01-preview", "X-Request-Id": "0af7651916cd43dd8448"},
+        "tools": [{"type": "url", "url": "https://tools.example/"}],
     }
     assert json.loads(parse_extra_body(fields)) == fields
     assert without_credentials(fields) == fields

@@ -58,7 +58,6 @@ def test_a_key_is_found_wherever_it_stands(fields: dict[str, Any]) -> None:
 @given(planted())
 def test_the_same_fields_without_it_stay_as_they_are(fields: dict[str, Any]) -> None:
     """An export may not change what was asked, but for the hosts of tools' servers."""
-    plain = json.loads(json.dumps(fields).replace(_SECRET, "<KEY>").replace("server_url", "b"))
+    plain = json.loads(json.dumps(fields).replace(_SECRET, "<KEY>").replace("url", "b"))
     refuse_credentials(plain, "--extra-body")
-    if "mcpServers" not in json.dumps(plain):
-        assert without_credentials(plain) == plain
+    assert without_credentials(plain) == plain

@@ -35,6 +35,7 @@ def test_a_key_of_a_known_service_is_known_wherever_it_stands(token: str) -> Non
     "text",
     [
         "Bearer abcdefgh",
+        "Token 9f8e7d6c5b4a3f2e1d0c",
         "Authorization: opaque",
         "Ask with the header Authorization: Bearer 9f8e7d6c5b4a.",
         'curl -H "X-Api-Key: 9f8e7d6c5b4a" https://api.example',
