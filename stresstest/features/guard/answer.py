@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -29,6 +29,8 @@ MAX_JUDGED_CHARS = 4 * 1024 * 1024
 """Characters of one long text that are judged."""
 MAX_ITEMS = 2_000_000
 """Commas of a whole answer beyond which it is not decoded: it would hold the guard up."""
+MAX_NESTED = 200_000
+"""Lists and objects of its messages, beside logprobs: each takes about two hundred bytes."""
 _LONG_EVENT = 2048
 _LONG_TEXT = 512
 """Bytes of an event and characters of a token beyond which it is judged in several steps."""
@@ -253,8 +255,7 @@ class AnswerReader:
         try:
             if body.count(b",") > MAX_ITEMS:
                 raise UnreadableAnswerError("the body has too many items")
-            found = decode_lax(msgspec.json.decode, body)
-            self.head = found if isinstance(found, dict) else {}
+            found = self.head = decode_lax(_decode_answer, body)
             answers = list(_whole_answers(self._route, found))
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
             raise UnreadableAnswerError("the body is not an answer of this API") from None
@@ -281,6 +282,42 @@ class AnswerReader:
             found = ChoiceWatch(index, self._spec, keep_text=self._keep_text)
             self.choices[index] = found
         return found
+
+
+class _WholeChoice(msgspec.Struct, gc=False):
+    message: msgspec.Raw = msgspec.Raw(b"null")
+    text: msgspec.Raw = msgspec.Raw(b"null")
+    finish_reason: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _WholeAnswer(_Head):
+    status: msgspec.Raw = msgspec.Raw(b"null")
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+    output: msgspec.Raw = msgspec.Raw(b"null")
+    choices: list[_WholeChoice] | None = None
+
+
+_whole = msgspec.json.Decoder(_WholeAnswer)
+
+
+def _decode_answer(body: bytes) -> dict[str, Any]:
+    """What is judged of an unstreamed body, without logprobs. Raises UnreadableAnswerError, ValueError."""
+    found = _whole.decode(body)
+    top, *choices = map(_raw_fields, (found, *(found.choices or ())))
+    written = b"".join(chain(top.values(), *(each.values() for each in choices)))
+    if written.count(b"[") + written.count(b"{") > MAX_NESTED:
+        raise UnreadableAnswerError("the body has too many lists and objects")
+    return {**_decoded(top), "choices": list(map(_decoded, choices))}
+
+
+def _raw_fields(holder: msgspec.Struct) -> dict[str, msgspec.Raw]:
+    """The fields that are there and are not decoded yet."""
+    fields = ((name, getattr(holder, name)) for name in holder.__struct_fields__)
+    return {name: raw for name, raw in fields if isinstance(raw, msgspec.Raw) and raw}
+
+
+def _decoded(fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    return {name: msgspec.json.decode(raw) for name, raw in fields.items()}
 
 
 def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:

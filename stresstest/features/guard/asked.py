@@ -19,7 +19,8 @@ from stresstest.records.formats.fields import prompt_text, requested_text
 MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""
 MAX_ITEMS = 100_000
-"""Commas of a body beyond which its prompt is not decoded: 60 MB of `[],` take a minute and 2 GB."""
+"""Commas, lists and objects of a body beyond which its prompt is not decoded: 60 MB of `[],` take a minute
+and 2 GB."""
 _TRUE = ("true", "1", "1.0", "t", "y", "yes", "on")
 _MAX_OTHER = 1024 * 1024
 """Bytes of such a body beside its prompt."""
@@ -225,7 +226,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def _decoded(body: bytes) -> Any:
     """The body; where it has very many items its prompt stays as it was written."""
-    if body.count(b",") <= MAX_ITEMS:
+    if sum(map(body.count, (b",", b"[", b"{"))) <= MAX_ITEMS:
         return msgspec.json.decode(body)
     found = _prompt_fields.decode(body)
     prompts = {name: raw for name in _Prompts.__struct_fields__ if (raw := getattr(found, name))}

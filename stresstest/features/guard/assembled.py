@@ -23,6 +23,7 @@ _ONCE = ("role", "name", "type", "id")
 """Fields that are no text in pieces: servers say them once, or again in each piece."""
 _WORD, _FRAME = 16, 512
 """Bytes that are kept of an event with a word, at least, and that are not kept of any event with a text."""
+_NULL = b"null"
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
 
@@ -31,6 +32,31 @@ def streaming_changes(asked: Asked) -> dict[str, Any]:
     if asked.route is Route.RESPONSES:
         return {"stream": True}
     return {"stream": True, "stream_options": {"include_usage": True}}
+
+
+class _EventChoice(msgspec.Struct, gc=False):
+    index: Any = None
+    delta: Any = None
+    text: Any = None
+    token_ids: msgspec.Raw = msgspec.Raw(_NULL)
+    logprobs: msgspec.Raw = msgspec.Raw(_NULL)
+    finish_reason: Any = None
+    stop_reason: Any = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    error: Any = None
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    system_fingerprint: Any = None
+    service_tier: Any = None
+    usage: Any = None
+    choices: list[_EventChoice] | None = None
+
+
+_events = msgspec.json.Decoder(_Event)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class AnswerAssembly:
@@ -42,6 +68,7 @@ class AnswerAssembly:
         self._events = EventReader()
         self._top: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[int, dict[tuple[str, ...], list[bytes]]] = {}
         self._usage: Any = None
         self._response: dict[str, Any] | None = None
         self._text: list[str] = []
@@ -61,8 +88,10 @@ class AnswerAssembly:
                 continue
             kept += len(payload) if _LISTS.search(payload) else max(_WORD, len(payload) - _FRAME)
             try:
-                found = msgspec.json.decode(payload)
-                self._take(found)
+                if self._route is Route.RESPONSES:
+                    self._take_delta(msgspec.json.decode(payload))
+                else:
+                    self._take(_events.decode(payload), payload)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
                 raise UnreadableAnswerError("an event is not a chunk of an answer") from None
         return kept
@@ -81,6 +110,7 @@ class AnswerAssembly:
                 return msgspec.json.encode(incomplete_response(reader, why, "".join(self._text)))
             response = self._response or {}
             return msgspec.json.encode(response if why is None else {**response, FIELD: why})
+        self._finish_lists()
         for choice in self._choices.values():
             if choice["finish_reason"] is None and why is not None:
                 choice["finish_reason"] = FINISH_REASON
@@ -94,26 +124,42 @@ class AnswerAssembly:
         found = {**top, "choices": choices, "usage": self._usage}
         return msgspec.json.encode(found if why is None else {**found, FIELD: why})
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if self._route is Route.RESPONSES:
-            self._take_delta(event)
+    def _take(self, event: _Event, payload: bytes) -> None:
+        if event.error is not None:
+            self.error = bytes(payload)
             return
-        if event.get("error") is not None:
-            self.error = msgspec.json.encode(event)
-            return
-        self._top |= {name: event[name] for name in _TOP if event.get(name) is not None}
-        self._usage = event.get("usage") or self._usage
-        for given in event.get("choices") or ():
-            index = int(given.get("index") or 0)
+        self._top |= {name: value for name in _TOP if (value := getattr(event, name)) is not None}
+        self._usage = event.usage or self._usage
+        for given in event.choices or ():
+            index = int(given.index or 0)
             choice = self._choices.setdefault(index, self._blank(index))
             if self._route is Route.CHAT:
-                _merge_message(choice["message"], given.get("delta") or {})
+                _merge_message(choice["message"], given.delta or {})
             else:
-                choice["text"] += given.get("text") or ""
-            _merge_lists(choice, given)
+                choice["text"] += given.text or ""
+            self._keep_lists(index, given)
             for name in ("finish_reason", "stop_reason"):
-                if given.get(name) is not None:
-                    choice[name] = given[name]
+                if (value := getattr(given, name)) is not None:
+                    choice[name] = value
+
+    def _keep_lists(self, index: int, given: _EventChoice) -> None:
+        """Keep a chunk's token ids and logprobs as they were written: decoded, they take ten times that."""
+        pieces = self._pieces.setdefault(index, {})
+        _keep_piece(pieces, ("token_ids",), given.token_ids)
+        if bytes(given.logprobs) != _NULL:
+            for name, raw in _fields.decode(given.logprobs).items():
+                _keep_piece(pieces, ("logprobs", name), raw)
+
+    def _finish_lists(self) -> None:
+        for index, pieces in self._pieces.items():
+            choice = self._choices[index]
+            for (name, *within), parts in pieces.items():
+                joined = msgspec.Raw(b"[" + b",".join(parts) + b"]")
+                if within:
+                    choice[name] = (choice[name] or {}) | {within[0]: joined}
+                else:
+                    choice[name] = joined
+        self._pieces.clear()
 
     def _take_delta(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
@@ -204,13 +250,10 @@ def _unnumbered(calls: list[dict[str, Any]], delta: Mapping[str, Any]) -> int:
     return known.index(delta["id"]) if delta["id"] in known else len(calls)
 
 
-def _merge_lists(choice: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Add a chunk's logprobs and token ids."""
-    if given.get("token_ids") is not None:
-        choice.setdefault("token_ids", []).extend(given["token_ids"])
-    logprobs = given.get("logprobs")
-    if logprobs:
-        found = choice["logprobs"] = choice["logprobs"] or {}
-        for name, values in logprobs.items():
-            if isinstance(values, list):
-                found.setdefault(name, []).extend(values)
+def _keep_piece(pieces: dict[tuple[str, ...], list[bytes]], name: tuple[str, ...], raw: msgspec.Raw) -> None:
+    """Keep the elements of a list, as JSON; of anything else nothing."""
+    written = bytes(raw).strip()
+    if written.startswith(b"["):
+        kept = pieces.setdefault(name, [])
+        if inner := written[1:-1].strip():
+            kept.append(inner)

@@ -16,7 +16,7 @@ import pytest
 
 from stresstest.campaign import notes
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.features.guard.answer import AnswerReader
+from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
 from stresstest.features.guard.command import _caps
@@ -99,6 +99,37 @@ async def test_a_body_of_many_fields_is_refused() -> None:
         read_request(Route.CHAT, json.dumps(body).encode())
     async with guarded(page({})) as here:
         assert (await here.ask(body=body)).status == 413
+
+
+_NESTED = b'{"a":' * 400 + b"0" + b"}" * 400
+
+
+async def test_objects_within_objects_are_items_too() -> None:
+    """They need no commas: 20 MB of them took 750 MB."""
+    nested = b",".join([_NESTED] * 600)
+    with pytest.raises(TooManyItemsError):
+        read_request(Route.CHAT, b'{"model":"m","messages":[],"metadata":[' + nested + b"]}")
+    asked = read_request(Route.CHAT, b'{"model":"m","messages":[' + nested + b"]}")
+    assert asked is not None
+    assert asked.prompt == ""
+
+
+def _read(*, content: bytes = b'"hi there"', logprobs: bytes = b"null") -> AnswerReader:
+    reader = AnswerReader(Route.CHAT, DetectorSpec())
+    choice = b'{"message":{"content":' + content + b'},"logprobs":' + logprobs + b',"finish_reason":"stop"}'
+    for _ in reader.add_body(b'{"id":"x","choices":[' + choice + b'],"usage":{"completion_tokens":2}}', 9):
+        pass
+    return reader
+
+
+def test_an_answer_of_many_objects_is_not_read_and_logprobs_are_skipped() -> None:
+    """45 MB of either took up to a gigabyte; an answer with many logprobs is judged all the same."""
+    listed = b"[" + b",".join([_NESTED] * 600) + b"]"
+    with pytest.raises(UnreadableAnswerError, match="too many lists and objects"):
+        _read(content=listed)
+    reader = _read(logprobs=b'{"content":' + listed + b"}")
+    assert (reader.id, reader.usage, reader.choices[0].tokens) == ("x", (None, 2), 2)
+    assert reader.choices[0].finish_reason == "stop"
 
 
 @pytest.mark.parametrize(
