@@ -70,6 +70,11 @@ def short_answers(rng: random.Random, size: int) -> Iterator[str]:
         yield json.dumps({"prompt": f"Question {n}", "response": prose(rng, 18)})
 
 
+def prompts(rng: random.Random, size: int) -> Iterator[str]:
+    for n in range(size // 33):
+        yield json.dumps({"prompt": f"{' '.join(rng.choices(_WORDS, k=2))[:12]} {n:06x}"})
+
+
 def spans(rng: random.Random, size: int) -> Iterator[str]:
     """An export of OpenTelemetry spans, all in one line."""
     found = []
@@ -93,6 +98,7 @@ _CASES: tuple[tuple[str, str, Callable[[random.Random, int], Iterator[str]]], ..
     ("cost", "requests without text", lambda rng, size: timed(rng, size, 0)),
     ("cost", "requests with text", lambda rng, size: timed(rng, size, 18)),
     ("export kto", "short answers", short_answers),
+    ("plan --prompts", "prompts", prompts),
 )
 
 
@@ -112,6 +118,7 @@ def main() -> int:
                     file.write(line + "\n")
                     number += 1
             more = ["-o", f"{folder}/out.jsonl"] if name.startswith("export") else []
+            more += ["--model", "m", "--horizon", "500"] if name.startswith("plan") else []
             size = path.stat().st_size / 1e6
             found = run([*_COMMAND, *store, *name.split(), str(path), "--lang", "en", *more])
             rows.append([f"`{name}`", f"{what}: {size:.0f} MB, {number:,} lines", *found])
