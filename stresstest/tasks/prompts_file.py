@@ -179,12 +179,12 @@ class _Sample:
     def add(self, prompt: Prompt, own: Mapping[str, Any], not_sent: set[str], line: int) -> None:
         """own: fields that not all prompts share."""
         prompt = replace(prompt, body=canonical(own) if own else None)
-        print_ = prompt.fingerprint
+        fingerprint = prompt.fingerprint
         named = bool(prompt.id)
-        name = prompt.id or print_
-        number = int(print_, 16)
+        name = prompt.id or fingerprint
+        number = int(fingerprint, 16)
         if number < self._bound and number not in self._kept:
-            self._kept[number] = prompt if named else replace(prompt, id=print_)
+            self._kept[number] = prompt if named else replace(prompt, id=fingerprint)
             if len(self._kept) > 2 * KEPT_PROMPTS:
                 self._forget()
         self._fingerprints.append(number)
