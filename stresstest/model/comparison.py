@@ -251,7 +251,8 @@ class BudgetOutcome:
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
     """Outcome of one cell. key: identifies what is measured. run_id None: no run was started. trouble: the
-    endpoint's error. notes: what speaks against its run's answers standing for others."""
+    endpoint's error. uncompared: why its run cannot be compared with the baseline, unless none is there yet.
+    notes: what speaks against its run's answers standing for others."""
 
     plan: CellPlan
     subject: Subject
@@ -264,6 +265,7 @@ class CellOutcome:
     budgets: tuple[BudgetOutcome, ...] = ()
     comparison: Comparison | None = None
     trouble: str | None = None
+    uncompared: str | None = None
     notes: tuple[str, ...] = ()
     simulated: bool = False
     reused: bool = False
@@ -273,7 +275,7 @@ class CellOutcome:
     @property
     def outcome(self) -> GateOutcome:
         """The worst outcome of its budgets; a cell without budgets passes if its threshold is certified, has
-        room for one unit, and the comparison with its baseline shows no regression."""
+        room for one unit, and the comparison with its baseline was possible and shows no regression."""
         if self.trouble is not None:
             return GateOutcome.TROUBLE
         if self.threshold is None:
@@ -281,7 +283,7 @@ class CellOutcome:
         if not self.budgets:
             if self.comparison is not None and self.comparison.verdict is CheckVerdict.REGRESSION:
                 return GateOutcome.BREACH
-            usable = self.threshold.usable
+            usable = self.threshold.usable and self.uncompared is None
             return GateOutcome.PASS if usable else GateOutcome.INCONCLUSIVE
         return worst_outcome([each.outcome for each in self.budgets])
 

@@ -42,6 +42,7 @@ def _cell(cell: CellOutcome) -> dict[str, Any]:
         "budgets": [_budget(each) for each in cell.budgets],
         "comparison": None if cell.comparison is None else check_document(cell.comparison),
         "trouble": cell.trouble,
+        "uncompared": cell.uncompared,
         "notes": list(cell.notes),
         "simulated": cell.simulated,
         "tokens_spent": cell.tokens,

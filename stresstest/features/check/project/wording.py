@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from stresstest.features.check.wording import changed_words, check_headline
+from stresstest.model import CheckVerdict
 from stresstest.model.address import clean_url
-from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
+from stresstest.model.comparison import BudgetName, CellOutcome, FindingKind, GateOutcome, ProjectGate
 from stresstest.render.limits import decoding_words, safe_words
 from stresstest.render.text import NOT_MEASURED, duration, format_count
 
@@ -50,13 +51,25 @@ def budget_reasons(cell: CellOutcome) -> list[tuple[GateOutcome, str]]:
         names.setdefault((each.outcome, each.sentence), []).append(str(each.budget.name))
     found = [(outcome, f"{', '.join(own)}: {sentence}") for (outcome, sentence), own in names.items()]
     if not cell.budgets and cell.outcome is GateOutcome.INCONCLUSIVE and cell.threshold is not None:
-        found.append((GateOutcome.INCONCLUSIVE, cell.threshold.lacking or "nothing is certified"))
+        lacking = cell.uncompared if cell.threshold.usable else cell.threshold.lacking
+        found.append((GateOutcome.INCONCLUSIVE, lacking or "nothing is certified"))
     if not cell.budgets and cell.outcome is GateOutcome.BREACH and cell.comparison is not None:
         found.append((GateOutcome.BREACH, check_headline(cell.comparison)))
-    if cell.comparison is not None:
-        warned = (f for f in cell.comparison.findings if f.kind != "max_drop")
-        found += [(GateOutcome.WARNING, finding.sentence) for finding in warned]
-    return found
+    return found + [(GateOutcome.WARNING, each) for each in _warnings(cell)]
+
+
+def _warnings(cell: CellOutcome) -> list[str]:
+    """What speaks against a cell, and no budget of it has told."""
+    judged = {each.budget.name for each in cell.budgets}
+    told = {each.sentence for each in cell.budgets}
+    found = cell.comparison
+    if found is None or cell.uncompared is not None:
+        untold = cell.budgets and cell.uncompared not in told
+        return [f"not compared with the baseline: {cell.uncompared}"] if untold and cell.uncompared else []
+    undecided = found.verdict is CheckVerdict.INCONCLUSIVE and BudgetName.MAX_INCREASE not in judged
+    words = [f"against the baseline, {found.lacking or 'nothing could be decided'}"] if undecided else []
+    dropped = BudgetName.MAX_DROP in judged
+    return words + [f.sentence for f in found.findings if not (dropped and f.kind is FindingKind.MAX_DROP)]
 
 
 def comparison_remarks(cell: CellOutcome) -> list[str]:

@@ -269,6 +269,7 @@ class _ProjectCheckSession:
             baseline_safe=before,
             budgets=tuple(judge_budget(budget, measured) for budget in blank.plan.budgets),
             comparison=comparison,
+            uncompared=refused,
             notes=sample.notes,
             simulated=sample.simulated,
             reused=reused,

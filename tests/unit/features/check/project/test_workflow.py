@@ -95,6 +95,36 @@ def gate(path: str, *budgets: Budget, settings: RunSettings = WANTED, **project:
         return asyncio.run(check_project(asked, settings, opened, Progress())).gate
 
 
+def test_a_cell_without_budgets_does_not_pass_uncompared(tmp_path: Path) -> None:
+    """A named baseline that certified nothing: it passed with "baseline: none" and no other word."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "base", sample(0, 12), created=clock.now() - 4000)
+    stored(store, "cand", sample(12), created=clock.now())
+    [cell] = gate(store, baseline="base").cells
+    why = "the baseline base has no certified threshold with room for an answer"
+    assert (cell.outcome, budget_reasons(cell)) == (
+        GateOutcome.INCONCLUSIVE,
+        [(GateOutcome.INCONCLUSIVE, why)],
+    )
+    [cell] = gate(store, Budget(BudgetName.MIN_SAFE_TOKENS, 200), baseline="base").cells
+    assert cell.outcome is GateOutcome.PASS
+    assert (GateOutcome.WARNING, f"not compared with the baseline: {why}") in budget_reasons(cell)
+
+
+def test_what_no_budget_tells_of_the_baseline_is_a_warning(tmp_path: Path) -> None:
+    """A fall of the limit and a risk that is undecided were told by nobody where no budget asks for them."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "base", sample(0), created=clock.now() - 4000)
+    stored(store, "cand", sample(4, onset=500), created=clock.now())
+    [cell] = gate(store).cells
+    told = [sentence for outcome, sentence in budget_reasons(cell) if outcome is GateOutcome.WARNING]
+    assert cell.outcome is GateOutcome.PASS
+    assert any(each.startswith("against the baseline, 4 of 24") for each in told)
+    assert any(each.startswith("the safe max_tokens fell from 720 to") for each in told)
+    [cell] = gate(store, Budget(BudgetName.MAX_DROP, 0.1, Severity.WARN)).cells
+    assert sum("fell" in sentence for _, sentence in budget_reasons(cell)) == 1
+
+
 def test_a_run_of_another_server_never_answers_for_the_one_asked(path: str) -> None:
     """A model's name may be served anywhere: with --base-url only a run from there will do."""
     words = ("--baseline", "base", "--candidate", "lab", "--base-url")
