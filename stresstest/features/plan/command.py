@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -29,9 +30,12 @@ def command(
     from stresstest.campaign.ladder import worst_case_plan
     from stresstest.features.plan.console import plan_document, print_plan
     from stresstest.render.json_text import dumps
+    from stresstest.tasks import load_prompts
 
     settings = run_settings(options)
     planned = worst_case_plan(ladder_without_server(settings))
+    if settings.prompts_file:
+        planned = replace(planned, distinct_prompts=load_prompts(settings.prompts_file).distinct)
     if json_output:
         typer.echo(dumps(plan_document(settings, planned, tokens_per_second)))
     else:
