@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
@@ -13,7 +14,22 @@ _OTHERS = frozenset(
     {"user", "human", "system", "developer", "tool", "function", "tool_result", "toolresult", "environment"}
     | {"user_message", "system_message", "retrieval", "rerank", "embedding"}
 )
-_SPEAKERS = ("sender", "from", "author", "type")
+_SPEAKERS = frozenset(
+    {"sender", "from", "author", "type", "speaker", "actor", "participant"}
+    | {"message_type", "messagetype", "msg_type"}
+)
+"""Fields, in lower case, that say who speaks, whoever that is."""
+_ALSO = re.compile(
+    r"^(source|origin|direction|event|party|who|(said|written)_?by"
+    r"|(?!user|account|auth|client|owner)\w*(type|kind|role))$"
+)
+"""Fields that may say it, and name much else: they tell a user alone."""
+_USERS = frozenset({"user", "human", "inbound", "incoming"})
+_PEOPLE = frozenset(
+    {"customer", "visitor", "caller", "client", "guest", "patient", "student", "prompter", "end_user"}
+)
+_FLAG = r"^(is|from|by|sent_?by|is_?created_?by)_?({})(_?message)?$"
+_BY_USER, _BY_MODEL = (re.compile(_FLAG.format(who)) for who in ("user|human", "bot|ai|assistant"))
 _SAID = frozenset({"content", "text", "output"})
 """Where a turn says it. A row with another key of an answer is more than a turn."""
 _ASKED = frozenset({"prompt", "messages", "question", "request"})
@@ -39,8 +55,22 @@ def _is_others(turn: Row) -> bool:
         return True
     if role := _name(turn.get("role")):
         return role not in MODEL_SPEAKS  # smolagents' tool-call and tool-response, and whatever others have
-    said = next((name for key in _SPEAKERS if (name := _name(turn.get(key)))), "")
-    return said in _OTHERS
+    named = {key.lower(): value for key, value in turn.items()}
+    flags = (
+        (_BY_USER if value else _BY_MODEL, key) for key, value in named.items() if isinstance(value, bool)
+    )
+    if any(pattern.match(key) for pattern, key in flags):
+        return True
+    said = {_plain(_name(named[key])) for key in _SPEAKERS & named.keys()}
+    also = {_plain(_name(value)) for key, value in named.items() if _ALSO.match(key)}
+    if not MODEL_SPEAKS.isdisjoint(said | also):
+        return False
+    return not said.isdisjoint(_OTHERS | _USERS | _PEOPLE) or not also.isdisjoint(_USERS)
+
+
+def _plain(name: str) -> str:
+    """`HumanMessage` and `human_message` are a human's."""
+    return re.sub(r"_?message$", "", name)
 
 
 def _name(speaker: Any) -> str:

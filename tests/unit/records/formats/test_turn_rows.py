@@ -27,6 +27,17 @@ def texts(row: dict[str, Any], mapped: FieldMapping | None = None) -> list[str]:
         {"type": "user_message", "output": SAID, "threadId": "t"},
         {"sender": "user", "text": SAID},
         {"author": {"role": "user"}, "content": SAID},
+        *(
+            {key: "User", "text": SAID}
+            for key in ("speaker", "source", "actor", "event", "message_type", "sender_type")
+        ),
+        {"messageType": "human", "content": SAID},
+        {"msg_type": "HumanMessage", "content": SAID},
+        {"direction": "inbound", "text": SAID},
+        {"sender": "customer", "text": SAID},
+        {"isUser": True, "text": SAID},
+        {"is_bot": False, "text": SAID},
+        {"isCreatedByUser": True, "text": SAID},
         {"type": "function_call_output", "call_id": "c1", "output": SAID},
         {"type": "user", "message": {"role": "user", "content": SAID}},
     ],
@@ -46,6 +57,16 @@ def test_what_others_said_is_no_answer(row: dict[str, Any]) -> None:
         {"role": "user", "prompt": "Well?", "output": SAID},
         {"role": "admin", "input": "Well?", "output": SAID},
         {"type": "text", "text": SAID},
+        {"speaker": "bot", "text": SAID},
+        {"direction": "outbound", "text": SAID},
+        {"is_user": False, "text": SAID},
+        {"is_bot": True, "text": SAID},
+        {"client_type": "customer", "text": SAID},
+        {"user_role": "user", "text": SAID},
+        {"task_type": "retrieval", "text": SAID},
+        {"is_agent": False, "text": SAID},
+        {"source": "assistant", "user_role": "user", "text": SAID},
+        {"source": "human", "prompt": "Well?", "text": SAID},
     ],
 )
 def test_what_the_model_said_is_one(row: dict[str, Any]) -> None:
