@@ -11,6 +11,7 @@ from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.horizon import DEFAULT_HORIZON, horizon_for
 from stresstest.campaign.ladder import LadderSetup
+from stresstest.campaign.notes import load_notes
 from stresstest.campaign.prompt_source import PromptSource, load_prompt_source
 from stresstest.campaign.served_model import refuse_changed_prompts, refuse_changed_server
 from stresstest.endpoint.capabilities import profile_endpoint, read_generation_config
@@ -72,7 +73,7 @@ async def prepare_campaign(
     """
     prompts = load_prompt_source(settings)
     if on_note is not None:
-        for note in prompts.notes:
+        for note in (*prompts.notes, *load_notes(settings)):
             on_note(note)
     if continued is not None:
         refuse_changed_prompts(
@@ -124,7 +125,8 @@ async def _fetch_profile(endpoint: Endpoint, model: str | None) -> EndpointProfi
 def _ladder_setup(settings: RunSettings, prompts: PromptSource) -> LadderSetup:
     rigor = RIGORS[settings.rigor]
     if settings.parent is not None:
-        rigor = replace(rigor, planned=rigor.floor + UNMASKING_HEADROOM)
+        # As small as certifies, but large enough for the load.
+        rigor = replace(rigor, planned=max(rigor.floor + UNMASKING_HEADROOM, settings.concurrency))
     return LadderSetup(
         rigor=rigor,
         horizon=settings.horizon or 0,

@@ -15,7 +15,17 @@ from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_s
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
-from stresstest.model import Diagnosis, GenerationRecord, GpuSample, Phase, Run, ServerSample, Threshold
+from stresstest.model import (
+    RIGORS,
+    Diagnosis,
+    GenerationRecord,
+    GpuSample,
+    Phase,
+    Run,
+    RunSettings,
+    ServerSample,
+    Threshold,
+)
 from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
 
 if TYPE_CHECKING:
@@ -204,7 +214,24 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
 def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
     """What speaks against a run's answers being of the model, the decoding and the server that it names:
     whoever uses its limit has to know."""
-    return [*provenance_notes(run, generations), *_server_notes(run, samples)]
+    return [
+        *provenance_notes(run, generations),
+        *load_notes(run.settings),
+        *_server_notes(run, samples),
+    ]
+
+
+def load_notes(settings: RunSettings) -> list[str]:
+    """That the sample is smaller than the load that was asked for."""
+    reached = settings.in_flight
+    if reached == settings.concurrency:
+        return []
+    larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
+    hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
+    return [
+        f"The certifying sample may be as small as {reached} requests, so that no more are in flight, "
+        f"although --concurrency is {settings.concurrency}: nothing is certified for a larger load.{hint}"
+    ]
 
 
 def doubts_about(store: Store, run_id: str) -> list[str]:

@@ -42,7 +42,7 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
         notes.append(
             f"Run {loaded.run_id} had {loaded.concurrency} requests in flight and certified a safe "
             f"max_tokens of only {loaded.limit or 0:,}: this limit is that of "
-            f"{result.run.settings.concurrency} in flight."
+            f"{result.run.settings.in_flight} in flight."
         )
     if result.thinking is not None and (less := later_lower_limit(stored, own, _thinking_limit)):
         budget = result.thinking.safe_tokens

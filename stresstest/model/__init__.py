@@ -36,14 +36,14 @@ from stresstest.model.request import GenerationRequest as GenerationRequest
 from stresstest.model.request import Job as Job
 from stresstest.model.request import Message as Message
 from stresstest.model.request import RunSettings as RunSettings
-from stresstest.model.result import RIGORS as RIGORS
 from stresstest.model.result import Observation as Observation
 from stresstest.model.result import PlaneVerdict as PlaneVerdict
-from stresstest.model.result import Rigor as Rigor
 from stresstest.model.result import Run as Run
 from stresstest.model.result import RunResult as RunResult
 from stresstest.model.result import ThinkingBudget as ThinkingBudget
 from stresstest.model.result import Threshold as Threshold
+from stresstest.model.rigor import RIGORS as RIGORS
+from stresstest.model.rigor import Rigor as Rigor
 from stresstest.model.server import GPU_READINGS as GPU_READINGS
 from stresstest.model.server import EndpointProfile as EndpointProfile
 from stresstest.model.server import GpuDevice as GpuDevice

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from stresstest.model.rigor import RIGORS
 from stresstest.model.words import Phase, Subject
 
 
@@ -150,3 +151,12 @@ class RunSettings:
     parent: str | None = None
     holds_up_to: int | None = None
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are ever in flight: no more than the smallest sample that may certify, because no
+        others are sent meanwhile. A diagnosis' own campaign sends as many as the load takes."""
+        rigor = RIGORS[self.rigor]
+        if self.budget_tokens is not None:
+            return min(self.concurrency, rigor.floor)
+        return self.concurrency if self.parent is not None else min(self.concurrency, rigor.planned)

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from stresstest.model.generation import Evidence, Generation, GenerationRecord
 from stresstest.model.request import RunSettings
 from stresstest.model.server import EndpointProfile, GpuSummary, ServerSample, ServerSummary
 from stresstest.model.words import Basis, Phase, Plane, RunStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Rigor:
-    """Statistical settings of a run. alpha: tolerated degeneration risk; confidence: one-sided;
-    planned/floor: planned and minimum number of requests at risk."""
-
-    name: str
-    alpha: float
-    confidence: float
-    planned: int
-    floor: int
-
-
-RIGORS: Mapping[str, Rigor] = MappingProxyType(
-    {
-        "quick": Rigor("quick", 0.10, 0.90, 38, 22),
-        "standard": Rigor("standard", 0.05, 0.95, 124, 59),
-        "strict": Rigor("strict", 0.01, 0.95, 473, 299),
-    }
-)
-
 
 MOST_HEALTHY_CUT = 0.5
 """A cap that would cut more of the healthy answers than this is not recommended: in `scan` always, in `run`

@@ -221,8 +221,7 @@ def rigor_words(result: RunResult) -> str:
 
 def sample_words(result: RunResult) -> str:
     """The rigor and the concurrency of the sample."""
-    concurrency = result.run.settings.concurrency
-    return f"{rigor_words(result)}, {concurrency} request{'' if concurrency == 1 else 's'} in flight"
+    return f"{rigor_words(result)}, {load_words(result.run.settings.in_flight)}"
 
 
 def symptom_rows(generations: tuple[GenerationRecord, ...]) -> list[tuple[str, int, int, int, int]]:

@@ -144,7 +144,7 @@ def _stored(row: Any) -> StoredThreshold:
         tool_version=row.tool_version,
         server_version=profile.version,
         base_url=settings.base_url,
-        concurrency=settings.concurrency,
+        concurrency=settings.in_flight,
         holds_up_to=settings.holds_up_to,
         simulated=profile.simulated,
         distinct_prompts=row.distinct_prompts,

@@ -281,7 +281,7 @@ def _summary(row: Any, seconds: float, sweep: str | None) -> RunSummary:
         threshold=None if row.threshold is None else load(row.threshold, Threshold),
         safe_max_tokens=row.safe_max_tokens,
         note=row.note,
-        concurrency=settings.concurrency,
+        concurrency=settings.in_flight,
         holds_up_to=settings.holds_up_to,
         parent=settings.parent,
         sweep=sweep,

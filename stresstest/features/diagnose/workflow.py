@@ -36,6 +36,7 @@ from stresstest.model import (
     RunSettings,
     RunStatus,
 )
+from stresstest.render.text import load_words
 from stresstest.store.repository import Store
 
 MAX_LINKS = 3
@@ -309,7 +310,7 @@ class _DiagnosisSession:
         if last.plane is Plane.SYSTEM and cleared_alone(last):
             return self._child_settings(settings, settings.decoding, 1)
         if last.plane is Plane.DECODING and last.cleared_decoding is not None:
-            return self._child_settings(settings, last.cleared_decoding, settings.concurrency)
+            return self._child_settings(settings, last.cleared_decoding, settings.in_flight)
         return None
 
     def _child_settings(self, settings: RunSettings, decoding: Decoding, concurrency: int) -> RunSettings:
@@ -322,7 +323,7 @@ class _DiagnosisSession:
             rigor=NEXT_FAILURE_RIGOR,
             tighten=False,
             parent=self.run.id,
-            holds_up_to=concurrency if concurrency < own.concurrency else own.holds_up_to,
+            holds_up_to=concurrency if concurrency < own.in_flight else own.holds_up_to,
         )
 
     async def _unmask(self, settings: RunSettings) -> CampaignResult:
@@ -375,7 +376,7 @@ def _with_unmasked_limit(
     return replace(
         found,
         recommended=settings.decoding if settings.decoding != first.decoding else found.recommended,
-        concurrency=settings.concurrency if settings.concurrency != first.concurrency else found.concurrency,
+        concurrency=settings.concurrency if settings.concurrency != first.in_flight else found.concurrency,
         safe_max_tokens=result.safe_max_tokens,
         safe_run=result.run.id,
         safe_n=result.threshold.n,
@@ -386,6 +387,4 @@ def _describe_conditions(settings: RunSettings) -> str:
     words = [f"{k} {v:g}" for k, v in settings.decoding.sent().items()] + settings.decoding.extra_words()
     sent = ", ".join(words) or "the same decoding"
     system = ", a system prompt" if settings.decoding.system_prompt else ""
-    return (
-        f"{sent}{system}, {settings.concurrency} request{'' if settings.concurrency == 1 else 's'} in flight"
-    )
+    return f"{sent}{system}, {load_words(settings.in_flight)}"

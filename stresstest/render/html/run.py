@@ -156,7 +156,7 @@ def provenance(result: RunResult) -> list[tuple[str, str]]:
         ("system prompt", settings.decoding.system_prompt or "none sent"),
         ("prompts", f"{source}, digest {run.prompts_digest or 'not kept'}"),
         ("seeds", _seeds(result)),
-        ("rigor, concurrency", f"{settings.rigor}, {load_words(settings.concurrency)}"),
+        ("rigor, concurrency", f"{settings.rigor}, {load_words(settings.in_flight)}"),
         ("sample", f"{answer_counts(result)}, {unit_words(result)}"),
         ("tokens spent", format_count(result.tokens_spent)),
         ("logprobs", f"top {top}, {profile.logprobs_mode or 'mode not known'}" if top else "none"),

@@ -119,7 +119,7 @@ def _facts(result: RunResult) -> tuple[tuple[str, str], ...]:
         (f"degenerated within {within}", by_then),
         ("degenerated at any length", f"{failing:,} of {len(result.certifying):,}"),
         ("rigor", rigor_words(result)),
-        ("requests in flight", f"{result.run.settings.concurrency:,}"),
+        ("requests in flight", f"{result.run.settings.in_flight:,}"),
         ("distinct prompts", f"{result.distinct_prompts:,}"),
         ("context window", format_count(result.run.profile.max_model_len)),
     ]

@@ -1,0 +1,42 @@
+"""The load that a sample puts on the server, and that a limit is certified for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stresstest.campaign.campaign_setup import ladder_without_server
+from stresstest.campaign.notes import doubts, load_notes
+from tests.support.stored_data import make_run
+
+
+@pytest.mark.parametrize(
+    ("options", "reached", "hint"),
+    [
+        ({"rigor": "quick", "concurrency": 64}, 38, " Rigor standard sends 124."),
+        ({"rigor": "standard", "concurrency": 64}, 64, ""),
+        ({"rigor": "standard", "concurrency": 200}, 124, " Rigor strict sends 473."),
+        ({"rigor": "standard", "concurrency": 64, "budget_tokens": 10_000}, 59, ""),
+        ({"rigor": "strict", "concurrency": 600}, 473, ""),
+        ({"rigor": "quick", "concurrency": 8}, 8, ""),
+    ],
+)
+def test_no_larger_load_is_claimed_than_the_sample_has_requests(
+    options: dict[str, object], reached: int, hint: str
+) -> None:
+    """38 requests at --concurrency 64 certified a limit "with 64 in flight", at which 80 % looped."""
+    run = make_run()
+    settings = replace(run.settings, **options)  # type: ignore[arg-type]
+    assert settings.in_flight == reached
+    told = load_notes(settings)
+    assert bool(told) == (reached < settings.concurrency)
+    assert all(f"as small as {reached} requests" in note and note.endswith(hint) for note in told)
+    assert set(told) <= set(doubts(replace(run, settings=settings), [], []))
+
+
+def test_a_diagnosis_own_campaign_puts_the_whole_load_on() -> None:
+    """Its small sample of 24 requests certified a remedy for 32 in flight, under which all of them looped."""
+    settings = replace(make_run().settings, rigor="quick", concurrency=32, parent="r1")
+    assert ladder_without_server(settings).rigor.planned == settings.in_flight == 32
+    assert ladder_without_server(replace(settings, concurrency=1)).rigor.planned == 24
