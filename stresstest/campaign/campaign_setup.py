@@ -19,9 +19,6 @@ from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.probe import missing_reading, refuse_cache, unread_parameters
 from stresstest.model import RIGORS, EndpointProfile, Run, RunSettings
 
-UNMASKING_HEADROOM = 2
-"""A campaign that a diagnosis starts plans the floor of its rigor, and this many more for lost answers."""
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedCampaign:
@@ -125,8 +122,7 @@ async def _fetch_profile(endpoint: Endpoint, model: str | None) -> EndpointProfi
 def _ladder_setup(settings: RunSettings, prompts: PromptSource) -> LadderSetup:
     rigor = RIGORS[settings.rigor]
     if settings.parent is not None:
-        # As small as certifies, but large enough for the load.
-        rigor = replace(rigor, planned=max(rigor.floor + UNMASKING_HEADROOM, settings.concurrency))
+        rigor = replace(rigor, planned=settings.smallest_sample)
     return LadderSetup(
         rigor=rigor,
         horizon=settings.horizon or 0,

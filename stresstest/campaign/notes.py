@@ -31,6 +31,9 @@ from stresstest.statistics.sample import count_copies, count_distinct_prompts, i
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
 
+_STEADY_SHARE = 1 / 3
+"""The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
+
 
 def run_notes(
     run: Run,
@@ -222,10 +225,16 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
 
 
 def load_notes(settings: RunSettings) -> list[str]:
-    """That the sample is smaller than the load that was asked for."""
-    reached = settings.in_flight
-    if reached == settings.concurrency:
+    """That the sample is smaller than the load that was asked for, or not much larger."""
+    reached, sample = settings.in_flight, settings.smallest_sample
+    if reached == settings.concurrency and reached <= sample * _STEADY_SHARE:
         return []
+    if reached == settings.concurrency:
+        return [
+            f"{reached} requests are in flight at first, and ever fewer while the last {reached} of a sample "
+            f"that may be as small as {sample} end: if the load makes answers fail, more fail under a steady "
+            f"load."
+        ]
     larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
     hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
     return [

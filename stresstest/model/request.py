@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from stresstest.model.rigor import RIGORS
+from stresstest.model.rigor import RIGORS, UNMASKING_HEADROOM
 from stresstest.model.words import Phase, Subject
 
 
@@ -153,10 +153,15 @@ class RunSettings:
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def in_flight(self) -> int:
-        """Requests that are ever in flight: no more than the smallest sample that may certify, because no
-        others are sent meanwhile. A diagnosis' own campaign sends as many as the load takes."""
+    def smallest_sample(self) -> int:
+        """Requests of the smallest sample that may certify. A diagnosis' own campaign has as few as certify,
+        or as many as the load takes."""
         rigor = RIGORS[self.rigor]
-        if self.budget_tokens is not None:
-            return min(self.concurrency, rigor.floor)
-        return self.concurrency if self.parent is not None else min(self.concurrency, rigor.planned)
+        if self.parent is not None:
+            return max(rigor.floor + UNMASKING_HEADROOM, self.concurrency)
+        return rigor.planned if self.budget_tokens is None else rigor.floor
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are in flight at once: no more than the sample has, as no others are sent."""
+        return min(self.concurrency, self.smallest_sample)

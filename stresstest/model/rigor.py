@@ -26,3 +26,7 @@ RIGORS: Mapping[str, Rigor] = MappingProxyType(
         "strict": Rigor("strict", 0.01, 0.95, 473, 299),
     }
 )
+
+
+UNMASKING_HEADROOM = 2
+"""A campaign that a diagnosis starts plans the floor of its rigor, and this many more for lost answers."""

@@ -112,6 +112,12 @@ def count_words(text: str, at: int, pieces: int) -> int:
     return sum(1 for piece in found if WORD.search(piece[0]))
 
 
+def end_of_pieces(text: str, pieces: int) -> int:
+    """The character behind the first `pieces` pieces of plain text; its end where it has fewer."""
+    last = next(islice(_PIECE.finditer(text), pieces - 1, None), None)
+    return len(text) if last is None else last.end()
+
+
 def text_tokens(text: str) -> list[Token]:
     """Plain text as tokens without ids: its `split_pieces`."""
     return list(map(_token, _PIECE.findall(text)))

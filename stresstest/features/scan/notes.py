@@ -9,7 +9,7 @@ from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.model import SymptomKind
 from stresstest.model.percent import percent
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, GroupResult, ScanResult
-from stresstest.records.formats.limit import MAX_CHARACTERS
+from stresstest.records.formats.limit import MAX_CHARACTERS, MAX_PIECES
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
 
 MAX_NAMED_GROUPS = 3
@@ -193,9 +193,9 @@ def _unseen(result: ScanResult) -> list[str]:
         "has",
         "have",
         "Text not in the log: {} far more tokens than text, or no text, or one that the log has cut. Of "
-        f"more than {MAX_CHARACTERS:,} characters, the rest is not judged and counts as such. Whether "
-        "they degenerate there is not known: the rate takes them as healthy, --fail-above as possible "
-        "failures, and T as failed where their text ends.",
+        f"more than {MAX_PIECES:,} words or {MAX_CHARACTERS:,} characters, the rest is not judged and "
+        "counts as such. Whether they degenerate there is not known: the rate takes them as healthy, "
+        "--fail-above as possible failures, and T as failed where their text ends.",
     )
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
+from stresstest.detectors.text.tokens import end_of_pieces
 from stresstest.records.record import Record
 
 MAX_CHARACTERS = 2_000_000
-"""Characters of an answer and its reasoning that are judged: about 500,000 tokens, more than models write.
-The detectors need up to 80 bytes for each."""
+MAX_PIECES = 200_000
+"""Characters, and words or signs, of an answer and its reasoning that are judged: about 270,000 tokens, more
+than models write. The detectors need up to 80 bytes for a character, and 600 for a word."""
 
 
 def cut_to_limit(record: Record) -> Record:
     """The record as far as it is judged. What lies beyond counts as text that the log has cut."""
     size = len(record.reasoning) + len(record.text)
-    if size <= MAX_CHARACTERS:
+    if size <= min(MAX_PIECES, MAX_CHARACTERS):
         return record
-    tokens, most = record.tokens, MAX_CHARACTERS
+    most = min(MAX_CHARACTERS, end_of_pieces(record.reasoning + record.text, MAX_PIECES))
+    if size <= most:
+        return record
+    tokens = record.tokens
     if tokens is not None:
         ends = [end for end in accumulate(len(token.text) for token in tokens) if end <= most]
         tokens, most = tokens[: len(ends)], max(ends, default=0)

@@ -15,10 +15,9 @@ from tests.support.stored_data import make_run
     ("options", "reached", "hint"),
     [
         ({"rigor": "quick", "concurrency": 64}, 38, " Rigor standard sends 124."),
-        ({"rigor": "standard", "concurrency": 64}, 64, ""),
         ({"rigor": "standard", "concurrency": 200}, 124, " Rigor strict sends 473."),
-        ({"rigor": "standard", "concurrency": 64, "budget_tokens": 10_000}, 59, ""),
-        ({"rigor": "strict", "concurrency": 600}, 473, ""),
+        ({"rigor": "standard", "concurrency": 64, "budget_tokens": 10_000}, 59, " Rigor standard sends 124."),
+        ({"rigor": "strict", "concurrency": 600}, 473, "larger load."),
         ({"rigor": "quick", "concurrency": 8}, 8, ""),
     ],
 )
@@ -33,6 +32,14 @@ def test_no_larger_load_is_claimed_than_the_sample_has_requests(
     assert bool(told) == (reached < settings.concurrency)
     assert all(f"as small as {reached} requests" in note and note.endswith(hint) for note in told)
     assert set(told) <= set(doubts(replace(run, settings=settings), [], []))
+
+
+@pytest.mark.parametrize(("concurrency", "noted"), [(8, False), (41, False), (42, True), (124, True)])
+def test_a_load_that_ebbs_away_is_noted(concurrency: int, noted: bool) -> None:
+    """Half of a sample of 124 with 64 in flight runs while ever fewer are: 50 % failed, where 80 % would."""
+    settings = replace(make_run().settings, rigor="standard", concurrency=concurrency)
+    assert settings.in_flight == concurrency
+    assert ["ever fewer" in note for note in load_notes(settings)] == [True] * noted
 
 
 def test_a_diagnosis_own_campaign_puts_the_whole_load_on() -> None:

@@ -12,7 +12,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
 from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text.features import piece_ends
-from stresstest.detectors.text.tokens import text_tokens
+from stresstest.detectors.text.tokens import split_pieces, text_tokens
 from stresstest.economics.mitigation import TokenStream
 from stresstest.economics.retry import IDS, PIECES, WORDS
 from stresstest.model.scanned import ScanVerdict
@@ -51,7 +51,7 @@ def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None)
     else:
         own = [token.text for token in record.tokens or ()]
         scale = PIECES if own else WORDS
-        pieces = own or [token.text for token in text_tokens(text)]
+        pieces = own or split_pieces(text)
         ids = number_texts(pieces)
         starts = list(accumulate(map(len, pieces), initial=0))[:-1]
     return RecordedStream(_stream(record, verdict, end, ids, starts), scale, end == REPETITION_REASON)

@@ -27,6 +27,17 @@ def test_an_answer_is_judged_up_to_the_limit_and_no_further(
     assert (record.has_text, record.hole) == (False, 20)
 
 
+def test_words_and_signs_are_limited_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two million signs of Chinese took 1.6 GB: the detectors keep much of each word and sign."""
+    monkeypatch.setattr(limit, "MAX_PIECES", 5)
+    record = read(monkeypatch, 1000, response="The keeper climbed the stairs and lit the lamp.")
+    assert (record.text, record.hole) == ("The keeper climbed the stairs", 29)
+    record = read(monkeypatch, 1000, response="你好吗你好吗")
+    assert (record.text, record.hole) == ("你好吗你好", 5)
+    record = read(monkeypatch, 1000, response="The keeper climbed.")
+    assert (record.text, record.hole) == ("The keeper climbed.", None)
+
+
 def test_reasoning_counts_before_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are read by the detectors, reasoning first."""
     record = read(monkeypatch, 20, response="The lamp is lit.", reasoning="Who lit it?")
