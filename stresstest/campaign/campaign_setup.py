@@ -11,7 +11,6 @@ from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.horizon import DEFAULT_HORIZON, horizon_for
 from stresstest.campaign.ladder import LadderSetup
-from stresstest.campaign.notes import load_notes
 from stresstest.campaign.prompt_source import PromptSource, load_prompt_source
 from stresstest.campaign.served_model import refuse_changed_prompts, refuse_changed_server
 from stresstest.endpoint.capabilities import profile_endpoint, read_generation_config
@@ -70,7 +69,7 @@ async def prepare_campaign(
     """
     prompts = load_prompt_source(settings)
     if on_note is not None:
-        for note in (*prompts.notes, *load_notes(settings)):
+        for note in prompts.notes:
             on_note(note)
     if continued is not None:
         refuse_changed_prompts(

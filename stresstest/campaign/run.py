@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from stresstest import __version__, clock
 from stresstest.campaign.campaign_setup import PreparedCampaign, prepare_campaign
+from stresstest.campaign.notes import load_notes
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.session import CampaignResult, CampaignSession, watch_gpus
 from stresstest.model import Run, RunSettings, RunStatus
@@ -31,6 +32,8 @@ async def run_campaign(
     the `CampaignResult` beside what was measured.
     """
     async with prepare_campaign(settings, on_note=progress.note, api_key=api_key, stop=stop) as prepared:
+        for note in load_notes(settings):
+            progress.note(note)
         gpus = await watch_gpus(prepared.settings, stop)
         run = _new_run(prepared, gpus)
         with store.claim(run.id):

@@ -283,7 +283,11 @@ class _CostMeasurement:
         load, cap = self.runner.workload, self.runner.cap
         batches = 2 * load.pairs if load.plant else 2 * load.pairs + load.pairs // 2
         requests = batches * load.requests
-        how = f"{load.rate:g} requests/s" if load.rate else f"{self.runner.settings.concurrency} at once"
+        how = (
+            f"{load.rate:g} requests/s"
+            if load.rate
+            else f"{min(self.runner.settings.concurrency, load.requests)} at once"
+        )
         return (
             f"plan: {load.pairs} pairs of batches of {load.requests} requests, {how}: at most {batches} "
             f"batches, {requests:,} requests and {requests * cap:,} output tokens"
