@@ -231,14 +231,14 @@ def load_notes(settings: RunSettings) -> list[str]:
         return []
     if reached == settings.concurrency:
         return [
-            f"{reached} requests are in flight at first, and ever fewer while the last {reached} of a sample "
-            f"that may be as small as {sample} end: if the load makes answers fail, more fail under a steady "
-            f"load."
+            f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight at "
+            f"first, and ever fewer while the last {reached} end. If load makes answers fail, more fail under a "
+            f"steady load."
         ]
     larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
     hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
     return [
-        f"The certifying sample may be as small as {reached} requests, so that no more are in flight, "
+        f"The certifying sample can have as few as {reached} requests, so at most {reached} are in flight, "
         f"although --concurrency is {settings.concurrency}: nothing is certified for a larger load.{hint}"
     ]
 

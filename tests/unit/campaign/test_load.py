@@ -30,7 +30,7 @@ def test_no_larger_load_is_claimed_than_the_sample_has_requests(
     assert settings.in_flight == reached
     told = load_notes(settings)
     assert bool(told) == (reached < settings.concurrency)
-    assert all(f"as small as {reached} requests" in note and note.endswith(hint) for note in told)
+    assert all(f"as few as {reached} requests" in note and note.endswith(hint) for note in told)
     assert set(told) <= set(doubts(replace(run, settings=settings), [], []))
 
 
