@@ -232,8 +232,8 @@ def load_notes(settings: RunSettings) -> list[str]:
     if reached == settings.concurrency:
         return [
             f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight at "
-            f"first, and ever fewer while the last {reached} end. If load makes answers fail, more fail under a "
-            f"steady load."
+            f"first, and ever fewer while the last {reached} end. If load makes answers fail, more fail under "
+            f"a steady load."
         ]
     larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
     hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
