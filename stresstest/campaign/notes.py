@@ -231,9 +231,9 @@ def load_notes(settings: RunSettings) -> list[str]:
         return []
     if reached == settings.concurrency:
         return [
-            f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight at "
-            f"first, and ever fewer while the last {reached} end. If load makes answers fail, more fail under "
-            f"a steady load."
+            f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight "
+            f"at first, and ever fewer while the last {reached} end. If load makes answers fail, more fail "
+            f"under a steady load."
         ]
     larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
     hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
