@@ -118,7 +118,7 @@ def _parallel(
     pool = ProcessPoolExecutor(
         workers, mp_context=_context(workers), initializer=_init_worker, initargs=(added_entries(),)
     )
-    weight = 0
+    weight, finished = 0, False
 
     def tell(
         chunk: RecordChunk, known: Collection[GroupKey]
@@ -145,6 +145,7 @@ def _parallel(
             running.popleft()
             yield batch
         pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
+        finished = True
     except KeyboardInterrupt:
         while running and is_done(running[0][1]):
             yield result_of(running.popleft()[1])
@@ -155,7 +156,16 @@ def _parallel(
             hint="Try again with fewer: --workers 1",
         ) from None
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if not finished:
+            _stop_workers(pool)
+
+
+def _stop_workers(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once. They ignore Ctrl-C, and a process that exits waits for what they are at."""
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
 
 
 def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator[ChunkWork | None]:

@@ -44,6 +44,14 @@ class ScanSettings:
     workers: int | None = None
 
 
+_OUTCOMES = frozenset(
+    {"finish_reason", "finish_reasons", "stop_reason", "done_reason", "status", "error", "outcome"}
+    | {"completion_tokens", "output_tokens", "total_tokens", "duration", "latency", "truncated"}
+)
+"""Fields that depend on whether an answer failed: a group of those that ended by themselves has no loop in
+it, and would certify any length."""
+
+
 class ScanProgress(RecordProgress, Protocol):
     """Who watches a scan, which may write a file."""
 
@@ -79,6 +87,9 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
     limits = state.texts.lengths.limits()
     if limits:
         groups = tuple(_with_unseen(group, limits) for group in groups)
+    if outcome := next((key for key in settings.job.keys if key.lower() in _OUTCOMES), None):
+        why = f"grouping by {outcome} separates the answers that failed from those that did not"
+        groups = tuple(_without_limit(group, why) for group in groups)
     return ScanResult(
         requests=state.tallies.requests,
         damaged=state.damaged,

@@ -9,8 +9,8 @@ from stresstest.detectors.text.tokens import end_of_pieces
 from stresstest.records.record import Record
 
 MAX_CHARACTERS = 2_000_000
-MAX_PIECES = 200_000
-"""Characters, and words or signs, of an answer and its reasoning that are judged: about 270,000 tokens, more
+MAX_PIECES = 150_000
+"""Characters, and words or signs, of an answer and its reasoning that are judged: about 200,000 tokens, more
 than models write. The detectors need up to 80 bytes for a character, and 600 for a word."""
 
 

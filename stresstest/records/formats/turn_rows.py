@@ -20,11 +20,11 @@ _SPEAKERS = frozenset(
 )
 """Fields, in lower case, that say who speaks, whoever that is."""
 _ALSO = re.compile(
-    r"^(source|origin|direction|event|party|who|(said|written)_?by"
+    r"^(name|source|origin|direction|event|party|who|(said|written)_?by"
     r"|(?!user|account|auth|client|owner)\w*(type|kind|role))$"
 )
 """Fields that may say it, and name much else: they tell a user alone."""
-_USERS = frozenset({"user", "human", "inbound", "incoming"})
+_USERS = frozenset({"user", "human", "inbound", "incoming", "request"})
 _PEOPLE = frozenset(
     {"customer", "visitor", "caller", "client", "guest", "patient", "student", "prompter", "end_user"}
 )

@@ -204,6 +204,53 @@ def test_workers_leave_with_a_parent_that_is_killed(tmp_path: Path, workers: int
     assert not any(map(_runs, children))
 
 
+@pytest.mark.slow
+def test_an_interrupted_scan_leaves_no_worker_at_work(tmp_path: Path) -> None:
+    """Workers ignore Ctrl-C: a script that was interrupted hung at its end until long answers were judged."""
+    words = [f"the keeper of lamp {n * 7} climbed stair {n * n % 997} and wrote" for n in range(30_000)]
+    rows = [{"response": " ".join(words[n:]), "finish_reason": "stop"} for n in range(8)]
+    path = write(tmp_path / "long.jsonl", rows)
+    code = (
+        "import multiprocessing as mp, os, signal, stresstest, threading, time\n"
+        "workers = []\n"
+        "def stop():\n"
+        "    while len(mp.active_children()) < 2: time.sleep(0.05)\n"
+        "    workers.extend(child.pid for child in mp.active_children())\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    threading.Thread(target=stop, daemon=True).start()\n"
+        f"    print(stresstest.scan({path!r}, language='en', workers=2).interrupted, *workers, flush=True)\n"
+        "    input()\n"
+    )
+    script = tmp_path / "s.py"
+    script.write_text(code)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
+        assert process.stdout is not None
+        interrupted, *workers = process.stdout.readline().split()
+        ended = time.monotonic() + 5
+        while any(_runs(int(pid)) for pid in workers) and time.monotonic() < ended:
+            time.sleep(0.02)
+        at_work = [pid for pid in workers if _runs(int(pid))]
+        process.kill()
+    assert (interrupted, len(workers), at_work) == ("True", 2, [])
+
+
+def test_groups_by_how_answers_ended_certify_nothing(tmp_path: Path) -> None:
+    """No loop ends by itself: the group of those that did certified 999 tokens where T was 200."""
+    rows = [{**row, "finish_reason": "length" if n % 4 == 1 else "stop"} for n, row in enumerate(corpus(120))]
+    path = write(tmp_path / "a.jsonl", rows)
+    by_model = run(path, rigor="quick", job=ScanJob(keys=("model",), language="en"))
+    assert any(group.threshold.certified for group in by_model.groups)
+    by_end = run(path, rigor="quick", job=ScanJob(keys=("model", "finish_reason"), language="en"))
+    assert len(by_end.groups) > 2
+    assert {(group.threshold.certified, group.safe_max_tokens) for group in by_end.groups} == {(False, None)}
+    assert all("grouping by finish_reason" in str(group.threshold.lacking) for group in by_end.groups)
+
+
 def test_a_slow_input_is_judged_as_it_comes() -> None:
     """Every chunk that was read is judged while the next one is not there yet: a pipe may stay silent."""
     judged_already = threading.Event()
