@@ -220,7 +220,21 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     return [
         *provenance_notes(run, generations),
         *load_notes(run.settings),
+        *_retry_notes(generations),
         *_server_notes(run, samples),
+    ]
+
+
+def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That answers were asked for again: what fails for a reason of its own is chosen out of the sample."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    again = sum(g.attempts > 1 and g.failure is None for g in sample)
+    if not again:
+        return []
+    return [
+        f"{again} of the sample's {len(sample)} answers came only when asked again: the service had failed "
+        f"before their first token. A service that fails on answers that loop, such as a gateway with a time "
+        f"limit, leaves them out of the sample, and the limit is then too high: measure at the server itself."
     ]
 
 
