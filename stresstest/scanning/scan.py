@@ -87,7 +87,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
     limits = state.texts.lengths.limits()
     if limits:
         groups = tuple(_with_unseen(group, limits) for group in groups)
-    if outcome := next((key for key in settings.job.keys if key.lower() in _OUTCOMES), None):
+    if outcome := next((key for key in settings.job.keys if key.rpartition(".")[2].lower() in _OUTCOMES), None):
         why = f"grouping by {outcome} separates the answers that failed from those that did not"
         groups = tuple(_without_limit(group, why) for group in groups)
     return ScanResult(
