@@ -52,6 +52,10 @@ _OUTCOMES = frozenset(
 it, and would certify any length."""
 
 
+def _is_outcome(key: str) -> bool:
+    return key.rpartition(".")[2].lower() in _OUTCOMES
+
+
 class ScanProgress(RecordProgress, Protocol):
     """Who watches a scan, which may write a file."""
 
@@ -87,7 +91,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
     limits = state.texts.lengths.limits()
     if limits:
         groups = tuple(_with_unseen(group, limits) for group in groups)
-    if outcome := next((key for key in settings.job.keys if key.rpartition(".")[2].lower() in _OUTCOMES), None):
+    if outcome := next((key for key in settings.job.keys if _is_outcome(key)), None):
         why = f"grouping by {outcome} separates the answers that failed from those that did not"
         groups = tuple(_without_limit(group, why) for group in groups)
     return ScanResult(
