@@ -118,7 +118,7 @@ def _parallel(
     pool = ProcessPoolExecutor(
         workers, mp_context=_context(workers), initializer=_init_worker, initargs=(added_entries(),)
     )
-    weight, finished = 0, False
+    weight = 0
 
     def tell(
         chunk: RecordChunk, known: Collection[GroupKey]
@@ -145,7 +145,6 @@ def _parallel(
             running.popleft()
             yield batch
         pool.shutdown()  # and their memory with them, before the groups' samples are unpacked
-        finished = True
     except KeyboardInterrupt:
         while running and is_done(running[0][1]):
             yield result_of(running.popleft()[1])
@@ -156,12 +155,12 @@ def _parallel(
             hint="Try again with fewer: --workers 1",
         ) from None
     finally:
-        if not finished:
-            _stop_workers(pool)
+        _stop_workers(pool)
 
 
 def _stop_workers(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once. They ignore Ctrl-C, and a process that exits waits for what they are at."""
+    """End what workers there still are at once. They ignore Ctrl-C, and a process that exits waits for what
+    they are at."""
     processes = list((pool._processes or {}).values())
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:

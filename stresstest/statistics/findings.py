@@ -56,11 +56,10 @@ def _drop(baseline: ComparisonSide, candidate: ComparisonSide, max_drop: float) 
         after = candidate.limit_without_cap if after is None else after
     if before is None:
         return None
-    if after is None and baseline.safe_max_tokens is None:
-        return f"nothing is certified for the candidate; the baseline's {what} was {before:,}"
     if after is None:
-        nothing = "no cap is recommended" if candidate.threshold is not None else "nothing is certified"
-        return f"{nothing} for the candidate; the baseline's safe max_tokens was {before:,}"
+        certified = baseline.safe_max_tokens is not None and candidate.threshold is not None
+        nothing = "no cap is recommended" if certified else "nothing is certified"
+        return f"{nothing} for the candidate; the baseline's {what} was {before:,}"
     fall = 1.0 - after / before
     if fall <= max_drop:
         return None

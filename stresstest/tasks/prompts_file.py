@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import stat
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -83,14 +85,17 @@ def load_prompts(path: str | Path) -> PromptsFile:
     A missing id becomes the content's fingerprint, which repeated lines share. UsageError names the line and
     what is wrong with it.
     """
-    file = Path(path).expanduser()
+    state = _state_of(path)
+    return _load(str(path)) if state is None else _load_unchanged(str(path), state)
+
+
+def _state_of(path: str | Path) -> tuple[int, ...] | None:
+    """Another one once a file has changed; None for what is no file, of which the reading tells."""
     try:
-        found = file.stat()
-    except OSError:
-        return _load(str(path))
-    if not file.is_file():
-        return _load(str(path))
-    return _load_unchanged(str(path), (found.st_ino, found.st_size, found.st_mtime_ns))
+        found = os.stat(os.path.expanduser(path))  # noqa: PTH111, PTH116  (Path.expanduser raises on "~nobody")
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 @lru_cache(maxsize=1)

@@ -146,8 +146,17 @@ _heads = msgspec.json.Decoder(_Head)
 def _read_head(payload: bytes) -> dict[str, Any]:
     """What an event of the guard's own repeats of the first. Other fields might take 27 times their size."""
     found = _heads.decode(payload)
-    raws = {name: getattr(found, name) for name in _Head.__struct_fields__}
-    return {name: msgspec.json.decode(raw) for name, raw in raws.items() if 0 < len(raw) <= _MAX_HEAD}
+    return _decoded({name: raw for name, raw in _raw_fields(found).items() if len(raw) <= _MAX_HEAD})
+
+
+def _raw_fields(holder: msgspec.Struct) -> dict[str, msgspec.Raw]:
+    """The fields that are there and are not decoded yet."""
+    fields = ((name, getattr(holder, name)) for name in holder.__struct_fields__)
+    return {name: raw for name, raw in fields if isinstance(raw, msgspec.Raw) and raw}
+
+
+def _decoded(fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    return {name: msgspec.json.decode(raw) for name, raw in fields.items()}
 
 
 class AnswerReader:
@@ -285,15 +294,15 @@ class AnswerReader:
 
 
 class _WholeChoice(msgspec.Struct, gc=False):
-    message: msgspec.Raw = msgspec.Raw(b"null")
-    text: msgspec.Raw = msgspec.Raw(b"null")
-    finish_reason: msgspec.Raw = msgspec.Raw(b"null")
+    message: msgspec.Raw = msgspec.Raw(b"")
+    text: msgspec.Raw = msgspec.Raw(b"")
+    finish_reason: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _WholeAnswer(_Head):
-    status: msgspec.Raw = msgspec.Raw(b"null")
-    usage: msgspec.Raw = msgspec.Raw(b"null")
-    output: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"")
+    usage: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
     choices: list[_WholeChoice] | None = None
 
 
@@ -308,16 +317,6 @@ def _decode_answer(body: bytes) -> dict[str, Any]:
     if written.count(b"[") + written.count(b"{") > MAX_NESTED:
         raise UnreadableAnswerError("the body has too many lists and objects")
     return {**_decoded(top), "choices": list(map(_decoded, choices))}
-
-
-def _raw_fields(holder: msgspec.Struct) -> dict[str, msgspec.Raw]:
-    """The fields that are there and are not decoded yet."""
-    fields = ((name, getattr(holder, name)) for name in holder.__struct_fields__)
-    return {name: raw for name, raw in fields if isinstance(raw, msgspec.Raw) and raw}
-
-
-def _decoded(fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-    return {name: msgspec.json.decode(raw) for name, raw in fields.items()}
 
 
 def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:

@@ -11,8 +11,8 @@ from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.record import FieldMapping
 
 _OTHERS = frozenset(
-    {"user", "human", "system", "developer", "tool", "function", "tool_result", "toolresult", "environment"}
-    | {"user_message", "system_message", "retrieval", "rerank", "embedding"}
+    {"system", "developer", "tool", "function", "tool_result", "toolresult", "environment"}
+    | {"retrieval", "rerank", "embedding"}
 )
 _SPEAKERS = frozenset(
     {"sender", "from", "author", "type", "speaker", "actor", "participant"}

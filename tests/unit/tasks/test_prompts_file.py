@@ -172,8 +172,11 @@ def test_an_empty_or_missing_prompts_file_is_refused(tmp_path: Path) -> None:
     """Zero prompts would be zero generations, reported as if nothing had failed."""
     with pytest.raises(UsageError, match="holds no prompts"):
         load_prompts(prompts_file(tmp_path, "", "  "))
-    with pytest.raises(UsageError, match="does not exist"):
-        load_prompts(tmp_path / "none.jsonl")
+    for path in (tmp_path / "none.jsonl", "~nobody-here/p.jsonl"):
+        with pytest.raises(UsageError, match="does not exist"):
+            load_prompts(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_prompts("a\0b")
 
 
 TOOL = '{"type": "function", "function": {"name": "f", "parameters": {"properties": {"token": {}}}}}'
