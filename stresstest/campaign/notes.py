@@ -26,7 +26,7 @@ from stresstest.model import (
     ServerSample,
     Threshold,
 )
-from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
+from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen, redrawn
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -231,10 +231,19 @@ def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     again = sum(g.attempts > 1 and g.failure is None for g in sample)
     if not again:
         return []
+    begin = f"{again} of the sample's {len(sample)} answers came only when asked again"
+    doubtful = len(redrawn(sample) & {g.key for g in sample if g.failure is None})
+    if doubtful:
+        return [
+            f"{begin}. Answers arrive late in their time, so the service may hold them back until they are "
+            f"complete, and an attempt that failed may have been a loop that ran into a time limit: "
+            f"{doubtful} of them count as possible failures. Measure at the server itself, where answers "
+            f"are streamed."
+        ]
     return [
-        f"{again} of the sample's {len(sample)} answers came only when asked again: the service had failed "
-        f"before their first token. A service that fails on answers that loop, such as a gateway with a time "
-        f"limit, leaves them out of the sample, and the limit is then too high: measure at the server itself."
+        f"{begin}: the service had failed before their first token. A service that fails on answers that "
+        f"loop, such as a gateway with a time limit, leaves them out of the sample, and the limit is then "
+        f"too high: measure at the server itself."
     ]
 
 

@@ -115,6 +115,22 @@ class FailureKind(StrEnum):
     ABORTED_BY_SERVER = "aborted_by_server"
     CAP_IGNORED = "cap_ignored"
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server did not take the request, so that no model can have begun to answer it."""
+        return self in _REFUSALS
+
+
+_REFUSALS = frozenset(
+    {
+        FailureKind.REFUSED,
+        FailureKind.UNAUTHORIZED,
+        FailureKind.NOT_FOUND,
+        FailureKind.RATE_LIMITED,
+        FailureKind.BAD_REQUEST,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

@@ -13,23 +13,16 @@ from dataclasses import dataclass, replace
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS
 from stresstest.detectors.registry import ends_answer
 from stresstest.model import GenerationRecord, Observation
-from stresstest.model.words import REPETITION_REASON, FailureKind
+from stresstest.model.words import REPETITION_REASON
 
 # Finish reasons with which the server, not the model, ended the output.
 _STOPPED = frozenset({"length", REPETITION_REASON})
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
 # sentences) is ignored; a longer one is left undecided by the loss.
 HEALTHY_TAIL_TOKENS = 64
-# Failures of requests that no model answered.
-_NOT_TAKEN = frozenset(
-    {
-        FailureKind.REFUSED,
-        FailureKind.UNAUTHORIZED,
-        FailureKind.NOT_FOUND,
-        FailureKind.RATE_LIMITED,
-        FailureKind.BAD_REQUEST,
-    }
-)
+# From this share of answers on that came late, the service may have generated what it never delivered. One
+# of several replicas may buffer while the others stream; a slow start or two are no sign of it.
+_LATE_SHARE = 0.1
 _NUMBERED = re.compile(r"(?<![A-Za-z0-9_.:-])[A-Za-z_.:-]*+[0-9][A-Za-z0-9_.:-]*")
 _BLANKS = re.compile(r"\s+")
 COPY_TOKENS = 32
@@ -57,9 +50,37 @@ def observations(generations: Iterable[GenerationRecord]) -> list[Observation]:
     a loop runs into its time limit. A generation that stopped with an open candidate, by itself, at its cap
     or at its loss, is unresolved, because excluding it would remove failures only: an answer that drifts in
     its last sentences ends before any alarm. At a loss, a candidate counts as open from `HEALTHY_TAIL_TOKENS`
-    tokens on. `invalid_from` is copied; :func:`censor` applies it, whatever the outcome.
+    tokens on. An answer that came only when asked again stands for the attempt that got none, which may have
+    failed from its first token (:func:`redrawn`): its own health says nothing of that. `invalid_from` is
+    copied; :func:`censor` applies it, whatever the outcome.
     """
-    return [_observation(g) for g in generations]
+    generations = list(generations)
+    again = redrawn(generations)
+    return [
+        _without_health(o) if g.key in again else o
+        for g, o in zip(generations, map(_observation, generations), strict=True)
+    ]
+
+
+def redrawn(generations: Sequence[GenerationRecord]) -> frozenset[str]:
+    """Keys of the answers that were drawn anew after an attempt that may have been generated and withheld.
+
+    A service that streams shows the beginning of a loop, so a request of which nothing came was not at work.
+    One that holds answers back until they are complete, or fails them at a time limit, shows nothing of a
+    loop: where a tenth of the answers or more began to arrive in the second half of their time, an attempt
+    that lasted as long as the quickest answer may have been one.
+    """
+    answers = [g for g in generations if g.failure is None and g.first_token is not None]
+    late = sum(2 * ((g.first_token or 0.0) - g.started) >= g.ended - g.started for g in answers)
+    if late < max(1.0, _LATE_SHARE * len(answers)):
+        return frozenset()
+    quickest = min(g.ended - g.started for g in answers)
+    return frozenset(g.key for g in generations if g.unanswered_s and g.unanswered_s >= quickest)
+
+
+def _without_health(observation: Observation) -> Observation:
+    """The same, at no token known to be healthy."""
+    return replace(observation, observed=0, ended=False, unresolved=observation.onset is None)
 
 
 def _observation(generation: GenerationRecord) -> Observation:
@@ -94,7 +115,9 @@ def _observation(generation: GenerationRecord) -> Observation:
 def is_unseen(generation: GenerationRecord) -> bool:
     """Whether the server took the request and nothing of the answer arrived, at any attempt."""
     lost = generation.failure
-    return lost is not None and not generation.verdict.tokens and lost.kind not in _NOT_TAKEN
+    if lost is None or generation.verdict.tokens:
+        return False
+    return not lost.kind.is_refusal or generation.unanswered_s > 0.0
 
 
 def ended_by_itself(generation: GenerationRecord) -> bool:

@@ -29,6 +29,8 @@ LATER = 11
 """Generations that are answered before a fault that stays."""
 LONG, SHORT = 20.0, 2.0
 """Seconds until something hangs: long where nothing does, so that a busy machine changes nothing."""
+_STREAMING = 0.1
+"""Seconds between two writes of a server that can be seen to stream, however busy the machine."""
 _ADDRESS = re.compile(r"(https?)://127\.0\.0\.1:\d+")
 _PAUSE = re.compile(r"before was \d+\.\d s")
 _IN_A_ROW = re.compile(r"\d+ requests in a row")
@@ -154,7 +156,7 @@ def at_first(fault: Fault, folder: Path) -> tuple[Played, Played]:
 def midway(faults: Sequence[Fault], folder: Path) -> Played:
     """One campaign meets each of these once, in its second, fourth, sixth … generation."""
     met = {1 + 2 * i: fault.answer for i, fault in enumerate(faults)}
-    with campaign_server(Behaviour(fault=met.get, one_each=True)) as (fake, _):
+    with campaign_server(Behaviour(fault=met.get, one_each=True, pause=_STREAMING)) as (fake, _):
         return campaign(folder, fake.url, hangs=any(fault.hangs for fault in faults))
 
 

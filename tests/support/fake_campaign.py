@@ -45,7 +45,8 @@ class Behaviour:
     this many units whatever is asked. shy: asked for more units than the first number, it ends after the
     second, and does not fail. fault: called with the number of the generation request; an answer it returns
     is given instead. one_each: requests that are repeated get no fault and no number. pause: seconds between
-    chunks. numbered: it writes the numbers that are asked for.
+    chunks. held: seconds for which a proxy holds back each answer, to give it whole. numbered: it writes the
+    numbers that are asked for.
     """
 
     onset: int | None = None
@@ -54,6 +55,7 @@ class Behaviour:
     fault: Callable[[int], Answer | None] | None = None
     one_each: bool = False
     pause: float = 0.0
+    held: float = 0.0
     language: str = "it"
     numbered: bool = True
 
@@ -82,7 +84,11 @@ class Script:
         if fault is not None:
             return fault
         words, finish = self.words(body["messages"][-1]["content"], body.get("seed", 0), limit)
-        return Events(_stream(words, finish), pause=self.behaviour.pause)
+        parts = _stream(words, finish)
+        if self.behaviour.held:
+            # A comment, which is no token, until everything is there.
+            return Events([b": wait\n\n", b"".join(parts)], pause=self.behaviour.held)
+        return Events(parts, pause=self.behaviour.pause)
 
     def words(self, prompt: str, seed: int, limit: int) -> tuple[list[str], str]:
         """The answer's tokens and finish reason."""

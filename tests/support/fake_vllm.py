@@ -31,12 +31,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole answer."""
+    """A whole answer. delay: seconds until it comes."""
 
     body: bytes = b""
     status: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,7 @@ class FakeVllm:
             _reset(writer)
             return False
         if isinstance(reply, Page):
+            await asyncio.sleep(reply.delay)
             lines = [f"HTTP/1.1 {reply.status} X", f"content-type: {reply.content_type}"]
             lines += [f"{name.replace('_', '-')}: {value}" for name, value in reply.headers.items()]
             lines += [f"content-length: {len(reply.body)}", "", ""]

@@ -62,8 +62,13 @@ class GenerationAttempt:
             self._keep_after = None
         return await endpoint.generate(self.task.request, self._sink)
 
-    def generation(self, outcome: StreamOutcome, *, attempts: int, loop_lag: float | None) -> Generation:
-        """Everything that arrived, with the suite's verdict over all of it, positions in tokens."""
+    def generation(
+        self, outcome: StreamOutcome, *, attempts: int, unanswered_s: float, loop_lag: float | None
+    ) -> Generation:
+        """Everything that arrived, with the suite's verdict over all of it, positions in tokens.
+
+        attempts, unanswered_s, loop_lag: as in `GenerationRecord`.
+        """
         reason = None if outcome.aborted else outcome.finish_reason
         failure = outcome.failure
         verdict = continuation_verdict(
@@ -101,6 +106,7 @@ class GenerationAttempt:
             ended=outcome.ended,
             loop_lag=loop_lag,
             attempts=attempts,
+            unanswered_s=unanswered_s,
             answered_by=outcome.answered_by,
             answer_id=outcome.answer_id,
             created=outcome.created,

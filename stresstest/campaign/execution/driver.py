@@ -189,24 +189,31 @@ class _WorkerPool:
 
     async def _run_task(self, task: GenerationTask, window: LagWindow) -> Generation | None:
         """The task's generation, after as many attempts as it needs or may have; None to end early."""
-        number = 0
+        number, unanswered = 0, 0.0
         while True:
             number += 1
             attempt = GenerationAttempt(task, keep_after=self._keep_after, on_event=self._on_event)
             outcome = await attempt.run(self._endpoint)
             failure = outcome.failure
-            if failure is None or outcome.first_token is not None:
-                return attempt.generation(outcome, attempts=number, loop_lag=self._lag.worst(window))
-            refused = failure.kind is _REFUSED
-            if failure.kind in FATAL_FAILURES and not refused:
-                raise endpoint_error(failure)
-            if refused or number >= self._retry.attempts:
-                return attempt.generation(outcome, attempts=number, loop_lag=self._lag.worst(window))
+            if failure is None or outcome.first_token is not None or not self._may_retry(failure, number):
+                return attempt.generation(
+                    outcome, attempts=number, unanswered_s=unanswered, loop_lag=self._lag.worst(window)
+                )
+            if not failure.kind.is_refusal:
+                unanswered = max(unanswered, outcome.ended - outcome.started)
             wait = self._retry.wait(number, failure)
             self._on_event(AttemptRetried(task.job, number, failure, wait))
             await asyncio.sleep(wait)
             if self._should_stop():
                 return None
+
+    def _may_retry(self, failure: ServiceFailure, number: int) -> bool:
+        """Whether to ask again after failed attempt `number`. Raises EndpointError if it can never help."""
+        if failure.kind is _REFUSED:
+            return False
+        if failure.kind in FATAL_FAILURES:
+            raise endpoint_error(failure)
+        return number < self._retry.attempts
 
     def _take(self, generation: Generation) -> None:
         if _is_unanswered(generation):

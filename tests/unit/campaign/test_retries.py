@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from stresstest.campaign.notes import doubts
+from stresstest.errors import ExitCode
 from stresstest.model import Phase
+from tests.faults.playing import campaign
+from tests.support.fake_campaign import Behaviour, campaign_server
+from tests.support.fake_vllm import Page
 from tests.support.stored_data import make_generation, make_run
 
 
@@ -17,3 +24,31 @@ def test_a_sample_that_was_chosen_by_retries_is_noted() -> None:
     climb = [replace(make_generation(9, phase=Phase.CLIMB), attempts=3)]
     [note] = [each for each in doubts(make_run(), [*asked_once, *again, *climb], []) if "asked again" in each]
     assert note.startswith("3 of the sample's 8 answers came only when asked again")
+
+
+def test_of_a_service_that_holds_answers_back_they_are_possible_failures() -> None:
+    """The note has the number, and says where to measure."""
+    made = [make_generation(n) for n in range(8)]
+    held = [replace(g, first_token=g.ended) for g in made]
+    again = [replace(g, attempts=2, unanswered_s=g.ended - g.started) for g in held[:3]]
+    [note] = [each for each in doubts(make_run(), [*again, *held[3:]], []) if "asked again" in each]
+    assert "3 of them count as possible failures" in note
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("held", [0.0, 0.2], ids=["streamed", "held back"])
+def test_a_gateway_that_fails_on_loops_certifies_nothing(held: float, tmp_path: Path) -> None:
+    """Every third answer looped into the gateway's time limit, was asked for again, and "none of 37" failed.
+    Where answers are streamed, a loop would have been seen: the same time-outs are no answers there."""
+    timeout = Page(b"upstream timed out", 504, delay=0.6)
+    behaviour = Behaviour(
+        fault=lambda number: timeout if number % 3 == 0 else None, one_each=True, held=held, pause=0.1
+    )
+    with campaign_server(behaviour) as (fake, _):
+        played = campaign(tmp_path, fake.url)
+    assert played.lost == []
+    assert len(played.retries) >= 12
+    assert played.document["threshold"]["certified"] is (not held)
+    assert played.code == (ExitCode.INCONCLUSIVE if held else ExitCode.DONE)
+    [note] = [each for each in played.document["notes"] if "asked again" in each]
+    assert ("count as possible failures" in note) is bool(held)

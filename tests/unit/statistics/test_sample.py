@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.model import RIGORS, FailureKind, Observation, SymptomKind
+from stresstest.model import RIGORS, FailureKind, GenerationRecord, Observation, SymptomKind
 from stresstest.statistics import certified_threshold, deduplicate, observations, risk_at, upper_bound
-from stresstest.statistics.sample import censor, count_distinct_prompts
+from stresstest.statistics.sample import censor, count_distinct_prompts, redrawn
 from tests.support.generations import make, make_job
 
 JOB = make_job()
@@ -55,6 +55,49 @@ def test_answers_that_never_arrive_are_no_evidence_of_health(lost: int) -> None:
     missing = [make(make_job(index=40 + i), 0, lost=True) for i in range(lost)]
     threshold = certified_threshold([*healthy, *missing], RIGORS["quick"])
     assert threshold.certified is (lost == 1)
+
+
+def test_a_request_that_was_refused_at_last_may_have_failed_before() -> None:
+    """A loop ran into a time limit, and the second attempt got a 429: no model refused the first."""
+    made = make(JOB, 0, lost=True)
+    assert made.failure is not None
+    refused = replace(made, failure=replace(made.failure, kind=FailureKind.RATE_LIMITED), unanswered_s=60.0)
+    (found,) = observations([refused])
+    assert (found.onset, found.observed, found.unresolved) == (None, 0, True)
+
+
+def answered(
+    index: int, *, first: float = 4.0, onset: int | None = None, vain: float = 0.0
+) -> GenerationRecord:
+    """An answer of five seconds. first: when its first token came; vain: seconds of an attempt before."""
+    made = make(make_job(index=index), 400, onset)
+    return replace(made, started=10.0, first_token=10.0 + first, ended=15.0, unanswered_s=vain)
+
+
+def test_an_answer_drawn_anew_says_nothing_of_the_first() -> None:
+    """A service that holds answers back shows nothing of a loop that it fails: the first draw counts."""
+    sample = [*map(answered, range(8)), answered(8, vain=60.0), answered(9, onset=300, vain=60.0)]
+    *calm, healthy, failed = observations(sample)
+    assert all((o.observed, o.unresolved, o.ended) == (400, False, True) for o in calm)
+    assert (healthy.onset, healthy.observed, healthy.unresolved, healthy.ended) == (None, 0, True, False)
+    assert (failed.onset, failed.observed, failed.unresolved) == (300, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("late", "vain", "counted"),
+    [
+        (10, 60.0, True),
+        (1, 60.0, True),
+        (0, 60.0, False),
+        (10, 5.0, True),
+        (10, 4.9, False),
+        (10, 0.0, False),
+    ],
+)
+def test_only_what_may_have_been_generated_counts(late: int, vain: float, counted: bool) -> None:
+    """Where answers are streamed, or nothing lasted as long as an answer takes, no loop can have hidden."""
+    sample = [answered(i, first=4.0 if i < late else 0.1, vain=vain if i == 5 else 0.0) for i in range(10)]
+    assert redrawn(sample) == ({sample[5].key} if counted else set())
 
 
 @pytest.mark.parametrize(("tokens", "reason", "ended"), [

@@ -54,6 +54,7 @@ from tests.support.fake_vllm import (
     Asked,
     Events,
     Hang,
+    Page,
     answer,
     chunk,
     fake_vllm,
@@ -276,6 +277,18 @@ async def test_without_abort_the_end_is_observed() -> None:
     assert len(made.tokens) == len(LOOP)
     assert (made.aborted, made.finish_reason) == (False, "length")
     assert made.verdict.degenerate
+
+
+async def test_what_an_attempt_without_an_answer_took_is_kept() -> None:
+    """It may have been a generation that nobody saw; what was refused cannot have been one."""
+    slow, refused = Page(b"", 504, delay=0.2), Page(b"", 429, delay=0.2)
+    replies: list[Answer] = [slow, refused, Events(answer(["ok"])), refused, Events(answer(["ok"]))]
+    async with fake_vllm(lambda asked: replies.pop(0)) as server, Endpoint(server.url) as endpoint:
+        (first,) = await collect(endpoint, [task_of(0)])
+        (second,) = await collect(endpoint, [task_of(1)])
+    assert (first.attempts, second.attempts) == (3, 2)
+    assert first.unanswered_s >= 0.2
+    assert second.unanswered_s == 0.0
 
 
 async def test_retries_are_visible_and_counted() -> None:
