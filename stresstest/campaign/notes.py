@@ -7,32 +7,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.campaign.delivery import slow_delivery_sentence
-from stresstest.campaign.provenance.notes import provenance_notes
+from stresstest.campaign.provenance.doubts import doubts
 from stresstest.campaign.withheld import count_cut
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.diagnosis.evidence.capped import find_server_cap
 from stresstest.diagnosis.evidence.capped import server_cap_sentence as capped_sentence
 from stresstest.diagnosis.evidence.gpu_series import GpuSeries
-from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.diagnosis.evidence.others import measure_others
 from stresstest.model import (
-    RIGORS,
     Diagnosis,
     GenerationRecord,
     GpuSample,
     Phase,
     Run,
-    RunSettings,
     ServerSample,
     Threshold,
 )
-from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen, redrawn
+from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
 
 if TYPE_CHECKING:
-    from stresstest.store.repository import Store
-
-_STEADY_SHARE = 1 / 3
-"""The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
+    pass
 
 
 def run_notes(
@@ -194,81 +188,6 @@ def _measurement_notes(
     if sources:
         notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")
     return notes
-
-
-def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
-    """What speaks against all answers of a run being of one server, started once."""
-    notes = []
-    if run.settings.earlier_urls:
-        notes.append(
-            f"The run was interrupted and continued at another address: its answers come from "
-            f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
-            f"and context are the same there; other server flags (quantization, cache) were not compared."
-        )
-    if restarts := count_restarts(samples):
-        notes.append(
-            f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
-            f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
-            f"name: the result is that of what answered."
-        )
-    return notes
-
-
-def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
-    """What speaks against a run's answers being of the model, the decoding and the server that it names:
-    whoever uses its limit has to know."""
-    return [
-        *provenance_notes(run, generations),
-        *load_notes(run.settings),
-        *_retry_notes(generations),
-        *_server_notes(run, samples),
-    ]
-
-
-def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
-    """That answers were asked for again: what fails for a reason of its own is chosen out of the sample."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
-    again = sum(g.attempts > 1 and g.failure is None for g in sample)
-    if not again:
-        return []
-    begin = f"{again} of the sample's {len(sample)} answers came only when asked again"
-    doubtful = len(redrawn(sample) & {g.key for g in sample if g.failure is None})
-    if doubtful:
-        return [
-            f"{begin}. Answers arrive late in their time, so the service may hold them back until they are "
-            f"complete, and an attempt that failed may have been a loop that ran into a time limit: "
-            f"{doubtful} of them count as possible failures. Measure at the server itself, where answers "
-            f"are streamed."
-        ]
-    return [
-        f"{begin}: the service had failed before their first token. A service that fails on answers that "
-        f"loop, such as a gateway with a time limit, leaves them out of the sample, and the limit is then "
-        f"too high: measure at the server itself."
-    ]
-
-
-def load_notes(settings: RunSettings) -> list[str]:
-    """That the sample is smaller than the load that was asked for, or not much larger."""
-    reached, sample = settings.in_flight, settings.smallest_sample
-    if reached == settings.concurrency and reached <= sample * _STEADY_SHARE:
-        return []
-    if reached == settings.concurrency:
-        return [
-            f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight "
-            f"at first, and ever fewer while the last {reached} end. If load makes answers fail, more fail "
-            f"under a steady load."
-        ]
-    larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
-    hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
-    return [
-        f"The certifying sample can have as few as {reached} requests, so at most {reached} are in flight, "
-        f"although --concurrency is {settings.concurrency}: nothing is certified for a larger load.{hint}"
-    ]
-
-
-def doubts_about(store: Store, run_id: str) -> list[str]:
-    """The same of a stored run."""
-    return doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
 
 
 def _timing_notes(

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from stresstest import __version__, clock
 from stresstest.campaign.campaign_setup import PreparedCampaign, prepare_campaign
-from stresstest.campaign.notes import load_notes
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.doubts import load_notes
 from stresstest.campaign.session import CampaignResult, CampaignSession, watch_gpus
 from stresstest.model import Run, RunSettings, RunStatus
 from stresstest.store.repository import Store

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from stresstest import records
 from stresstest.campaign.conclude import conclude
-from stresstest.campaign.notes import doubts, prompts_note
+from stresstest.campaign.notes import prompts_note
+from stresstest.campaign.provenance.doubts import doubts
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     RIGORS,

@@ -266,7 +266,7 @@ def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThres
 
 def _warn_about_answers(store: Store, rows: Sequence[StoredThreshold]) -> None:
     """Say on stderr of which rows the answers may not be of the model, decoding or server that they name."""
-    from stresstest.campaign.notes import doubts_about
+    from stresstest.campaign.provenance.doubts import doubts_about
     from stresstest.render.text import single_line, subject_name
 
     for row in (row for row in rows if row.limit is not None):

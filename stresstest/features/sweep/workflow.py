@@ -9,11 +9,11 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.notes import doubts
 from stresstest.campaign.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.provenance.age import is_recent
+from stresstest.campaign.provenance.doubts import doubts
 from stresstest.campaign.provenance.foreign_answers import refuse_foreign
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign

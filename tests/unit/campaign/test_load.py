@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stresstest.campaign.campaign_setup import ladder_without_server
-from stresstest.campaign.notes import doubts, load_notes
+from stresstest.campaign.provenance.doubts import doubts, load_notes
 from tests.support.stored_data import make_run
 
 

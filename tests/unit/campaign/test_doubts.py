@@ -1,4 +1,4 @@
-"""Answers that came only when they were asked for again."""
+"""What a service does to answers, so that a sample is not the model's: drawn anew, or replaced."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.campaign.notes import doubts
+from stresstest.campaign.provenance.doubts import doubts
 from stresstest.errors import ExitCode
-from stresstest.model import Phase
+from stresstest.model import GenerationVerdict, Phase
 from tests.faults.playing import campaign
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import Page
@@ -33,6 +33,22 @@ def test_of_a_service_that_holds_answers_back_they_are_possible_failures() -> No
     again = [replace(g, attempts=2, unanswered_s=g.ended - g.started) for g in held[:3]]
     [note] = [each for each in doubts(make_run(), [*again, *held[3:]], []) if "asked again" in each]
     assert "3 of them count as possible failures" in note
+
+
+@pytest.mark.parametrize(
+    ("alike", "length", "told"),
+    [(4, 5, True), (2, 5, False), (4, 40, False), (18, 5, True), (20, 5, False), (4, 30, False)],
+)
+def test_one_short_text_in_place_of_answers_is_told(alike: int, length: int, told: bool) -> None:
+    """A gateway that puts an apology in place of each loop left "none of 23 failed", without a word. Copies
+    of 32 tokens or more count once, and have a note of their own."""
+    apology = make_generation(99, tokens=length)
+    sorry = replace(apology, verdict=GenerationVerdict(length, length), finish_reason="stop")
+    made = [make_generation(n) for n in range(20)]
+    made[:alike] = [replace(sorry, job=g.job, prompt_id=g.prompt_id) for g in made[:alike]]
+    notes = [each for each in doubts(make_run(), made, []) if "one text" in each]
+    assert len(notes) == told
+    assert all(f"{alike} of the sample's 20 answers are one text of {length} tokens" in n for n in notes)
 
 
 @pytest.mark.simulated

@@ -1,0 +1,118 @@
+"""What speaks against a run's answers being of what it names: whoever uses its limit has to know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from stresstest.campaign.provenance.notes import provenance_notes
+from stresstest.diagnosis.evidence.metrics_series import count_restarts
+from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
+from stresstest.statistics.sample import COPY_TOKENS, redrawn
+
+if TYPE_CHECKING:
+    from stresstest.store.repository import Store
+
+_STEADY_SHARE = 1 / 3
+"""The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
+_FEWEST_ALIKE = 3
+_ALIKE_SHARE = 0.05
+"""Answers of one short text, and their part of the sample, from which on they are told of."""
+
+
+def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
+    """What speaks against a run's answers being of the model, the decoding and the server that it names:
+    whoever uses its limit has to know."""
+    return [
+        *provenance_notes(run, generations),
+        *load_notes(run.settings),
+        *_retry_notes(generations),
+        *_one_text_notes(generations),
+        *_server_notes(run, samples),
+    ]
+
+
+def doubts_about(store: Store, run_id: str) -> list[str]:
+    """The same of a stored run."""
+    return doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
+
+
+def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
+    """What speaks against all answers of a run being of one server, started once."""
+    notes = []
+    if run.settings.earlier_urls:
+        notes.append(
+            f"The run was interrupted and continued at another address: its answers come from "
+            f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
+            f"and context are the same there; other server flags (quantization, cache) were not compared."
+        )
+    if restarts := count_restarts(samples):
+        notes.append(
+            f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
+            f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
+            f"name: the result is that of what answered."
+        )
+    return notes
+
+
+def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That answers were asked for again: what fails for a reason of its own is chosen out of the sample."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    again = sum(g.attempts > 1 and g.failure is None for g in sample)
+    if not again:
+        return []
+    begin = f"{again} of the sample's {len(sample)} answers came only when asked again"
+    doubtful = len(redrawn(sample) & {g.key for g in sample if g.failure is None})
+    if doubtful:
+        return [
+            f"{begin}. Answers arrive late in their time, so the service may hold them back until they are "
+            f"complete, and an attempt that failed may have been a loop that ran into a time limit: "
+            f"{doubtful} of them count as possible failures. Measure at the server itself, where answers "
+            f"are streamed."
+        ]
+    return [
+        f"{begin}: the service had failed before their first token. A service that fails on answers that "
+        f"loop, such as a gateway with a time limit, leaves them out of the sample, and the limit is then "
+        f"too high: measure at the server itself."
+    ]
+
+
+def _one_text_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That many answers are one short text beside longer ones: a refusal, or what a gateway puts in place of
+    an answer. Longer copies count once, and have a note of their own."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY and g.failure is None]
+    short = [g for g in sample if 0 < g.verdict.tokens < COPY_TOKENS and not g.token_summary.textless]
+    counted = Counter(g.token_summary.digest for g in short).most_common(1)
+    if not counted or counted[0][1] < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
+        return []
+    [(digest, alike)] = counted
+    tokens = next(g.verdict.tokens for g in short if g.token_summary.digest == digest)
+    others = [g.verdict.tokens for g in sample if g.token_summary.digest != digest]
+    if not others or median(others) < 2 * tokens:
+        return []
+    return [
+        f"{alike} of the sample's {len(sample)} answers are one text of {tokens} tokens: a refusal, or the "
+        f"words of a gateway in place of an answer that it stopped. What it stopped may have failed, and the "
+        f"limit is then too high: measure at the server itself."
+    ]
+
+
+def load_notes(settings: RunSettings) -> list[str]:
+    """That the sample is smaller than the load that was asked for, or not much larger."""
+    reached, sample = settings.in_flight, settings.smallest_sample
+    if reached == settings.concurrency and reached <= sample * _STEADY_SHARE:
+        return []
+    if reached == settings.concurrency:
+        return [
+            f"The certifying sample can have as few as {sample} requests: {reached} of them are in flight "
+            f"at first, and ever fewer while the last {reached} end. If load makes answers fail, more fail "
+            f"under a steady load."
+        ]
+    larger = next((each for each in RIGORS.values() if each.planned >= settings.concurrency), None)
+    hint = "" if larger is None else f" Rigor {larger.name} sends {larger.planned}."
+    return [
+        f"The certifying sample can have as few as {reached} requests, so at most {reached} are in flight, "
+        f"although --concurrency is {settings.concurrency}: nothing is certified for a larger load.{hint}"
+    ]
