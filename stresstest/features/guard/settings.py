@@ -83,13 +83,13 @@ def idle_rules(rules: Sequence[GuardRule], caps: Sequence[StoredThreshold]) -> l
 
 
 def cap_lines(caps: Sequence[StoredThreshold]) -> list[str]:
-    """What the limits from the store cap, one line each."""
-    from stresstest.render.limits import subject_words
+    """What the limits from the store cap, one line each, and what they were measured with."""
+    from stresstest.render.limits import decoding_words, subject_words
     from stresstest.render.text import load_words
 
     lines = [
         f"cap from the store: {subject_words(row)}: max_tokens {row.safe_max_tokens:,}, run {row.run_id} "
-        f"({load_words(row.concurrency)})"
+        f"(with {decoding_words(row.decoding)}; {load_words(row.concurrency)})"
         for row in caps
         if row.safe_max_tokens
     ]

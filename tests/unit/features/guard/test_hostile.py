@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stresstest.campaign import notes
+from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
@@ -371,7 +371,9 @@ def test_what_caps_production_was_measured_on_several_prompts(
     def caps(*rows: Any) -> list[Any]:
         opened = nullcontext(SimpleNamespace(thresholds=lambda: list(rows)))
         monkeypatch.setattr("stresstest.store.open_store", lambda _: opened)
-        monkeypatch.setattr(notes, "doubts_about", lambda _, run_id: [f"The server of {run_id} restarted."])
+        monkeypatch.setattr(
+            provenance_doubts, "doubts_about", lambda _, run_id: [f"The server of {run_id} restarted."]
+        )
         return list(_caps(GuardConfig((GuardRule(policy=GuardPolicy.CAP),), ()), None))
 
     single, real, simulated = row(1, simulated=False), row(40, simulated=False), row(40, simulated=True)

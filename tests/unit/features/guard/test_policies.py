@@ -13,7 +13,7 @@ from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import Route, read_request
 from stresstest.features.guard.ending import last_events
 from stresstest.features.guard.settings import GuardSettings, cap_lines, idle_rules
-from stresstest.model import Subject
+from stresstest.model import Decoding, Subject
 from stresstest.model.guard import GuardPolicy, GuardRule
 from tests.support.fake_vllm import DONE, Answer, Asked, Events, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
@@ -265,11 +265,19 @@ def test_a_cap_rule_that_fits_no_limit_is_told(rule: dict[str, Any], idle: bool)
 
 
 def test_the_caps_of_the_store_are_told_at_the_start() -> None:
-    """Who is capped, at how many tokens, and by which run; of many, the first."""
+    """Who is capped, at how many tokens, and by which run, measured how; of many, the first."""
     row: Any = SimpleNamespace(
-        safe_max_tokens=1900, subject=SUBJECT, run_id="r1", simulated=False, concurrency=8
+        safe_max_tokens=1900,
+        subject=SUBJECT,
+        run_id="r1",
+        simulated=False,
+        concurrency=8,
+        decoding=Decoding(temperature=0.7, repetition_penalty=1.1),
     )
-    line = "cap from the store: a · narrative · Italian: max_tokens 1,900, run r1 (8 requests in flight)"
+    line = (
+        "cap from the store: a · narrative · Italian: max_tokens 1,900, run r1 "
+        "(with temperature 0.7, repetition_penalty 1.1; 8 requests in flight)"
+    )
     assert cap_lines([row]) == [line]
     assert cap_lines([row] * 25)[20:] == ["and 5 more caps from the store"]
 
