@@ -97,7 +97,8 @@ class CampaignSession:
             self.stop.set()
         finally:
             await self._store_samples()
-            self.store.end_session(session, clock.now())
+            if not self._under_way.degenerate:
+                self.store.end_session(session, clock.now())
         return self._finish(error)
 
     async def _climb_and_certify(self) -> None:
@@ -122,6 +123,7 @@ class CampaignSession:
             await tasks.create_tasks(step.jobs),
             concurrency=self.run.settings.concurrency,
             abort=self.run.settings.abort,
+            keep_failed=True,
             on_event=self._on_event,
             stop=self.stop,
             should_stop=self._budget_spent,

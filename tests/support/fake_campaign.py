@@ -84,7 +84,7 @@ class Script:
         if fault is not None:
             return fault
         words, finish = self.words(body["messages"][-1]["content"], body.get("seed", 0), limit)
-        parts = _stream(words, finish)
+        parts = stream(words, finish)
         if self.behaviour.held:
             # A comment, which is no token, until everything is there.
             return Events([b": wait\n\n", b"".join(parts)], pause=self.behaviour.held)
@@ -112,7 +112,7 @@ class Script:
         return words[:limit], "length" if len(words) > limit else "stop"
 
 
-def _stream(words: list[str], finish: str) -> list[bytes]:
+def stream(words: list[str], finish: str) -> list[bytes]:
     """A healthy stream, sixteen tokens a write, two alternatives a token: whole campaigns must be quick."""
     last = len(words)
     parts = [

@@ -62,6 +62,12 @@ class GenerationAttempt:
             self._keep_after = None
         return await endpoint.generate(self.task.request, self._sink)
 
+    def close_if_failed(self) -> bool:
+        """Whether it has failed for certain; the next event then ends it."""
+        if self._alarm is not None:
+            self._keep_after = 0
+        return self._alarm is not None
+
     def generation(
         self, outcome: StreamOutcome, *, attempts: int, unanswered_s: float, loop_lag: float | None
     ) -> Generation:

@@ -23,6 +23,7 @@ from stresstest.campaign.execution.lag import LagSampler, LagWindow
 from stresstest.detectors.identification.votes import warm_up
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.failures import FATAL_FAILURES, endpoint_error
+from stresstest.endpoint.outcome import StreamOutcome
 from stresstest.errors import EndpointError
 from stresstest.model import FailureKind, Generation, ServiceFailure
 
@@ -34,6 +35,8 @@ _REFUSED = FailureKind.BAD_REQUEST
 _DEATHS = frozenset({FailureKind.REFUSED, FailureKind.CUT, FailureKind.HTTP_ERROR})
 """How requests fail on a server that died."""
 _RESUME = "The results so far are kept; resume when the server is back."
+_CLOSING_SECONDS = 5.0
+"""How long streams that have failed may take to bring one more event, after which they are closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ async def drive(
     concurrency: int,
     abort: bool,
     keep_after: int = 256,
+    keep_failed: bool = False,
     retry: RetryPolicy = _DEFAULT_RETRY,
     on_event: Callable[[GenerationEvent], None] | None = None,
     stop: asyncio.Event | None = None,
@@ -74,6 +78,8 @@ async def drive(
 
     concurrency: most generations that are in flight, or yielded before the caller has asked for the next.
     abort: close a stream once its onset is certain and `keep_after` tokens have followed the alarm.
+    keep_failed: at a stop or an error, answers in flight that have failed for certain are closed and yielded:
+    a resume asks again for what was dropped, and would replace failures by other draws.
     stop: when set, what is in flight is cancelled and dropped; what has finished is still yielded.
     should_stop: called before each new task and each retry; True starts nothing more, but lets what is in
     flight end, because dropping the long ones would bias what remains (set `stop` for a hard end).
@@ -88,7 +94,15 @@ async def drive(
         workers = max(1, min(concurrency, len(tasks)))
         places = asyncio.Semaphore(workers)
         pool = _WorkerPool(
-            endpoint, tasks, keep_after if abort else None, retry, on_event, should_stop, lag, places
+            endpoint,
+            tasks,
+            keep_after if abort else None,
+            keep_failed,
+            retry,
+            on_event,
+            should_stop,
+            lag,
+            places,
         )
         watched: list[asyncio.Task[None]] = [asyncio.create_task(pool.run_worker()) for _ in range(workers)]
         running = len(watched)
@@ -103,10 +117,11 @@ async def drive(
                     yield item
                     if not _is_unanswered(item):
                         places.release()
-                elif item.get_name() == _STOP or item.cancelled() or item.exception() is not None:
+                elif _ends_all(item):
                     break
                 else:
                     running -= 1
+            await pool.close_failed()
         finally:
             for each in watched:
                 each.cancel()
@@ -133,6 +148,7 @@ class _WorkerPool:
         endpoint: Endpoint,
         tasks: Sequence[GenerationTask],
         keep_after: int | None,
+        keep_failed: bool,
         retry: RetryPolicy,
         on_event: Callable[[GenerationEvent], None] | None,
         should_stop: Callable[[], bool] | None,
@@ -143,6 +159,7 @@ class _WorkerPool:
         self._endpoint = endpoint
         self._tasks: Iterator[GenerationTask] = iter(tasks)
         self._keep_after = keep_after
+        self._keep_failed = keep_failed
         self._retry = retry
         self._on_event = on_event or _ignore
         self._should_stop = should_stop or _never
@@ -150,12 +167,14 @@ class _WorkerPool:
         self._places = places
         self._unanswered: list[Generation] = []
         self._server_alive = False
+        self._attempts: dict[asyncio.Task[None], GenerationAttempt] = {}
+        self._closing = False
 
     async def run_worker(self) -> None:
         """One worker: take the next task until there is none. `drive` frees the place of its generation."""
         for task in self._tasks:
             await self._places.acquire()
-            if self._should_stop():
+            if self._closing or self._should_stop():
                 self._places.release()
                 return
             self._on_event(GenerationStarted(task.job.key, clock.now()))
@@ -168,6 +187,14 @@ class _WorkerPool:
                 self._places.release()
                 return
             self._take(generation)
+
+    async def close_failed(self) -> None:
+        """Close the streams that have failed for certain, if they are kept; wait until they have ended."""
+        self._closing = True
+        attempts = self._attempts.items() if self._keep_failed else ()
+        failed = [task for task, attempt in attempts if attempt.close_if_failed()]
+        if failed:
+            await asyncio.wait(failed, timeout=_CLOSING_SECONDS)
 
     def finished(self) -> Iterator[Generation]:
         """After the workers have ended: results that have not been fetched yet."""
@@ -193,7 +220,7 @@ class _WorkerPool:
         while True:
             number += 1
             attempt = GenerationAttempt(task, keep_after=self._keep_after, on_event=self._on_event)
-            outcome = await attempt.run(self._endpoint)
+            outcome = await self._run(attempt)
             failure = outcome.failure
             if failure is None or outcome.first_token is not None or not self._may_retry(failure, number):
                 return attempt.generation(
@@ -206,6 +233,16 @@ class _WorkerPool:
             await asyncio.sleep(wait)
             if self._should_stop():
                 return None
+
+    async def _run(self, attempt: GenerationAttempt) -> StreamOutcome:
+        """Run an attempt where `close_failed` finds it."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._attempts[worker] = attempt
+        try:
+            return await attempt.run(self._endpoint)
+        finally:
+            del self._attempts[worker]
 
     def _may_retry(self, failure: ServiceFailure, number: int) -> bool:
         """Whether to ask again after failed attempt `number`. Raises EndpointError if it can never help."""
@@ -248,6 +285,11 @@ class _WorkerPool:
     def _put(self, generation: Generation) -> None:
         self.results.put_nowait(generation)
         self._on_event(GenerationFinished(generation))
+
+
+def _ends_all(task: asyncio.Task[None]) -> bool:
+    """Whether it is no worker that has done its part: a stop, or an error."""
+    return task.get_name() == _STOP or task.cancelled() or task.exception() is not None
 
 
 def _is_unanswered(generation: Generation) -> bool:

@@ -31,6 +31,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *_retry_notes(generations),
         *_one_text_notes(generations),
         *_server_notes(run, samples),
+        *_abrupt_end_notes(run.settings),
     ]
 
 
@@ -55,6 +56,18 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"name: the result is that of what answered."
         )
     return notes
+
+
+def _abrupt_end_notes(settings: RunSettings) -> list[str]:
+    """That answers under way were lost, those that had failed with them."""
+    if not settings.abrupt_ends:
+        return []
+    times = "once" if settings.abrupt_ends == 1 else f"{settings.abrupt_ends} times"
+    return [
+        f"The run was killed {times}, and the answers under way were asked for again. If the server ignores "
+        f"seeds, these are other answers, and as loops take longest, failures may be missing. Ctrl-C keeps "
+        f"what has failed; kill -9 does not."
+    ]
 
 
 def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:

@@ -93,6 +93,7 @@ async def _request(
                 tasks,
                 concurrency=prepared.settings.concurrency,
                 abort=prepared.settings.abort,
+                keep_failed=True,
                 on_event=progress.event,
                 stop=stop,
             ):

@@ -51,6 +51,16 @@ def test_one_short_text_in_place_of_answers_is_told(alike: int, length: int, tol
     assert all(f"{alike} of the sample's 20 answers are one text of {length} tokens" in n for n in notes)
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"), [(0, None), (1, "The run was killed once,"), (3, "The run was killed 3 times,")]
+)
+def test_a_run_that_was_killed_is_told(ends: int, said: str | None) -> None:
+    """What had failed and was under way is lost with the process, and drawn anew where seeds are ignored."""
+    run = make_run()
+    killed = replace(run, settings=replace(run.settings, abrupt_ends=ends))
+    assert [note[: len(said or "")] for note in doubts(killed, [], [])] == ([said] if said else [])
+
+
 @pytest.mark.simulated
 @pytest.mark.parametrize("held", [0.0, 0.2], ids=["streamed", "held back"])
 def test_a_gateway_that_fails_on_loops_certifies_nothing(held: float, tmp_path: Path) -> None:

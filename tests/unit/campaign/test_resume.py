@@ -15,9 +15,10 @@ from stresstest.campaign.served_model import refuse_changed_server
 from stresstest.errors import ExitCode, UsageError
 from stresstest.model import Phase, RunStatus
 from stresstest.store import open_store
+from tests.faults.playing import prompts_file
 from tests.support.campaign_commands import document, here, run, stopped_in_the_middle, words
-from tests.support.fake_campaign import Behaviour, campaign_server
-from tests.support.fake_vllm import Hang, page
+from tests.support.fake_campaign import LOOP, Behaviour, campaign_server, stream
+from tests.support.fake_vllm import Events, Hang, page
 from tests.support.forking import start
 from tests.support.stored_data import make_run
 
@@ -255,3 +256,27 @@ def test_names_that_look_like_markup_are_only_names(tmp_path: Path) -> None:
         done = here(store, *shown)
         assert done.returncode == 0, done.stderr
         assert "x [/b] [red]" in done.stdout.replace("\n", " ").replace("  ", " ")
+
+
+@pytest.mark.simulated
+def test_ctrl_c_does_not_draw_failures_anew(tmp_path: Path) -> None:
+    """Where seeds are ignored, each resume asked again for the loops that Ctrl-C had dropped, until none was
+    left: "none of 22", where a third loops. What has failed is kept; a process that is killed is noted."""
+    loops = Events(stream(LOOP * 150, "length"), pause=0.02)
+    behaviour = Behaviour(fault=lambda number: loops if number % 3 == 0 else None)
+    store = tmp_path / "s.sqlite3"
+    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
+    options = ("--lang", "it", "--horizon", "1000", "--concurrency", "38")
+    with campaign_server(behaviour) as (fake, _):
+        process = start(*words(store, *given, *options, "--base-url", fake.url))
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "certifying answer 20:" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == ExitCode.INTERRUPTED, err
+        kept = json.loads(out)
+        resumed = document(run(store, None, "--resume", kept["run_id"]))
+    assert 0 < kept["onsets"] <= resumed["onsets"]
+    assert not any("was killed" in note for note in resumed["notes"])

@@ -581,6 +581,34 @@ async def test_stop_drops_what_is_in_flight_and_keeps_what_finished() -> None:
     assert [g.key for g in made] == ["certify/0/0"]
 
 
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_stop_keeps_what_has_failed_in_flight(keep: bool) -> None:
+    """A resume asks again for what an interruption dropped: where seeds are ignored, a sample of which a
+    third loops was drawn anew until nothing failed. What is healthy so far is dropped."""
+    words = [LOOP + LOOP[len(STORY) :] * 40, STORY]
+
+    def script(asked: Asked) -> Answer:
+        return Events(answer(words[index_of(asked)], finish=None, done=False), end="stall", pause=0.005)
+
+    stop = asyncio.Event()
+    failed: set[str] = set()
+
+    def tell(event: GenerationEvent) -> None:
+        if isinstance(event, AlarmRaised):
+            failed.add(event.key)
+            stop.set()
+
+    async with fake_vllm(script) as server, Endpoint(server.url) as endpoint:
+        tasks = [task_of(i, 9_000) for i in range(2)]
+        made = await collect(
+            endpoint, tasks, concurrency=2, abort=False, keep_failed=keep, stop=stop, on_event=tell
+        )
+        await server.until(lambda: server.open == 0)
+    assert failed == {"certify/0/0"}
+    assert [g.key for g in made] == (["certify/0/0"] if keep else [])
+    assert all(g.verdict.degenerate and g.aborted and g.failure is None for g in made)
+
+
 async def test_stop_interrupts_a_wait_between_attempts() -> None:
     """A stop is not held up by a server that asks for a long pause."""
     stop = asyncio.Event()
