@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from stresstest.detectors.registry import is_repetition
 from stresstest.model import Generation
-from stresstest.model.cost import CostArm, RequestSpan
+from stresstest.model.cost import CostArm, RequestSpan, came_at_once
 
 MIN_CUTS = 200
 """Minimum number of intervals; a batch is also divided wherever a request starts or ends."""
@@ -141,13 +141,16 @@ def generation_span(
     onset = verdict.onset
     if planted_at is not None and generation.output_tokens > planted_at:
         onset = min(planted_at + 1, onset or planted_at + 1)
+    first = generation.first_token
+    if first is not None and came_at_once(first, generation.ended, len(tokens)):
+        first = None  # a proxy held it back, and nobody saw when its tokens came
     capped = generation.finish_reason == "length"
     failure = generation.failure
     whole = failure is None and not generation.unseen_tokens
     return RequestSpan(
         id=f"{generation.job.index}",
         submitted=generation.started,
-        first_token=generation.first_token,
+        first_token=first,
         end=generation.ended,
         output_tokens=generation.output_tokens,
         prompt_tokens=generation.prompt_tokens,
@@ -155,7 +158,7 @@ def generation_span(
         degenerate=verdict.degenerate if whole or onset is not None else None,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end,
         onset=onset,
-        onset_at=_at(generation, onset),
+        onset_at=_at(generation, onset, streamed=first is not None),
         dharma=capped and has_repeated_tail(generation.text) if whole else None,
         capped=capped,
         planted=planted_at is not None,
@@ -167,7 +170,7 @@ def generation_span(
         marks=tuple(
             (i, token.arrived)
             for i, token in enumerate(tokens, 1)
-            if i == 1 or i == len(tokens) or i % MARK_INTERVAL == 0
+            if first is not None and (i == 1 or i == len(tokens) or i % MARK_INTERVAL == 0)
         ),
     )
 
@@ -177,7 +180,10 @@ def has_repeated_tail(text: str) -> bool:
     return len(text) >= TAIL and text.count(text[-TAIL:]) >= COPIES
 
 
-def _at(generation: Generation, token: int | None) -> float | None:
+def _at(generation: Generation, token: int | None, *, streamed: bool) -> float | None:
+    """When a token was written: as it arrived, or at a constant rate where all arrived at once."""
     if token is None or not 1 <= token <= len(generation.tokens):
         return None
+    if not streamed:
+        return generation.started + (generation.ended - generation.started) * token / len(generation.tokens)
     return generation.tokens[token - 1].arrived

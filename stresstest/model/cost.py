@@ -86,6 +86,16 @@ class RequestSpan:
         return self.degenerate is False and not self.planted and self.failure is None
 
 
+def came_at_once(begin: float, end: float, tokens: int) -> bool:
+    """Whether so many tokens cannot have been written in this time (seconds): they were not streamed, but
+    held back until the end, or came out of a cache."""
+    return tokens - 1 > FASTEST_PACE * (end - begin)
+
+
+FASTEST_PACE = 5_000.0
+"""Tokens per second of one answer that nobody reaches: the fastest services write about 3,000."""
+
+
 @dataclass(frozen=True, slots=True)
 class CostRatio:
     """A ratio or share with its 95 % interval; lo, hi are None where no interval is given.

@@ -44,19 +44,19 @@ class ScanVerdict:
     """The verdict on one recorded answer, with the data for the statistics of its group.
 
     group: values of the group-by keys. words: positions in words, always known; tokens: in the model's
-    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None. onset_char,
-    alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats, 0 where
-    nothing does. capped: whether max_tokens ended it, None if unknown. tail_repeats: DharmaOCR's text rule.
-    ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter) before it
-    failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other ends too;
-    repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of prompt and
-    output, 0 for none; identity: of the record, which only copies of it share. length_class: the
-    requested length. language: the expected language; language_source: "record" | "given" | "group" |
+    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None.
+    onset_char, alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what
+    repeats, 0 where nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping:
+    whether it did so while the text repeated (DharmaOCR's rule), None where the log does not tell.
+    ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter)
+    before it failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other
+    ends too; repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of
+    prompt and output, 0 for none; identity: of the record, which only copies of it share. length_class:
+    the requested length. language: the expected language; language_source: "record" | "given" | "group" |
     "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
-    onset lies in.
-    reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
-    the log did not keep. unknown_language: degenerate by its group's language, which it may not be in, and
-    healthy by none. model: as the log names it, where the groups do not tell.
+    onset lies in. reasoned: it has reasoning; answered: it has anything after that. unseen: it may have
+    failed in text that the log did not keep. unknown_language: degenerate by its group's language, which
+    it may not be in, and healthy by none. model: as the log names it, where the groups do not tell.
     """
 
     id: str
@@ -72,7 +72,7 @@ class ScanVerdict:
     loops_to_end: bool = False
     score: float = 0.0
     capped: bool | None = None
-    tail_repeats: bool = False
+    ended_looping: bool | None = None
     ended: bool = False
     unresolved: bool = False
     unseen: bool = False

@@ -83,7 +83,8 @@ class Record:
     may have it before the answer and holds it; 0 where it does not, None where nobody looked. stop_unsure:
     the log writes `stop` for other ends too. has_text: False where the log kept no text (a span, a line of
     times), or not all of it: what is missing may have failed. hole: the characters, reasoning first, before a
-    part that the log cut out. row_key: what copies of a record share, 0 where it is not known. read_from: the
+    part that the log cut out. cached: the log says that a cache gave it, so that no model wrote it then.
+    row_key: what copies of a record share, 0 where it is not known. read_from: the
     key of the answer, or the format of its line. beside: paths of long texts of its line that nobody reads,
     of some lines only.
     extra: values of the keys to group by.
@@ -116,6 +117,7 @@ class Record:
     stop_unsure: bool = False
     has_text: bool = True
     hole: int | None = None
+    cached: bool = False
     row_key: int = 0
     read_from: str = ""
     beside: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from stresstest.records import Record
 from stresstest.scanning.detect_chunk import ChunkVerdicts
 from stresstest.scanning.interrupts import hold_interrupts
 from stresstest.scanning.job import ScanJob
+from stresstest.scanning.outcome_keys import outcome_key
 from stresstest.scanning.pool import ChunkWork, default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan_state import BytesDone, RecordProgress, ScanState
@@ -42,18 +43,6 @@ class ScanSettings:
     show: int = 0
     strict: bool = False
     workers: int | None = None
-
-
-_OUTCOMES = frozenset(
-    {"finish_reason", "finish_reasons", "stop_reason", "done_reason", "status", "error", "outcome"}
-    | {"completion_tokens", "output_tokens", "total_tokens", "duration", "latency", "truncated"}
-)
-"""Fields that depend on whether an answer failed: a group of those that ended by themselves has no loop in
-it, and would certify any length."""
-
-
-def _is_outcome(key: str) -> bool:
-    return key.rpartition(".")[2].lower() in _OUTCOMES
 
 
 class ScanProgress(RecordProgress, Protocol):
@@ -91,7 +80,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
     limits = state.texts.lengths.limits()
     if limits:
         groups = tuple(_with_unseen(group, limits) for group in groups)
-    if outcome := next((key for key in settings.job.keys if _is_outcome(key)), None):
+    if outcome := outcome_key(settings.job.keys, settings.job.mapped):
         why = f"grouping by {outcome} separates the answers that failed from those that did not"
         groups = tuple(_without_limit(group, why) for group in groups)
     return ScanResult(

@@ -85,9 +85,9 @@ class GroupTally:
         doubted = opened or judged.unseen or judged.repetition or judged.unknown_language
         self.in_doubt += doubted and not judged.degenerate
         self.missing += empty or judged.lost
-        if judged.capped is not None:
+        if judged.ended_looping is not None:
             self.dharma_known += 1
-            self.dharma += judged.capped and judged.tail_repeats
+            self.dharma += judged.ended_looping
         if judged.symptom is not None:
             self.symptoms[str(judged.symptom)] += 1
         thought = judged.onset_in is AnswerPart.REASONING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,7 @@ from stresstest.economics.account import Prices
 from stresstest.economics.fit import fit_engine
 from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
-from stresstest.features.cost.record_span import named_span
+from stresstest.features.cost.record_span import LeftOut, named_span
 from stresstest.model.cost import Cost, RequestSpan
 from stresstest.records import DamagedLine
 from stresstest.scanning.job import ScanJob
@@ -39,15 +40,16 @@ class LogCostSettings:
 class LogSpans:
     """The requests of logs in the order they were sent.
 
-    later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times or
-    token counts. textless: answers without text, or not all of it, whose degeneration is unknown. damaged:
-    lines without an answer. copies: requests that are in the logs again. notes: what all of them together
-    show.
+    later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times
+    or token counts. cached: those that a cache gave. textless: answers without text, or not all of it,
+    whose degeneration is unknown. damaged: lines without an answer. copies: requests that are in the logs
+    again. notes: what all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
     later: int = 0
     timeless: int = 0
+    cached: int = 0
     textless: int = 0
     damaged: int = 0
     copies: int = 0
@@ -76,13 +78,13 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     job = replace(settings.job, mapped=replace(settings.job.mapped, textless=True))
     heard = _Listener(listener)
     first = _FirstRequests()
-    timeless = 0
+    left_out: Counter[LeftOut] = Counter()
     models: set[str] = set()
     for found in extract_with_verdicts(
         settings.files, job, named_span, heard, strict=settings.strict, workers=settings.workers
     ):
-        if found is None:
-            timeless += 1
+        if isinstance(found, LeftOut):
+            left_out[found] += 1
         else:
             span, name, model = found
             first.add(span, hash(name))
@@ -93,7 +95,8 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     return LogSpans(
         spans,
         first.later,
-        timeless,
+        left_out[LeftOut.TIMELESS],
+        left_out[LeftOut.CACHED],
         textless,
         heard.lost,
         first.copies,
@@ -177,6 +180,11 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         )
     if found.timeless:
         notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")
+    if found.cached:
+        notes.append(
+            f"{found.cached} answers came out of a cache (the log says so, or they came faster than a server "
+            f"writes). They took nothing of the GPU and are left out."
+        )
     if found.copies:
         notes.append(f"{found.copies} lines are copies of a request that was read before, and are left out.")
     if found.damaged:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum, auto
 
 from stresstest.detectors.registry import is_repetition
-from stresstest.model.cost import RequestSpan
+from stresstest.model.cost import RequestSpan, came_at_once
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
 from stresstest.records.record import LENGTH, LOST_REASONS, normalize_finish_reason
@@ -28,33 +29,53 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         submitted=record.start,
         end=record.end,
         output_tokens=length,
-        first_token=record.first_token,
+        first_token=_streamed_from(record, length),
         prompt_tokens=record.prompt_tokens,
         max_tokens=record.max_tokens,
         degenerate=verdict.degenerate if seen or verdict.degenerate else None,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end,
         onset=min(onset, length) if onset is not None and length else None,
         onset_at=None if onset is None else _token_time(record, onset, length),
-        dharma=verdict.capped and verdict.tail_repeats if seen else None,
+        dharma=verdict.ended_looping,
         capped=bool(capped),
         cluster=record.prompt_key or (f"{record.row_key:x}" if record.row_key else ""),
         failure=f"the service ended it ({end})" if end in LOST_REASONS else None,
     )
 
 
+def _streamed_from(record: Record, length: int) -> float | None:
+    """When its first token came. Where nothing was streamed, LiteLLM writes the end there."""
+    assert record.end is not None
+    first = record.first_token
+    return None if first is None or came_at_once(first, record.end, length) else first
+
+
 def _token_time(record: Record, token: int, length: int) -> float:
     """Arrival time of a token, assuming a constant rate from the first token (or the start) to the end."""
     assert record.start is not None
     assert record.end is not None
-    first = record.start if record.first_token is None else record.first_token
+    streamed = _streamed_from(record, length)
+    first = record.start if streamed is None else streamed
     return first + (record.end - first) * min(1.0, token / max(length, 1))
 
 
-def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object, str | None] | None:
+class LeftOut(Enum):
+    """Why an answer has no place in the account."""
+
+    TIMELESS = auto()
+    CACHED = auto()
+
+
+def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object, str | None] | LeftOut:
     """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
-    id too where the times are in whole seconds, in which two requests may agree), and its model."""
+    id too where the times are in whole seconds, in which two requests may agree), and its model.
+
+    Answers that came out of a cache took nothing of the server.
+    """
     span = record_span(record, verdict)
     if span is None:
-        return None
+        return LeftOut.TIMELESS
     exact = span.submitted % 1 or span.end % 1
+    if record.cached or (exact and came_at_once(span.submitted, span.end, span.output_tokens)):
+        return LeftOut.CACHED
     return span, (replace(span, id="") if exact else span, verdict.digest), record.model

@@ -214,6 +214,7 @@ def _base(
         start=as_seconds(at("start", *_START_KEYS)),
         end=as_seconds(at("end", *_END_KEYS)),
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
+        cached=str(at("cached", "cache_hit", "cacheHit")).lower() == "true",
         prompt_text=prompt,
         requested_text=requested_text(asked),
         messages=messages,

@@ -67,6 +67,8 @@ def lacks_its_text(record: Record, capped: bool | None) -> bool:
 
 def lacks_its_end(record: Record) -> bool:
     """Whether the log kept less text than the answer had: where the text ends the answer did not."""
+    if record.hole is not None and record.hole >= len(record.reasoning) + len(record.text):
+        return True
     return record.completion_tokens is not None and is_implausible(
         record.completion_tokens, record.reasoning + record.text
     )

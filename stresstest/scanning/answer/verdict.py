@@ -107,7 +107,7 @@ def build_verdict(
         loops_to_end=verdict.loops_to_end,
         score=round(_score(verdict), 4),
         capped=capped,
-        tail_repeats=has_repeated_tail(record.text),
+        ended_looping=_ended_looping(record, capped),
         ended=not (verdict.degenerate or unseen) and capped is not True and end in CHOSEN,
         unresolved=is_unresolved(record, verdict, cut) or unknown or (unseen and not verdict.degenerate),
         unseen=unseen,
@@ -138,6 +138,13 @@ def _as_far_as_the_hole(record: Record, verdict: GenerationVerdict) -> Generatio
         return replace(verdict, observed=min(verdict.observed, known))
     onset = min(verdict.onset, known + 1)
     return replace(verdict, onset=onset, observed=onset - 1)
+
+
+def _ended_looping(record: Record, capped: bool | None) -> bool | None:
+    """By DharmaOCR's rule; None too where the end of what the cap cut is not in the log."""
+    if not capped or has_repeated_tail(record.text):
+        return capped
+    return False if record.has_text else None
 
 
 def _copy_chars(scale: PositionScale, verdict: GenerationVerdict) -> int:

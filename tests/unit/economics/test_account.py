@@ -143,6 +143,15 @@ def test_a_generation_becomes_a_span_with_its_onset_in_time() -> None:
     assert (span.loops, span.dharma, span.capped, span.healthy) == (True, True, True, False)
 
 
+def test_a_proxy_that_holds_answers_back_shows_no_time_of_a_token() -> None:
+    """All tokens came at the end, when the engine had long written them: loops used no GPU seconds."""
+    held = tuple(Token("bla ", arrived=14.2) for _ in range(40))
+    made = generation(tokens=held, first_token=14.2)
+    span = generation_span(made, batch="0/loops", arm=CostArm.LOOPS, pair=0)
+    assert (span.first_token, span.marks) == (None, ())
+    assert span.onset_at == pytest.approx(10.0 + 4.2 * 21 / 40)
+
+
 def test_a_stand_in_is_healthy_up_to_its_matched_length_and_is_no_natural_loop() -> None:
     """What the request itself prolongs counts as the loop's part, but never as a degenerate answer."""
     healthy = GenerationVerdict(40, 40)

@@ -184,6 +184,32 @@ def test_the_onset_of_a_loop_is_placed_in_time(tmp_path: Path) -> None:
             )
 
 
+def test_a_first_token_at_the_end_is_none(tmp_path: Path) -> None:
+    """LiteLLM writes the end as the time of the first token of what was not streamed: loops then used 0 GPU
+    seconds, "measured", where they used 28 %."""
+    plain = [{**row, "first_token": None} for row in rows()]
+    at_once = [{**row, "first_token": row["end"]} for row in rows()]
+    one, other = (
+        read_spans(LogCostSettings((written(tmp_path, each),)), SilentScanProgress()).spans
+        for each in (plain, at_once)
+    )
+    assert one == other
+    assert all(span.first_token is None for span in other)
+
+
+@pytest.mark.parametrize("mark", [True, "True", None])
+def test_answers_out_of_a_cache_are_left_out(tmp_path: Path, mark: object) -> None:
+    """They took no time of the GPU, and made the mean healthy answer so short that loops cost 15 %, not 6."""
+    copy = {**rows()[3], "id": "again", "start": 1_795_291_300.25, "cache_hit": mark}
+    again = {**copy, "end": copy["start"] + (5.0 if mark else 0.004)}
+    found = read_spans(
+        LogCostSettings((written(tmp_path, [*rows(), {**again, "first_token": None}]),)), SilentScanProgress()
+    )
+    assert (len(found.spans), found.cached) == (len(rows()), 1)
+    cost = cost_from_files(LogCostSettings((str(next(tmp_path.iterdir())),)), SilentScanProgress())
+    assert any("1 answers came out of a cache" in note for note in cost.notes)
+
+
 def test_without_text_degeneration_is_not_measured(tmp_path: Path) -> None:
     """Spans of times and counts have no rate, no wasted tokens and no counterfactual: None, never 0."""
     bare = [{k: v for k, v in row.items() if k not in ("response", "onset")} for row in rows()]
