@@ -182,7 +182,7 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")
     if found.cached:
         notes.append(
-            f"{found.cached} answers came out of a cache (the log says so, or they came faster than a server "
+            f"{found.cached} answers came out of a cache (marked in the log, or faster than a server "
             f"writes). They took nothing of the GPU and are left out."
         )
     if found.copies:
