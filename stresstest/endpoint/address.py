@@ -10,11 +10,12 @@ import base64
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
 
 PLACEHOLDER_KEY = "EMPTY"
-_MAX_TEXT = 300
+_MAX_TEXT, _MOST_READ = 300, 4_000
 
 
 def _is_host_name(host: str) -> bool:
@@ -88,7 +89,10 @@ class EndpointAddress:
         return text
 
     def redact(self, text: str) -> str:
-        """Server text for messages: one line, at most 300 characters, no secrets or control characters."""
+        """Server text for messages: one line, at most 300 characters, no secrets or control characters.
+
+        The server's own secrets, such as the password of a proxy that it could not reach, are hidden too.
+        """
         visible = self.hide_secrets("".join(c if c.isprintable() else " " for c in text))
-        visible = " ".join(visible.split())
+        visible = hide_credentials(" ".join(visible[:_MOST_READ].split()))
         return visible if len(visible) <= _MAX_TEXT else visible[: _MAX_TEXT - 1] + "…"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from stresstest.config.credentials.texts import hide_credentials
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LONGEST_LINE = 16_384
@@ -89,7 +91,14 @@ def read_startup_log(lines: Iterable[str]) -> StartupFacts:
             found = pattern.search(line)
             if found is not None:
                 facts = replace(apply(facts, found), known=facts.known + 1)
-    return replace(facts, lines=total)
+    return replace(_without_credentials(facts), lines=total)
+
+
+def _without_credentials(facts: StartupFacts) -> StartupFacts:
+    """What is told of a log is pasted into issues: it holds no password of a proxy, no key."""
+    values: dict[str, Any] = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    texts = {name: hide_credentials(text) for name, text in values.items() if isinstance(text, str)}
+    return replace(facts, **texts)  # type: ignore[arg-type]
 
 
 _Apply = Callable[[StartupFacts, "re.Match[str]"], StartupFacts]

@@ -20,11 +20,10 @@ from stresstest.config.credentials.names import (
     names_headers,
 )
 from stresstest.config.credentials.shapes import announces_credential, is_credential
+from stresstest.config.credentials.texts import HIDDEN
 from stresstest.config.secrets import remember
 from stresstest.errors import UsageError
 
-HIDDEN = "***"
-"""In the place of a credential."""
 _LABELS = ("name", "key", "type", "scheme")
 """Fields of an object that name its credential and are none."""
 _SCHEMA_VALUES = ("default", "const", "enum", "example", "examples")

@@ -37,21 +37,21 @@ _TOKENS = (
     *(r"eyJ[\w-]{6,}\.eyJ[\w-]{6,}\.", r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
 )
 """The beginnings that services publish so that their keys are known as keys."""
-_TOKEN = re.compile(rf"(?<![\w.-])(?:{'|'.join(_TOKENS)})")
+TOKEN = re.compile(rf"(?<![\w.-])(?:{'|'.join(_TOKENS)})")
 _SCHEME = re.compile(r"(?i)^(?:(?:bearer|basic)\s+\S{8,}|(?:token|apikey)\s+(?=\S*\d)\S{16,}$)")
-_HEADER_NAME = r"(?:proxy-)?authorization|cookie|(?:x|ocp-apim)-[\w-]*(?:key|token)"
-_HEADER = re.compile(rf"(?i)^(?:{_HEADER_NAME})\s*:\s*\S{{4,}}")
+HEADER_NAME = r"(?:proxy-)?authorization|cookie|(?:x|ocp-apim)-[\w-]*(?:key|token)"
+_HEADER = re.compile(rf"(?i)^(?:{HEADER_NAME})\s*:\s*\S{{4,}}")
 _NO_PLACEHOLDER = r"(?!your|(?-i:[A-Z_]+)(?:[^\w]|$))[^\s<${\[*%]"
 _HEADER_WITHIN = re.compile(
-    rf"(?i)(?<![\w-])(?:{_HEADER_NAME})\s*:\s*(?:(?:bearer|basic|token)\s+)?(?=\S*\d){_NO_PLACEHOLDER}\S{{7,}}"
+    rf"(?i)(?<![\w-])(?:{HEADER_NAME})\s*:\s*(?:(?:bearer|basic|token)\s+)?(?=\S*\d){_NO_PLACEHOLDER}\S{{7,}}"
 )
-_ARGUMENT_NAME = r"--?[\w-]*(?:key|token|secret|password|passwd|credentials)"
+ARGUMENT_NAME = r"--?[\w-]*(?:key|token|secret|password|passwd|credentials)"
 _ARGUMENT = re.compile(
-    rf"(?i)(?:^|\s)(?:{_ARGUMENT_NAME}(?:=|\s+['\"]?)(?=\S*\d){_NO_PLACEHOLDER}\S{{5,}}"
+    rf"(?i)(?:^|\s)(?:{ARGUMENT_NAME}(?:=|\s+['\"]?)(?=\S*\d){_NO_PLACEHOLDER}\S{{5,}}"
     rf"|-u\s+['\"]?[^\s:]{{1,100}}:(?=\S*\d){_NO_PLACEHOLDER}\S{{3,}})"
 )
 """Of a command: ``--api-key=…``, ``curl -u user:password``."""
-_ANNOUNCES = re.compile(rf"(?i)^(?:{_ARGUMENT_NAME}|{_HEADER_NAME})$")
+_ANNOUNCES = re.compile(rf"(?i)^(?:{ARGUMENT_NAME}|{HEADER_NAME})$")
 _ADDRESS = re.compile(
     r"(?i)(?<![a-z0-9+.-])(?:https://hooks\.slack\.com/(?:services|workflows|triggers)/\S{8,}"
     r"|https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\S{8,}"
@@ -69,7 +69,7 @@ _LONGEST_CONNECTION = 2_000
 
 def is_credential(text: str) -> bool:
     """Whether a text is a credential, or holds one. Its time is linear in the text's length."""
-    patterns = (_SCHEME, _HEADER, _TOKEN, _HEADER_WITHIN, _ARGUMENT, _ADDRESS)
+    patterns = (_SCHEME, _HEADER, TOKEN, _HEADER_WITHIN, _ARGUMENT, _ADDRESS)
     return any(pattern.search(text) for pattern in patterns) or _is_connection_string(text)
 
 

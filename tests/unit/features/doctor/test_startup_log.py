@@ -145,3 +145,17 @@ def test_no_line_breaks_it(lines: list[str]) -> None:
 def test_a_cut_line_breaks_nothing(line: str, at: int) -> None:
     """A log that is being written ends anywhere."""
     read_startup_log([line[:at]])
+
+
+def test_what_is_told_of_a_log_holds_no_password() -> None:
+    """It is pasted into issues, and kept in the logs of a CI."""
+    log = [
+        "INFO [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='https://u:hunter22@h'",
+        "ERROR [core.py:700] EngineCore failed to start.",
+        "OSError: (Caused by ProxyError('Unable to connect to proxy http://alice:hunter22@proxy.corp:3128'))",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ]
+    facts = read_startup_log(log)
+    assert facts.error is not None
+    assert "hunter22" not in repr(facts)
+    assert "***@proxy.corp" in repr(facts)

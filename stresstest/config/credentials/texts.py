@@ -1,0 +1,35 @@
+"""Credentials within the text of others, such as a server's log: hidden before it is shown."""
+
+from __future__ import annotations
+
+import re
+
+from stresstest.config.credentials.names import names_credential
+from stresstest.config.credentials.shapes import ARGUMENT_NAME, HEADER_NAME, TOKEN
+
+HIDDEN = "***"
+"""In the place of a credential."""
+_USER = re.compile(r"(?i)(?<=://)[^/\s@'\"]{1,300}@")
+_KEY = re.compile(rf"(?:{TOKEN.pattern})[\w.=-]*")
+_HEADER = re.compile(
+    rf"(?i)(\b(?:{HEADER_NAME})['\"]?\s*[:=]\s*(?:b?['\"])?(?:(?:bearer|basic|token)\s+)?)[^\s'\",]+"
+)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",]{8,}")
+_ARGUMENT = re.compile(rf"(?i)((?<![\w-]){ARGUMENT_NAME}(?:=|\s+)['\"]?)[^\s'\"]+")
+_FIELD = re.compile(
+    r"\b([A-Za-z][\w-]{0,60})(['\"]?\s*[:=]\s*\[?['\"]?)(?!None\b|null\b|(?i:bearer|basic)\s|\*\*\*)([^\s'\",\])}]{4,})"
+)
+"""``'api_key': ['…']``, as vLLM prints its arguments."""
+
+
+def hide_credentials(text: str) -> str:
+    """The text with ``***`` for each credential that is known by its shape, or by the name before it."""
+    text = _USER.sub(f"{HIDDEN}@", text)
+    for pattern in (_HEADER, _BEARER, _ARGUMENT):
+        text = pattern.sub(rf"\g<1>{HIDDEN}", text)
+    text = _FIELD.sub(_hidden_field, text)
+    return _KEY.sub(HIDDEN, text)
+
+
+def _hidden_field(found: re.Match[str]) -> str:
+    return f"{found[1]}{found[2]}{HIDDEN}" if names_credential(found[1]) else found[0]
