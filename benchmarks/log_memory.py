@@ -75,6 +75,14 @@ def prompts(rng: random.Random, size: int) -> Iterator[str]:
         yield json.dumps({"prompt": f"{' '.join(rng.choices(_WORDS, k=2))[:12]} {n:06x}"})
 
 
+def pictures(rng: random.Random, size: int) -> Iterator[str]:
+    """Prompts with a photo of 4 MB each."""
+    for n in range(size // 5_500_000):
+        photo = f"data:image/png;base64,{rng.randbytes(2_750_000).hex()}"
+        parts = [{"type": "text", "text": prose(rng, 9)}, {"type": "image_url", "image_url": {"url": photo}}]
+        yield json.dumps({"id": f"{n}", "messages": [{"role": "user", "content": parts}]})
+
+
 def spans(rng: random.Random, size: int) -> Iterator[str]:
     """An export of OpenTelemetry spans, all in one line."""
     found = []
@@ -127,6 +135,12 @@ def main() -> int:
             for flight in ("8", "64"):
                 found = run([*_COMMAND, *store, "run", *words, "--concurrency", flight])
                 rows.append(["`run`", f"answers of up to 30,000 tokens, {flight} in flight", *found])
+            photos = Path(folder) / "photos.jsonl"
+            photos.write_text("\n".join(pictures(random.Random(1), int(options.megabytes * 1e6))))
+            words = ["--base-url", server.base_url, "--lang", "en", "--rigor", "quick", "--horizon", "200"]
+            found = run([*_COMMAND, *store, "run", *words, "--concurrency", "32", "--prompts", str(photos)])
+            size = photos.stat().st_size / 1e6
+            rows.append(["`run --prompts`", f"pictures: {size:.0f} MB, 32 in flight", *found])
     text = table(["command", "what", "peak memory", "seconds"], rows)
     print(text)
     if options.write:

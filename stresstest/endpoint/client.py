@@ -29,6 +29,7 @@ from stresstest.endpoint.outcome import (
     TrialGeneration,
 )
 from stresstest.endpoint.stream import ResponseStream, StreamLimits
+from stresstest.endpoint.unsent_bodies import UnsentBodies
 from stresstest.endpoint.wire import RequestFeatures, build_body
 from stresstest.http_limits import refuse_foreign_redirect
 from stresstest.model import FailureKind, GenerationRequest, ServiceFailure, Token
@@ -86,6 +87,7 @@ class Endpoint:
         self.send_seed = send_seed
         self.logprobs = logprobs
         self._stall = StallLimit(self.timeouts)
+        self._unsent = UnsentBodies()
         self._client: openai.AsyncOpenAI | None = None
         self._make = _ClientMaker(self.address, key, timeouts)
 
@@ -143,6 +145,12 @@ class Endpoint:
         return TrialGeneration(outcome, made, tuple(tokens))
 
     async def _run(
+        self, request: GenerationRequest, sink: TokenSink, features: RequestFeatures
+    ) -> tuple[StreamOutcome, TokenAssembler]:
+        async with self._unsent.hold(request):
+            return await self._run_at_once(request, sink, features)
+
+    async def _run_at_once(
         self, request: GenerationRequest, sink: TokenSink, features: RequestFeatures
     ) -> tuple[StreamOutcome, TokenAssembler]:
         import aiohttp

@@ -11,13 +11,14 @@ import functools
 import math
 import ssl
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 import aiohttp
 import httpx2
 from yarl import URL
 
+from stresstest.endpoint.unsent_bodies import when_sent
 from stresstest.http_limits import (
     ACCEPTED_ENCODING,
     MAX_ERROR_BYTES,
@@ -37,6 +38,8 @@ which were not set for every server."""
 _ACCOUNT_HEADERS = frozenset(("openai-organization", "openai-project"))
 _OFFICIAL = ("https", "api.openai.com")
 _READ_BUFFER = 4 * 1024 * 1024
+_PIECE = 256 * 1024
+"""Bytes of a body that are handed to the socket at once: it copies what it cannot send."""
 
 
 def _proxy_for(scheme: str, host: str) -> URL | None:
@@ -52,6 +55,22 @@ def _proxy_for(scheme: str, host: str) -> URL | None:
     if proxy.scheme not in ("http", "https") or not proxy.host:
         raise ValueError("not an HTTP proxy")
     return proxy
+
+
+def _released(request: httpx2.Request) -> list[bytes]:
+    """The request's body, which the request no longer holds: pictures of all requests in flight are much."""
+    content = [request.content]
+    request.stream = httpx2.ByteStream(b"")
+    request._content = b""
+    return content
+
+
+async def _in_pieces(content: list[bytes], sent: Callable[[], None]) -> AsyncIterator[memoryview]:
+    """A body in pieces that wait until the one before is sent. sent: called after the last."""
+    whole = memoryview(content.pop())
+    for start in range(0, len(whole), _PIECE):
+        yield whole[start : start + _PIECE]
+    sent()
 
 
 @contextmanager
@@ -144,25 +163,29 @@ class DirectTransport(httpx2.AsyncBaseTransport):
             proxy = _proxy_for(url.scheme, url.netloc.decode("ascii"))
         except ValueError as error:
             raise httpx2.ProxyError("proxy", request=request) from error
+        content = await request.aread()
+        headers = [(k, v) for k, v in request.headers.multi_items() if k in sent]
+        headers.append(("accept-encoding", ACCEPTED_ENCODING))
+        if len(content) > _PIECE:
+            headers.append(("content-length", str(len(content))))
+        body = _in_pieces(_released(request), when_sent()) if len(content) > _PIECE else content or None
+        del content
         with _as_httpx2(request):
             response = await self._session.request(
                 request.method,
                 URL(str(url), encoded=True),
-                headers=[
-                    *((k, v) for k, v in request.headers.multi_items() if k in sent),
-                    ("accept-encoding", ACCEPTED_ENCODING),
-                ],
-                data=await request.aread() or None,
+                headers=headers,
+                data=body,
                 allow_redirects=False,
                 proxy=proxy,
                 ssl=self._tls if url.scheme == "https" else True,
                 timeout=aiohttp.ClientTimeout(connect=request.extensions.get("timeout", {}).get("connect")),
             )
-        body = DirectBody(response, request)
+        answer = DirectBody(response, request)
         # The body decompresses itself, within limits; httpx2 would decompress without any.
-        headers = [(k, v) for k, v in response.raw_headers if k.lower() != b"content-encoding"]
+        kept = [(k, v) for k, v in response.raw_headers if k.lower() != b"content-encoding"]
         return httpx2.Response(
-            response.status, headers=headers, stream=body, extensions={BODY_EXTENSION: body}
+            response.status, headers=kept, stream=answer, extensions={BODY_EXTENSION: answer}
         )
 
     async def aclose(self) -> None:

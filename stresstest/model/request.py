@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 from stresstest.model.rigor import RIGORS, UNMASKING_HEADROOM
@@ -71,8 +72,14 @@ class Message:
     wire: str | None = None
 
     def as_sent(self) -> dict[str, Any]:
-        """The message as it is in a request body."""
-        return {"role": self.role, "content": self.content} if self.wire is None else json.loads(self.wire)
+        """The message as it is in a request body; not to be changed, as requests share it."""
+        return {"role": self.role, "content": self.content} if self.wire is None else _decoded(self.wire)
+
+
+@lru_cache(maxsize=64)
+def _decoded(wire: str) -> Any:
+    """One object for all requests in flight with this message: its pictures are large."""
+    return json.loads(wire)
 
 
 @dataclass(frozen=True, slots=True)
