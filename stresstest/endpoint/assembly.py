@@ -1,10 +1,10 @@
 """Assembles the chunks of a stream into tokens.
 
 A chunk may carry several tokens, one, none (buffered text, usage only), or part of a character. Its
-tokens are counted by `token_ids`, else by logprobs entries, else by the increase of the running usage;
-ids of another number than the logprobs entries are not the tokens', and are dropped. Text that nobody
-counts is cut into words and signs, as recorded text is, wherever its events end: gateways join tokens, and
-so does speculative decoding.
+tokens are counted by `token_ids`, else by logprobs entries, else by the increase of the running usage, where
+that is of few tokens; ids of another number than the logprobs entries are not the tokens', and are dropped.
+Text that nobody counts is cut into words and signs, as recorded text is, wherever its events end: gateways
+join tokens, and so does speculative decoding.
 The texts of logprobs entries only determine where the streamed text is split, so the joined token texts
 always equal the streamed text.
 """
@@ -37,6 +37,8 @@ from stresstest.model.tokens import entropy_bound
 
 # Remaining text of at most this many characters is the end of a token already counted.
 _LONGEST_REST = 64
+# Tokens that usage alone counts in one event: of more, nobody knows which part of its text each is.
+_MOST_JOINED = 8
 _LONGEST_SHARED = 32
 _LONGEST_ID = 128
 LONGEST_SPLIT = 1 << 18
@@ -179,11 +181,9 @@ class TokenAssembler:
             return [_token(thought or answer, sane_count(ids[0]), at, bool(thought))]
         counted = self._count(choice, logprobs, grown)
         self.characters += len(thought) + len(answer)
-        # A total beside the last event is of the whole answer, not of what that event adds.
-        is_total = bool(self.event_ends) and ids is None and logprobs is None
         if (
-            is_total
-            or counted is None
+            counted is None
+            or (ids is None and logprobs is None and self._says_no_place(counted, len(thought) + len(answer)))
             or counted > max_plausible_tokens(len(self._carry) + len(thought) + len(answer))
         ):
             # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
@@ -197,6 +197,14 @@ class TokenAssembler:
         tokens = self._tokens(counted, thought, answer, ids, logprobs, at)
         self.produced += len(tokens)
         return held + tokens
+
+    def _says_no_place(self, counted: int, characters: int) -> bool:
+        """Whether a growth of the usage does not tell where its tokens are in the text: a total beside the
+        last event is of the whole answer, many tokens of one event may be of any length (in a loop they are
+        shorter than in the prose before it), and a count of 0 beside more than a token's text is none."""
+        if self.event_ends or counted > _MOST_JOINED:
+            return True
+        return counted == 0 and len(self._carry) + characters > _LONGEST_REST
 
     def add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
         """The words of text whose tokens nobody counted, but for the last one, which may go on."""

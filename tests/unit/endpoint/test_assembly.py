@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.detectors.text.tokens import split_pieces
 from stresstest.endpoint.assembly import TokenAssembler, split_at_pieces, split_evenly
 from stresstest.endpoint.wire import EventReader, StreamChunk, decode_chunk
@@ -170,6 +171,45 @@ def test_a_total_with_the_last_event_is_no_count_of_its_text(total: int) -> None
     assert [token.text for token in tokens] == ["Hello", " my", " friend"]
     assert (made.total, made.produced, len(made.uncounted_texts)) == (total, 3, 3)
     assert not made.running_usage  # so OpenRouter ends every stream
+
+
+@pytest.mark.parametrize("joined", [1, 8, 9, 200, 5_000])
+def test_many_tokens_of_one_event_have_no_known_place(joined: int) -> None:
+    """A gateway that does not stream sends the answer and its usage in one event. Shared out evenly, a loop
+    of short tokens began 60 % too late: T = 150 at which 40 % had failed, "at most 10 %"."""
+    words = [" harbours", " lighthouse", " fishermen"] * 30 + [" so", " it", " is"] * 60
+    made = TokenAssembler()
+    tokens: list[Token] = []
+    for at in range(0, len(words), joined):
+        part, until = "".join(words[at : at + joined]), min(at + joined, len(words))
+        event = {"choices": [{"index": 0, "delta": {"content": part}}], "usage": {"completion_tokens": until}}
+        tokens += made.add_chunk(decoded(event), 1.0)
+    tokens += made.flush(1.0)
+    if joined <= 8:
+        assert (len(tokens), made.uncounted_texts) == (len(words), [])
+        return
+    scale = TokenScale(tokens, made.total or 0, made.event_ends)
+    loop = next(n for n, token in enumerate(tokens, 1) if token.text == " so")
+    assert 60 <= scale.first_token(loop) <= 91
+    assert made.total == len(words)
+
+
+def test_a_count_of_nothing_beside_text_counts_nothing() -> None:
+    """A gateway writes 0 until the last event, whose total was then shared out over all of the text."""
+    made = TokenAssembler()
+    tokens: list[Token] = []
+    for _ in range(40):
+        event = {
+            "choices": [{"index": 0, "delta": {"content": "the sea "}}],
+            "usage": {"completion_tokens": 0},
+        }
+        tokens += made.add_chunk(decoded(event), 1.0)
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    tokens += made.add_chunk(decoded({"choices": [last], "usage": {"completion_tokens": 80}}), 1.0)
+    tokens += made.flush(1.0)
+    assert "".join(token.text for token in tokens) == "the sea " * 40
+    assert made.uncounted_texts == [token.text for token in tokens]
+    assert made.total == 80
 
 
 def test_events_of_other_apis_are_read() -> None:
