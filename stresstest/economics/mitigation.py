@@ -2,18 +2,18 @@
 
 Stopping a stream changes nothing before the stop, so a replay shows exactly where a setting would have
 stopped. A stop before the onset of a failure cuts healthy text; like a stop in a healthy stream, it counts as
-a false stop. The setting is chosen on one half of the streams and evaluated on the other, so that its numbers
-are unbiased.
+a false stop. The setting is chosen on one half of the prompts and evaluated on the other, so that its numbers
+are unbiased. Outputs of one prompt are a cluster in the intervals (`statistics.certify.effective_size`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stresstest.statistics.certify import clopper_pearson
+from stresstest.statistics.certify import clustered_interval, effective_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,8 @@ class RepetitionSetting:
 @dataclass(frozen=True, slots=True)
 class TokenStream:
     """One stored output. ids: its tokens. onset, alarm: 1-based tokens, None if healthy. endless: only a cap
-    or an abort by the client ended it."""
+    or an abort by the client ended it. prompt: what outputs of one prompt share; empty where it is not known:
+    then the output is the only one of its prompt."""
 
     id: str
     ids: Sequence[int]
@@ -64,15 +65,22 @@ class TokenStream:
     alarm: int | None = None
     loops: bool = False
     endless: bool = False
+    prompt: str = ""
 
     @property
     def length(self) -> int:
         return len(self.ids)
 
+    @property
+    def cluster(self) -> tuple[str, str]:
+        """The name of its prompt, or its own."""
+        return ("prompt", self.prompt) if self.prompt else ("output", self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class BinomialShare:
-    """k of n with an exact 95 % interval."""
+    """k of n with a Clopper-Pearson 95 % interval at the effective size of its clusters: exact where every
+    output has a prompt of its own."""
 
     k: int
     n: int
@@ -87,13 +95,16 @@ class MitigationAudit:
     caught: loops stopped at or after their onset; other: the same for other degenerate streams. stopped:
     healthy streams that were stopped; early: degenerate streams stopped before their onset, in healthy text.
     tokens: generated without the rule; saved: not generated because of a stop at or after the onset; lost:
-    generated in vain, in healthy streams that were stopped.
+    generated in vain, in healthy streams that were stopped. false: streams stopped in healthy text, of all in
+    which that is known: a degenerate stream counts only if it was stopped before its onset, so that short
+    healthy beginnings are no evidence of safety.
     """
 
     caught: BinomialShare
     other: BinomialShare
     stopped: BinomialShare
     early: BinomialShare
+    false: BinomialShare
     tokens: int
     saved: int
     lost: int
@@ -101,16 +112,12 @@ class MitigationAudit:
     @property
     def false_stops(self) -> int:
         """Number of streams stopped in healthy text."""
-        return self.stopped.k + self.early.k
+        return self.false.k
 
     @property
     def most_false(self) -> float:
-        """Upper end of the 95 % interval of the false stop rate.
-
-        A degenerate stream counts only if it was stopped before its onset, so that short healthy beginnings
-        are no evidence of safety.
-        """
-        return clopper_pearson(self.false_stops, self.stopped.n + self.early.k)[1]
+        """Upper end of the 95 % interval of the false stop rate."""
+        return self.false.hi
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +174,26 @@ class StopPositions:
 
 def audit_stops(streams: Sequence[TokenStream], stops: Sequence[int | None]) -> MitigationAudit:
     """The effect of stopping these streams. stops: tokens generated until the stop, one per stream."""
-    caught: list[bool] = []
-    other: list[bool] = []
-    stopped: list[bool] = []
-    early: list[bool] = []
+    caught: list[_Hit] = []
+    other: list[_Hit] = []
+    stopped: list[_Hit] = []
+    early: list[_Hit] = []
     saved = lost = 0
     for stream, at in zip(streams, stops, strict=True):
         if stream.onset is None:
-            stopped.append(at is not None)
+            stopped.append((stream.cluster, at is not None))
             lost += at or 0
             continue
         hit = at is not None and at >= stream.onset
-        (caught if stream.loops else other).append(hit)
-        early.append(at is not None and not hit)
+        (caught if stream.loops else other).append((stream.cluster, hit))
+        early.append((stream.cluster, at is not None and not hit))
         saved += stream.length - at if at is not None and hit else 0
     return MitigationAudit(
         caught=_share(caught),
         other=_share(other),
         stopped=_share(stopped),
         early=_share(early),
+        false=_share(stopped + [each for each in early if each[1]]),
         tokens=sum(stream.length for stream in streams),
         saved=saved,
         lost=lost,
@@ -193,7 +201,7 @@ def audit_stops(streams: Sequence[TokenStream], stops: Sequence[int | None]) -> 
 
 
 def choose_setting(streams: Sequence[TokenStream]) -> ChosenSetting:
-    """Choose a setting on one half of the streams and evaluate it on the other.
+    """Choose a setting on one half of the prompts and evaluate it on the other.
 
     Among the settings that catch a loop and never stop healthy text, those that save (nearly) the most tokens
     are kept, and the most cautious of these is chosen. Raises ValueError with fewer than two streams.
@@ -225,22 +233,41 @@ def choose_setting(streams: Sequence[TokenStream]) -> ChosenSetting:
 
 
 def split_halves(streams: Sequence[TokenStream]) -> tuple[list[TokenStream], list[TokenStream]]:
-    """Two halves with equal shares of loops and of other failures: alternating streams of each kind."""
-    one: list[TokenStream] = []
-    other: list[TokenStream] = []
-    for kind in (0, 1, 2):
-        for n, stream in enumerate(s for s in streams if _kind(s) == kind):
-            (other if (n + kind) % 2 else one).append(stream)
-    return one, other
+    """Two halves without a common prompt, with about equal shares of loops and of other failures.
+
+    Outputs of one prompt are alike: with some of them in each half, the half that reports would be the half
+    that chose. A prompt goes, with all of its outputs, where there are fewer of its worst kind.
+    """
+    prompts: dict[tuple[str, str], list[TokenStream]] = {}
+    for stream in streams:
+        prompts.setdefault(stream.cluster, []).append(stream)
+    halves: tuple[list[TokenStream], list[TokenStream]] = [], []
+    for kind in (2, 1, 0):
+        sizes = [sum(_kind(stream) == kind for stream in half) for half in halves]
+        for outputs in prompts.values():
+            if max(map(_kind, outputs)) == kind:
+                to = kind % 2 if sizes[0] == sizes[1] else sizes.index(min(sizes))
+                halves[to].extend(outputs)
+                sizes[to] += sum(_kind(stream) == kind for stream in outputs)
+    return halves
 
 
 def _kind(stream: TokenStream) -> int:
     return 2 if stream.loops else 1 if stream.onset is not None else 0
 
 
-def _share(hits: Sequence[bool]) -> BinomialShare:
-    k, n = sum(hits), len(hits)
-    return BinomialShare(k, n, *clopper_pearson(k, n))
+_Hit = tuple[tuple[str, str], bool]
+"""The prompt of a stream, and whether the stream counts."""
+
+
+def _share(hits: Iterable[_Hit]) -> BinomialShare:
+    prompts: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, hit in hits:
+        k, n = prompts.get(name, (0, 0))
+        prompts[name] = k + hit, n + 1
+    size, n = effective_size(prompts.values())
+    k = sum(k for k, _ in prompts.values())
+    return BinomialShare(k, n, *clustered_interval(k, n, size / n if n else 1.0))
 
 
 def _first_stops(ids: Sequence[int]) -> dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]]:

@@ -2,12 +2,13 @@
 
 An attempt costs the tokens generated until it ended or was stopped. An answer that is not healthy and
 complete is requested again, with independent attempts (for a prompt that always loops the true cost is
-higher), or sent to another model. Intervals are 95 %, from a bootstrap over streams.
+higher), or sent to another model. Intervals are 95 %, from a bootstrap over prompts, each with all of its
+outputs (a cluster bootstrap: Davison & Hinkley 1997, section 3.8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,9 @@ class AuditResult:
     degenerate: how many of them, of which `loops` are loops. masked: outputs already stopped by the server's
     own repetition detection. aborted: degenerate outputs stopped by the client, whose savings are a lower
     bound. unseen: further outputs of which the log has not all of the text, so that nobody knows. left_aside:
-    further outputs, by chance; loops_aside: how many of them loop.
+    further outputs, by chance; loops_aside: how many of them loop. copies: further outputs that are word for
+    word one of the `streams`, and tell nothing more. prompts: of how many the outputs are; one whose prompt
+    is not known counts as the only one of its prompt.
     """
 
     chosen: ChosenSetting
@@ -59,6 +62,8 @@ class AuditResult:
     unseen: int = 0
     left_aside: int = 0
     loops_aside: int = 0
+    copies: int = 0
+    prompts: int = 0
 
     @property
     def usable(self) -> RepetitionSetting | None:
@@ -85,18 +90,17 @@ def delivery_costs(
     if not healthy.any():
         raise ValueError("no healthy answer was delivered at all")
     alarm = np.array([s.length if s.alarm is None else min(s.alarm, s.length) for s in streams], dtype=float)
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(0, len(streams), (BOOTSTRAP_RESAMPLES, len(streams)))
+    weights = _resample([stream.cluster for stream in streams], np.random.default_rng(seed))
     found = [
-        _retry_cost(LET_RUN_POLICY, whole, healthy, draws),
-        _retry_cost(ABORT_POLICY, alarm, healthy, draws),
-        _fallback_cost("abort at the alarm; another model answers", alarm, healthy, whole, draws, fallback),
+        _retry_cost(LET_RUN_POLICY, whole, healthy, weights),
+        _retry_cost(ABORT_POLICY, alarm, healthy, weights),
+        _fallback_cost("abort at the alarm; another model answers", alarm, healthy, whole, weights, fallback),
     ]
     if stops is not None:
         cut = np.array([s.length if at is None else at for s, at in zip(streams, stops, strict=True)], float)
         kept = healthy & np.array([at is None for at in stops])
         if kept.any():
-            found.append(_retry_cost("repetition_detection; ask again", cut, kept, draws))
+            found.append(_retry_cost("repetition_detection; ask again", cut, kept, weights))
     return tuple(found)
 
 
@@ -115,19 +119,29 @@ def measured_delivery_costs(spans: Sequence[RequestSpan], *, seed: int = 0) -> t
         useful = np.array([span.healthy and not span.capped for span in own], dtype=bool)
         if not useful.any():
             return ()
-        found.append(
-            _retry_cost(policy, cost, useful, rng.integers(0, len(own), (BOOTSTRAP_RESAMPLES, len(own))))
-        )
+        found.append(_retry_cost(policy, cost, useful, _resample(range(len(own)), rng)))
     return tuple(found)
 
 
+def _resample(clusters: Sequence[Hashable], rng: np.random.Generator) -> NDArray[np.float64]:
+    """How often each output is in each resample: as many clusters are drawn as there are."""
+    import numpy as np
+
+    numbers: dict[Hashable, int] = {}
+    own = [numbers.setdefault(name, len(numbers)) for name in clusters]
+    drawn = rng.integers(0, len(numbers), (BOOTSTRAP_RESAMPLES, len(numbers)))
+    drawn += np.arange(BOOTSTRAP_RESAMPLES)[:, None] * len(numbers)
+    times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+    return times[:, own].astype(np.float64)
+
+
 def _retry_cost(
-    policy: str, cost: NDArray[np.float64], useful: NDArray[np.bool_], draws: NDArray[np.int_]
+    policy: str, cost: NDArray[np.float64], useful: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> DeliveryCost:
     """Repeat until useful: by renewal, the mean cost of an attempt over the share of useful attempts."""
-    hits = useful[draws].sum(axis=1)
+    hits = weights @ useful
     some = hits > 0
-    spread = cost[draws].sum(axis=1)[some] / hits[some]
+    spread = (weights @ cost)[some] / hits[some]
     return _delivery(policy, float(cost.sum() / useful.sum()), spread, len(useful) / float(useful.sum()))
 
 
@@ -136,13 +150,14 @@ def _fallback_cost(
     cost: NDArray[np.float64],
     useful: NDArray[np.bool_],
     whole: NDArray[np.float64],
-    draws: NDArray[np.int_],
+    weights: NDArray[np.float64],
     fallback: float,
 ) -> DeliveryCost:
     """Try once, then use another model, which is assumed to succeed."""
     length = float(whole[useful].mean())
     each = cost + ~useful * length * fallback
-    return _delivery(policy, float(each.mean()), each[draws].mean(axis=1), 2.0 - float(useful.mean()))
+    spread = (weights @ each) / weights.sum(axis=1)
+    return _delivery(policy, float(each.mean()), spread, 2.0 - float(useful.mean()))
 
 
 def _delivery(policy: str, tokens: float, spread: NDArray[np.float64], attempts: float) -> DeliveryCost:

@@ -210,3 +210,33 @@ def test_nothing_delivered_has_no_price() -> None:
     """Without a single healthy answer the tax is not a number."""
     with pytest.raises(ValueError, match="no healthy answer"):
         delivery_costs([looping("l", 10)])
+
+
+def test_outputs_of_one_prompt_are_a_cluster_in_the_interval_and_in_the_tax() -> None:
+    """Eight answers to each of twelve questions were 48 outputs to tell of, "0/48 (0–7 %)", and "best"."""
+    streams = [
+        replace(looping(f"l{n}", 40) if n % 12 < 2 else healthy(f"h{n}"), prompt=f"p{n % 12}")
+        for n in range(96)
+    ]
+    found = choose_setting(streams)
+    assert found.audit is not None
+    assert (found.audit.stopped.k, found.audit.stopped.n, found.bounded) == (0, 40, False)
+    assert found.audit.most_false == pytest.approx(1 - 0.025 ** (1 / 5))
+    assert (found.audit.caught.k, found.audit.caught.n) == (8, 8)
+    assert found.audit.caught.lo == pytest.approx(0.025)
+    alike, alone = (delivery_costs(each)[0] for each in (streams, [replace(s, prompt="") for s in streams]))
+    assert alike.tokens == alone.tokens
+    assert alike.hi - alike.lo > 2 * (alone.hi - alone.lo)
+
+
+def test_no_prompt_has_outputs_in_both_halves() -> None:
+    """The half that reports would be the half that chose. Loops are still in both, from different prompts."""
+    streams = [
+        replace(looping(f"l{n}", 5, length=40), prompt=f"p{n % 4}") if n % 3 else healthy(f"h{n}", 5)
+        for n in range(60)
+    ]
+    one, other = split_halves(streams)
+    assert len(one) + len(other) == 60
+    assert not {s.cluster for s in one} & {s.cluster for s in other}
+    loops = [sum(s.loops for s in half) for half in (one, other)]
+    assert loops == [20, 20]

@@ -43,6 +43,8 @@ def audit_document(found: AuditResult) -> dict[str, Any]:
         "loops": found.loops,
         "degenerate": found.degenerate,
         "unseen": found.unseen,
+        "copies": found.copies,
+        "prompts": found.prompts,
         "left_aside": found.left_aside,
         "loops_aside": found.loops_aside,
         "scale": found.scale,
@@ -130,7 +132,8 @@ def verdict(found: AuditResult) -> str:
             f"{count} {percent(chosen.audit.most_false)}; at most {percent(MAX_FALSE_STOP_RATE)} is "
             f"acceptable"
         )
-    return f"This setting is a candidate only: {why}. Replay more healthy outputs."
+    of_others = "" if found.prompts >= found.streams else ", of other prompts"
+    return f"This setting is a candidate only: {why}. Replay more healthy outputs{of_others}."
 
 
 def conclusion(found: AuditResult) -> str:
@@ -165,7 +168,7 @@ def remarks(found: AuditResult) -> list[str]:
     chosen = found.chosen
     notes = [
         f"Chosen among {chosen.tried} settings on {chosen.chosen_on} outputs; the table shows the "
-        f"other {chosen.told_on}. Intervals are exact, 95 %. A stop before the onset cuts healthy "
+        f"other {chosen.told_on}. {_interval_words(found)} A stop before the onset cuts healthy "
         f"text: it catches nothing and saves nothing.",
         "The online detector stops no healthy output here because it decides which outputs are "
         "healthy; its own false alarm rate is in docs/detectors.md. It stops at the client, like "
@@ -194,6 +197,13 @@ def remarks(found: AuditResult) -> list[str]:
             f"{format_count(found.left_aside)} more, of which "
             f"{found.loops_aside} loop, are in no number."
         )
+    if found.copies == 1:
+        notes.append("1 more output is a copy of one of these, word for word: it is in no number.")
+    elif found.copies:
+        notes.append(
+            f"{format_count(found.copies)} more outputs are copies of these, word for word: they are in no "
+            "number."
+        )
     if found.unseen:
         notes.append(f"In no number: {_unseen_words(found)}.")
     if found.masked:
@@ -206,6 +216,15 @@ def remarks(found: AuditResult) -> list[str]:
             f"them, the saving is a lower bound."
         )
     return notes
+
+
+def _interval_words(found: AuditResult) -> str:
+    if found.prompts >= found.streams:
+        return "Intervals are exact, 95 %."
+    return (
+        f"The outputs are of {format_count(found.prompts)} prompts, each in one half alone; the 95 % "
+        "intervals take outputs of one prompt as a cluster."
+    )
 
 
 def print_audit(console: Console, found: AuditResult) -> None:

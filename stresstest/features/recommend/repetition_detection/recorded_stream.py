@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import accumulate
 
 from stresstest.detectors.entry import DetectorSpec
@@ -28,12 +29,13 @@ class RecordedStream:
 
     stream: None where the log has not all of the text, or the answer was given up, and what there is of it is
     healthy. scale: the unit of an id.
-    masked: the server's own repetition detection stopped the answer.
+    masked: the server's own repetition detection stopped the answer. digest: of its text (`text_digest`).
     """
 
     stream: TokenStream | None
     scale: str
     masked: bool
+    digest: bytes = b""
 
 
 def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None) -> RecordedStream | None:
@@ -54,7 +56,13 @@ def recorded_stream(record: Record, verdict: ScanVerdict, tokenizer: str | None)
         pieces = own or split_pieces(text)
         ids = number_texts(pieces)
         starts = list(accumulate(map(len, pieces), initial=0))[:-1]
-    return RecordedStream(_stream(record, verdict, end, ids, starts), scale, end == REPETITION_REASON)
+    stream = _stream(record, verdict, end, ids, starts)
+    return RecordedStream(stream, scale, end == REPETITION_REASON, text_digest(text))
+
+
+def text_digest(text: str) -> bytes:
+    """What equal texts share, of a file and of a stored run."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def number_texts(texts: Sequence[str]) -> list[int]:
@@ -79,6 +87,7 @@ def _stream(
         alarm=alarm,
         loops=is_repetition(verdict.symptom) or verdict.loops_to_end or verdict.recovered,
         endless=verdict.capped is True or end in LOST_REASONS,
+        prompt=f"{verdict.cluster:x}" if verdict.cluster else "",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,13 +15,18 @@ from stresstest.detectors.registry import is_repetition
 from stresstest.economics.mitigation import StopPositions, TokenStream, choose_setting
 from stresstest.economics.retry import IDS, PIECES, WORDS, AuditResult, delivery_costs
 from stresstest.errors import InconclusiveError
-from stresstest.features.recommend.repetition_detection.recorded_stream import number_texts, recorded_stream
+from stresstest.features.recommend.repetition_detection.recorded_stream import (
+    number_texts,
+    recorded_stream,
+    text_digest,
+)
 from stresstest.model import Generation
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import expand_names, names_records
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
+from stresstest.statistics.sample import COPY_TOKENS
 from stresstest.store.repository import Store
 
 MIN_STREAMS, MAX_STREAMS = 8, 4_000
@@ -58,10 +64,15 @@ class _Output:
 
 
 class _StreamCollector:
-    """Collects streams of several sources: of many, a sample by chance, the same in each call."""
+    """Collects streams of several sources: of many, a sample by chance, the same in each call.
+
+    The rank of an output is a hash of its text, so that copies are recognised, and kept or left aside
+    together, without a memory of all texts.
+    """
 
     def __init__(self) -> None:
-        self._kept: list[_Output] = []
+        self._kept: dict[bytes, _Output] = {}
+        self._copies: Counter[bytes] = Counter()
         self._seen = self._loops = self._unseen = 0
 
     def add_run(self, store: Store, reference: str) -> None:
@@ -71,10 +82,14 @@ class _StreamCollector:
             if generation.failure is not None and generation.verdict.onset is None:
                 self._unseen += 1
             elif generation.token_summary.count:
-                stream, scale = _generation_stream(generation, f"{run.id} {generation.key}")
+                name = f"{run.id} {generation.key}"
+                stream, scale = _generation_stream(generation, name)
+                # Nobody saw what answers without text are, so they are no copies of each other.
+                text = "".join(token.text for token in generation.tokens)
                 self._add(
                     stream,
                     scale,
+                    text_digest(name if generation.token_summary.textless else text),
                     masked=generation.finish_reason == REPETITION_REASON,
                     aborted=generation.aborted and generation.verdict.onset is not None,
                 )
@@ -84,27 +99,30 @@ class _StreamCollector:
         extract = partial(recorded_stream, tokenizer=job.tokenizer)
         for found in extract_with_verdicts(files, job, extract, listener):
             if found is not None and found.stream is not None:
-                self._add(found.stream, found.scale, masked=found.masked)
+                self._add(found.stream, found.scale, found.digest, masked=found.masked)
             self._unseen += found is not None and found.stream is None
 
-    def _add(self, stream: TokenStream, scale: str, *, masked: bool, aborted: bool = False) -> None:
+    def _add(
+        self, stream: TokenStream, scale: str, digest: bytes, *, masked: bool, aborted: bool = False
+    ) -> None:
         self._seen += 1
         self._loops += stream.loops
-        rank = sha256(stream.id.encode("utf-8", "surrogatepass")).digest()
-        self._kept.append(_Output(rank, stream, scale, masked, aborted))
+        rank = _copy_rank(stream, digest)
+        if rank in self._kept:
+            self._copies[rank] += 1
+            return
+        self._kept[rank] = _Output(rank, stream, scale, masked, aborted)
         if len(self._kept) >= 2 * MAX_STREAMS:
-            self._kept = nsmallest(MAX_STREAMS, self._kept)
+            self._kept = {each.rank: each for each in nsmallest(MAX_STREAMS, self._kept.values())}
+            self._copies = Counter({rank: n for rank, n in self._copies.items() if rank in self._kept})
 
     def run_audit(self, fallback: float) -> AuditResult:
-        kept = nsmallest(MAX_STREAMS, self._kept)
+        kept = nsmallest(MAX_STREAMS, self._kept.values())
         streams = [each.stream for each in kept]
-        if len(streams) < MIN_STREAMS:
-            raise InconclusiveError(
-                f"{len(streams)} outputs are too few to choose a setting: {MIN_STREAMS} are needed.",
-                hint=f"{self._unseen} more were given up, or are not whole in the log."
-                if self._unseen
-                else "Name a stored run (stresstest runs list) or files with outputs.",
-            )
+        copies = sum(self._copies[each.rank] for each in kept)
+        prompts = len({stream.cluster for stream in streams})
+        if len(streams) < MIN_STREAMS or prompts < 2:
+            raise InconclusiveError(_too_few(len(streams)), hint=self._hint(copies))
         found = choose_setting(streams)
         stops = None
         if found.setting is not None:
@@ -123,9 +141,34 @@ class _StreamCollector:
             masked=sum(each.masked for each in kept),
             aborted=sum(each.aborted for each in kept),
             unseen=self._unseen,
-            left_aside=self._seen - len(streams),
-            loops_aside=self._loops - loops,
+            left_aside=self._seen - len(streams) - copies,
+            loops_aside=self._loops
+            - sum((1 + self._copies[each.rank]) for each in kept if each.stream.loops),
+            copies=copies,
+            prompts=prompts,
         )
+
+    def _hint(self, copies: int) -> str:
+        more = [f"{copies} more are copies of them."] if copies else []
+        if self._unseen:
+            more.append(f"{self._unseen} more were given up, or are not whole in the log.")
+        return " ".join(more) or "Name a stored run (stresstest runs list) or files with outputs."
+
+
+def _too_few(outputs: int) -> str:
+    if outputs < MIN_STREAMS:
+        return f"{outputs} outputs are too few to choose a setting: {MIN_STREAMS} are needed."
+    return (
+        f"All {outputs} outputs are of one prompt: a setting is chosen on some prompts and tested on others."
+    )
+
+
+def _copy_rank(stream: TokenStream, digest: bytes) -> bytes:
+    """What copies of an output share: its text, and its prompt too where another one may have the same text
+    by chance. Refusals are short, and floods ("!!!!" to the cap) are alike from their first token."""
+    healthy = stream.length if stream.onset is None else stream.onset - 1
+    prompt = "" if healthy >= COPY_TOKENS else stream.prompt
+    return sha256(digest + prompt.encode("utf-8", "surrogatepass")).digest()
 
 
 def _generation_stream(generation: Generation, name: str) -> tuple[TokenStream, str]:
@@ -141,5 +184,6 @@ def _generation_stream(generation: Generation, name: str) -> tuple[TokenStream, 
         alarm=verdict.alarm,
         loops=any(s.confirmed and is_repetition(s.kind) for s in verdict.symptoms),
         endless=generation.aborted or generation.failure is not None or generation.finish_reason == "length",
+        prompt=generation.prompt_id,
     )
     return stream, IDS if exact else PIECES

@@ -168,6 +168,44 @@ def test_of_many_outputs_a_sample_is_replayed(tmp_path: Path, monkeypatch: pytes
     assert audited(*words)[1] == found
 
 
+def test_copies_of_an_output_count_once(tmp_path: Path) -> None:
+    """Fifteen outputs, each eight times in the log, were 120: "(best)", loops caught 12/12 (74–100 %),
+    healthy stopped 0/48 (0–7 %), where the fifteen alone have 1/1 and 0/6 (0–46 %)."""
+    once = [
+        {
+            "prompt": f"Question {n}.",
+            "response": story(12, seed=n) + " round and round it goes again" * 60 * (n < 3),
+        }
+        for n in range(15)
+    ]
+    found = []
+    for name, log in (("once", once), ("copies", [*once * 7, *once])):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"id": f"{n}", **row}) + "\n" for n, row in enumerate(log)))
+        words = ["recommend", "--repetition-detection", str(path), "--lang", "en"]
+        found.append(audited("--store", str(tmp_path / "s.sqlite3"), *words)[1])
+    alone, again = found
+    assert (alone["streams"], alone["loops"], alone["copies"]) == (15, 3, 0)
+    assert (again["streams"], again["loops"], again["copies"], again["left_aside"]) == (15, 3, 105, 0)
+    assert again["audit"] == alone["audit"]
+    assert again["tokens_per_delivered_answer"] == alone["tokens_per_delivered_answer"]
+    assert again["false_stops_bounded"] is False
+    assert "105 more outputs are copies of these, word for word: they are in no number." in again["notes"]
+
+
+def test_a_run_of_one_prompt_has_no_second_half(tmp_path: Path) -> None:
+    """The setting would be tested on the prompt that it was chosen on."""
+    path = str(tmp_path / "store.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run("r1"))
+        for index in range(24):
+            made = generation(index, loops=index % 4 == 0)
+            store.add_generation("r1", replace(made, prompt_id="narrative/it/0"))
+    code, _, err = command("--store", path, "recommend", "--repetition-detection", "r1")
+    assert code == ExitCode.INCONCLUSIVE
+    assert "All 24 outputs are of one prompt" in flat(err)
+
+
 def test_the_table_prints_the_request_body(tmp_path: Path) -> None:
     """A person can copy the body: one line of valid JSON with vLLM's own keys."""
     code, out, _ = command("--store", stored(tmp_path), "recommend", "--repetition-detection", "r1")
