@@ -19,7 +19,7 @@ from stresstest.model import Observation, Rigor, Threshold
 from stresstest.model.scanned import Extent, LengthEffect, ScanVerdict
 from stresstest.statistics.certify import certify, effective_size
 from stresstest.statistics.sample import COPY_TOKENS, deduplicate
-from stresstest.statistics.survival import onset_ratio
+from stresstest.statistics.survival import clustered_onset_ratio
 
 MAX_KEPT = 100_000
 """Maximum outputs kept per group, about 70 bytes each. At 50,000 outputs the upper bound for an observed 1 %
@@ -213,17 +213,29 @@ class RecordedSample:
             effective = prompts
         return min(effective / n, 1.0)
 
-    def onsets_by_class(self, *, tokens: bool) -> dict[float, list[int]]:
-        """Requested length → onsets, without truncations, which lie at the end by definition."""
+    def onsets_by_class(self, *, tokens: bool) -> dict[float, list[list[int]]]:
+        """Requested length → the onsets of each prompt that has any. Truncations, which lie at the end by
+        definition, are none.
+
+        Copies of an output count once. Other prompts may have the same text only where next to nothing of it
+        is healthy: floods are alike from their first token.
+        """
         self._settle()
         onsets = (self._tokens if tokens else self._words)[0]
-        found: dict[float, list[int]] = {}
+        found: dict[float, dict[int, list[int]]] = {}
+        seen: set[tuple[float, int, int]] = set()
         for i, length in enumerate(self._classes):
-            if length == length:  # not NaN
-                there = found.setdefault(length, [])
-                if onsets[i] != _ABSENT and not self._flags[i] & _TRUNCATED:
-                    there.append(onsets[i])
-        return found
+            if length != length:  # NaN
+                continue
+            there = found.setdefault(length, {})
+            onset, (name, cluster, digest) = onsets[i], (column[i] for column in self._names)
+            copied = (length, 0 if onset > COPY_TOKENS else cluster, digest)
+            if onset == _ABSENT or self._flags[i] & _TRUNCATED or copied in seen:
+                continue
+            if digest:
+                seen.add(copied)
+            there.setdefault(name, []).append(onset)
+        return {length: list(prompts.values()) for length, prompts in found.items()}
 
     def _columns(self) -> tuple[array[Any], ...]:
         return (*self._words, *self._tokens, *self._names, self._flags, self._classes)
@@ -277,19 +289,27 @@ def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> 
     return replace(threshold, lacking=lacking.replace(" tokens", f" {unit}"))
 
 
-def length_effect(onsets: dict[float, list[int]]) -> LengthEffect | None:
-    """Onsets of the longest requested length against the shortest; None with fewer than two lengths."""
+def length_effect(onsets: Mapping[float, Sequence[Sequence[int]]]) -> LengthEffect | None:
+    """Onsets of the longest requested length against the shortest; None with fewer than two lengths.
+
+    onsets: requested length → the onsets of each prompt that has any.
+    """
     if len(onsets) < 2:
         return None
     low, high = min(onsets), max(onsets)
     short, long = onsets[low], onsets[high]
-    ratio = onset_ratio(short, long)
+    ratio = clustered_onset_ratio(short, long)
     names = f"{low:g}", f"{high:g}"
     if ratio is None:
-        counts = f"{len(short)} onsets at {names[0]} and {len(long)} at {names[1]}"
-        return LengthEffect(
-            *names, n_short=len(short), n_long=len(long), lacking=f"{counts}: five are needed"
-        )
+        n_short, n_long = (sum(map(len, prompts)) for prompts in (short, long))
+        if (n_short, n_long) == (len(short), len(long)):
+            lacking = f"{n_short} onsets at {names[0]} and {n_long} at {names[1]}: five are needed"
+        else:
+            lacking = (
+                f"onsets of {len(short)} prompts at {names[0]} and of {len(long)} at {names[1]}: "
+                "five prompts are needed at each"
+            )
+        return LengthEffect(*names, n_short=n_short, n_long=n_long, lacking=lacking)
     return LengthEffect(
         *names, ratio.ratio, ratio.lo, ratio.hi, ratio.n_short, ratio.n_long, ratio.independent
     )

@@ -10,13 +10,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import exp, isnan
+from math import exp, isnan, log
+from typing import TYPE_CHECKING
 
 from stresstest.model import GenerationRecord, Observation
 from stresstest.statistics.sample import censor, observations
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 INDEPENDENCE_RANGE = (0.8, 1.25)
-_FEWEST = 5
+FEWEST_PROMPTS = 5
+"""With onsets, at either length, for a ratio."""
 _RESAMPLES = 2000
 
 
@@ -106,22 +112,47 @@ class OnsetRatio:
 def onset_ratio(short: Sequence[int], long: Sequence[int], seed: int = 1) -> OnsetRatio | None:
     """Ratio of the median onsets (tokens) of a long and a short rung; None below five onsets on either side.
 
-    Seeded percentile bootstrap of the log ratio of medians. The short rung cannot show onsets beyond its own
-    length, so both rungs must reach past the onsets.
+    Every onset is of a prompt of its own; for others, see :func:`clustered_onset_ratio`.
     """
-    if min(len(short), len(long)) < _FEWEST:
+    return clustered_onset_ratio([[onset] for onset in short], [[onset] for onset in long], seed)
+
+
+def clustered_onset_ratio(
+    short: Sequence[Sequence[int]], long: Sequence[Sequence[int]], seed: int = 1
+) -> OnsetRatio | None:
+    """Ratio of the median onsets (tokens) of a long and a short rung; None below five prompts on either side.
+
+    short, long: the onsets of each prompt that has any.
+
+    Seeded percentile bootstrap of the log ratio of medians, which draws prompts, each with all of its onsets
+    (a cluster bootstrap: Davison & Hinkley 1997, section 3.8). The short rung cannot show onsets beyond its
+    own length, so both rungs must reach past the onsets.
+    """
+    if min(len(short), len(long)) < FEWEST_PROMPTS:
         return None
     import numpy as np
 
     rng = np.random.default_rng(seed)
 
-    def medians(onsets: Sequence[int]) -> tuple[float, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-        logs = np.log(np.asarray(onsets, dtype=np.float64))
-        drawn = rng.choice(logs, size=(_RESAMPLES, len(logs)))
-        return float(np.median(logs)), np.median(drawn, axis=1)
+    def medians(prompts: Sequence[Sequence[int]]) -> tuple[float, list[float]]:
+        pairs = sorted((onset, n) for n, onsets in enumerate(prompts) for onset in onsets)
+        logs: list[float] = [log(onset) for onset, _ in pairs]
+        owners = np.array([n for _, n in pairs])
+
+        def median(times: NDArray[np.int_]) -> float:
+            """Of the onsets, each as many times as its prompt was drawn."""
+            ends = times[owners].cumsum()
+            middle = np.array([(ends[-1] - 1) // 2, ends[-1] // 2])
+            low, high = ends.searchsorted(middle, side="right")
+            return (logs[int(low)] + logs[int(high)]) / 2.0
+
+        m = len(prompts)
+        drawn = [median(np.bincount(rng.integers(0, m, m), minlength=m)) for _ in range(_RESAMPLES)]
+        return median(np.ones(m, dtype=int)), drawn
 
     middle_short, drawn_short = medians(short)
     middle_long, drawn_long = medians(long)
-    lo, hi = np.quantile(drawn_long - drawn_short, [0.05, 0.95])
+    lo, hi = np.quantile(np.subtract(drawn_long, drawn_short), [0.05, 0.95])
     ratio = exp(middle_long - middle_short)
-    return OnsetRatio(ratio, float(np.exp(lo)), float(np.exp(hi)), len(short), len(long))
+    n_short, n_long = (sum(map(len, prompts)) for prompts in (short, long))
+    return OnsetRatio(ratio, float(np.exp(lo)), float(np.exp(hi)), n_short, n_long)

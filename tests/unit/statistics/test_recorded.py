@@ -232,21 +232,54 @@ def test_copies_of_a_record_are_one_prompt(words: int, ids: bool, onset: int | N
 
 def test_length_effect_takes_the_outermost_classes() -> None:
     """Longest against shortest; five onsets on both sides or a sentence; one class is no comparison."""
-    same = {2000.0: [100, 110, 120, 130, 140] * 8, 4000.0: [5], 16000.0: [100, 110, 120, 130, 140] * 8}
+    alike = [[100], [110], [120], [130], [140]] * 8
+    same = {2000.0: alike, 4000.0: [[5]], 16000.0: alike}
     effect = length_effect(same)
     assert effect is not None
     assert (effect.shortest, effect.longest, effect.independent) == ("2000", "16000", True)
     assert effect.lo is not None
     assert effect.lo <= 1.0
-    moved = length_effect({1.0: [100, 110, 120, 130, 140], 8.0: [800, 900, 1000, 1100, 1200]})
+    moved = length_effect({1.0: alike[:5], 8.0: [[800], [900], [1000], [1100], [1200]]})
     assert moved is not None
     assert moved.ratio == pytest.approx(1000 / 120)
     assert not moved.independent
-    few = length_effect({1.0: [100], 8.0: [800]})
+    few = length_effect({1.0: [[100]], 8.0: [[800]]})
     assert few is not None
     assert few.ratio is None
     assert few.lacking == "1 onsets at 1 and 1 at 8: five are needed"
-    assert length_effect({1.0: [100]}) is None
+    assert length_effect({1.0: [[100]]}) is None
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("copied", [True, False])
+def test_copies_and_repeats_of_a_prompt_are_no_further_onsets(known: bool, copied: bool) -> None:
+    """Eight prompts recorded twelve times: "median onset × 1.08 (90 % interval 1.00–1.17, 48 and 48 onsets),
+    independent of the requested length". Recorded once, four onsets a side are too few."""
+    sample = RecordedSample()
+    for n in range(96):
+        prompt = n % 8
+        one = output(n, onset=100 + prompt + n // 8, length=200, length_class=10.0 + 20 * (prompt % 2))
+        if copied:
+            one = replace(one, digest=1 + prompt, words=Extent(200, 99 + prompt, 100 + prompt))
+        sample.add(replace(one, cluster=1 + prompt if known else 0), truncated=False)
+    effect = length_effect(sample.onsets_by_class(tokens=False))
+    assert effect is not None
+    if copied:
+        assert effect.lacking == "4 onsets at 10 and 4 at 30: five are needed"
+    elif known:
+        assert effect.lacking == "onsets of 4 prompts at 10 and of 4 at 30: five prompts are needed at each"
+        assert (effect.n_short, effect.n_long) == (48, 48)
+    else:
+        assert effect.lacking is None
+
+
+def test_floods_of_several_prompts_are_several_onsets() -> None:
+    """They are the same text from their first word on, so the prompt tells whether they are copies."""
+    sample = RecordedSample()
+    for n in range(24):
+        one = output(n, onset=2, length=200, cluster=1 + n % 12, length_class=10.0 + 20 * (n % 2))
+        sample.add(replace(one, digest=7), truncated=False)
+    assert sample.onsets_by_class(tokens=False) == {10.0: [[2]] * 6, 30.0: [[2]] * 6}
 
 
 def test_truncations_say_nothing_of_the_length_at_which_a_model_fails() -> None:
@@ -255,4 +288,4 @@ def test_truncations_say_nothing_of_the_length_at_which_a_model_fails() -> None:
     sample.add(output(1, onset=99, length_class=4.0), truncated=True)
     sample.add(output(2, onset=50, length_class=4.0), truncated=False)
     sample.add(output(3, onset=60), truncated=False)
-    assert sample.onsets_by_class(tokens=False) == {4.0: [50]}
+    assert sample.onsets_by_class(tokens=False) == {4.0: [[50]]}

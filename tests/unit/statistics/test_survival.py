@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stresstest.model import Observation
 from stresstest.statistics import onset_ratio, survival_curve
-from stresstest.statistics.survival import cumulative_incidence, kaplan_meier
+from stresstest.statistics.survival import clustered_onset_ratio, cumulative_incidence, kaplan_meier
 from tests.support.generations import make, make_job
 
 
@@ -80,6 +80,21 @@ def test_onset_ratio_of_equal_and_shifted_onsets() -> None:
     assert doubled.ratio == pytest.approx(2.0)
     assert not doubled.independent
     assert onset_ratio(short, short[:4]) is None
+
+
+def test_onsets_of_one_prompt_are_a_cluster_in_the_interval() -> None:
+    """Six prompts with eight onsets each tell as much as six onsets: the interval is no narrower."""
+    short, long = [200, 240, 300, 260, 420, 220], [300, 350, 280, 420, 260, 500]
+    alone = onset_ratio(short, long)
+    repeated = clustered_onset_ratio([[onset] * 8 for onset in short], [[onset] * 8 for onset in long])
+    pooled = onset_ratio(short * 8, long * 8)
+    assert alone is not None
+    assert repeated is not None
+    assert pooled is not None
+    assert (repeated.ratio, repeated.lo, repeated.hi) == pytest.approx((alone.ratio, alone.lo, alone.hi))
+    assert (repeated.n_short, repeated.n_long) == (48, 48)
+    assert pooled.hi / pooled.lo < repeated.hi / repeated.lo
+    assert clustered_onset_ratio([short], [long]) is None
 
 
 def test_onset_ratio_is_reproducible_and_honest_about_noise() -> None:
