@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from stresstest.records.formats.fields import TEXTLESS
+from stresstest.records.formats.vllm_log.clock import LogClock
 from stresstest.records.record import UnreadableError
 
 ANSWERED, RECEIVED, DETAILS = b"Generated response ", b"Received request ", b" details: prompt: "
@@ -20,10 +20,6 @@ MARKS = (ANSWERED, RECEIVED, DETAILS, LENGTH)
 MESSAGES = ("message", "msg", "log", "event")
 """Where a log of JSON lines has its text."""
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
-_STAMP = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b")
-"""In vLLM's prefix, ``INFO 11-21 20:00:00 [logger.py:40]``."""
-_HEAD = 96
-_LEAP_YEAR = 2024
 
 _BEGINNING = ANSWERED.decode()
 _ANSWER = re.compile(
@@ -97,7 +93,7 @@ def read_log_length(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def read_message(line: bytes) -> tuple[str, float | str | None]:
+def read_message(line: bytes, clock: LogClock) -> tuple[str, float | str | None]:
     """The line's text, or the message in it where the log was configured to write JSON; and its time."""
     if line.lstrip().startswith(b"{"):
         try:
@@ -109,22 +105,7 @@ def read_message(line: bytes) -> tuple[str, float | str | None]:
         known = times[0] if times and isinstance(times[0], str | float | int) else None
         return (found[0] if found else ""), known
     text = line.decode("utf-8", "replace")
-    return text, _timestamp(text)
-
-
-def _timestamp(line: str) -> float | None:
-    """Seconds on the log's own clock, to the whole second: vLLM writes neither year nor fraction.
-
-    Every year counts as a leap year, so that a log may go through the end of February.
-    """
-    match = _STAMP.search(line[:_HEAD])
-    if match is None:
-        return None
-    try:
-        month, day, hour, minute, second = (int(each) for each in match.groups())
-        return datetime(_LEAP_YEAR, month, day, hour, minute, second, tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
+    return text, clock.read(text)
 
 
 def read_answer(line: str) -> tuple[dict[str, Any], bool]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stresstest.records.formats.fields import TEXTLESS
+from stresstest.records.formats.vllm_log.clock import LogClock
 from stresstest.records.formats.vllm_log.lines import (
     ANSWERED,
     LENGTH,
@@ -25,6 +26,7 @@ class RequestLog:
 
     def __init__(self) -> None:
         self._waiting = WaitingRequests()
+        self._clock = LogClock()
         self._longest: int | None = None
         self._counted: tuple[str, int] | None = None
 
@@ -33,9 +35,10 @@ class RequestLog:
 
         Raises UnreadableError.
         """
+        self._clock.see(line)
         if not any(mark in line for mark in MARKS):
             return []
-        text, at = read_message(line)
+        text, at = read_message(line, self._clock)
         kind = kind_of(text)
         if kind == LENGTH:
             self._longest = read_log_length(text) or self._longest

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from stresstest.records.formats.registry import parse_line
 from stresstest.records.formats.vllm_log import waiting
+from stresstest.records.formats.vllm_log.clock import LogClock
 from stresstest.records.formats.vllm_log.reader import RequestLog
 from stresstest.records.record import FieldMapping, Record
 
@@ -128,3 +131,43 @@ def test_a_text_that_was_cut_is_known_to_be(start: str) -> None:
     whole, cut = _records(start, _said("a", "It ends here."), _said("b", "It goes on for ever"[:19] + " "))
     assert (whole.has_text, whole.finish_reason) == (True, "stop")
     assert (cut.has_text, cut.finish_reason, cut.text[:7]) == (False, None, "It goes")
+
+
+IN_A_COMMON_YEAR, IN_A_LEAP_YEAR = date(2027, 2, 1), date(2028, 6, 1)
+"""Days on which a log is read: the last February had 28 days, and 29."""
+
+
+def _between(first: str, then: str, today: date, seen: str = "") -> float:
+    clock = LogClock(today)
+    begun = clock.read(f"INFO {first} [logger.py:40] Received request a")
+    clock.see(seen.encode())
+    ended = clock.read(f"INFO {then} [logger.py:40] Generated response a")
+    assert begun is not None
+    assert ended is not None
+    return ended - begun
+
+
+@pytest.mark.parametrize("today", [IN_A_COMMON_YEAR, IN_A_LEAP_YEAR])
+def test_the_night_after_28_february_is_no_longer_than_others(today: date) -> None:
+    """Every year counted as a leap year: "25 h 00 min" for a log of one hour, 90,034 GPU seconds, money 12.44
+    instead of 0.41."""
+    assert _between("02-28 23:59:59", "03-01 00:00:09", today) == 10
+    assert _between("02-29 23:59:59", "03-01 00:00:09", IN_A_LEAP_YEAR) == 10
+    assert _between("02-28 23:59:59", "02-29 00:00:09", IN_A_LEAP_YEAR) == 10
+
+
+def test_a_line_of_29_february_is_of_a_leap_year() -> None:
+    """Whatever it tells of, but not where a prompt quotes one: a quiet day stays a day, in an old log too."""
+    night = ("02-28 23:59:59", "03-01 00:00:09")
+    line = "INFO 02-29 12:00:00 [loggers.py:80] Engine 000: Avg prompt throughput: 0.0 tokens/s"
+    assert _between(*night, IN_A_COMMON_YEAR, line) == 86_410
+    assert _between(*night, IN_A_COMMON_YEAR, f"INFO 02-28 23:59:59 {line}") == 10
+
+
+def test_logs_that_were_rotated_in_that_night_are_of_the_last_year() -> None:
+    """Neither file has both days, and all of them must have the same calendar."""
+    for today, hours in ((IN_A_COMMON_YEAR, 2), (IN_A_LEAP_YEAR, 26)):
+        begun, ended = (LogClock(today).read(f"INFO {at}:00:00 [") for at in ("02-28 23", "03-01 01"))
+        assert begun is not None
+        assert ended is not None
+        assert ended - begun == hours * 3_600
