@@ -12,35 +12,9 @@ from typing import Any
 from stresstest.config.suggestions import did_you_mean
 from stresstest.errors import UsageError
 from stresstest.model import Message, Token
-from stresstest.model.words import REPETITION_REASON
 
 LONG_ANSWER = 128
 """Characters from which on an answer is not given twice by chance."""
-LENGTH, STOP = "length", "stop"
-LOST_REASONS = frozenset({"abort", "error", "content_filter"})
-"""The service gave the answer up."""
-
-_WORDS = {
-    **dict.fromkeys(
-        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete", "limit"),
-        LENGTH,
-    ),
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
-    **dict.fromkeys(
-        ("aborted", "cancel", "cancelled", "canceled", "user_cancelled", "client_disconnect", "disconnected"),
-        "abort",
-    ),
-    **dict.fromkeys(("failed", "failure", "timeout", "server_error", "network_error", "other"), "error"),
-    # Gemini's, Anthropic's and Bedrock's words for an answer that a filter has cut.
-    **dict.fromkeys(
-        (
-            *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language"),
-            *("refusal", "content_filtered", "guardrail_intervened"),
-        ),
-        "content_filter",
-    ),
-    **{word: word for word in (*LOST_REASONS, REPETITION_REASON)},
-}
 
 FIELD_TARGETS = (
     "id",
@@ -173,15 +147,6 @@ class TextlessError(UnreadableError):
 def utf8_size(text: str) -> int:
     """Bytes of a text in UTF-8; half a character counts as one byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
-def normalize_finish_reason(reason: str | None) -> str | None:
-    """``"MAX_TOKENS"`` → ``"length"``. One of length, stop, abort, error, content_filter, repetition.
-
-    None where the word is absent or names no known end (tool_calls): such an answer is not known to have
-    ended by itself.
-    """
-    return None if reason is None else _WORDS.get(reason.strip().lower().removeprefix("finish_reason_"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,17 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stresstest.detectors.entry import NATURAL_FINISH_REASONS
 from stresstest.detectors.registry import ends_answer
 from stresstest.model import GenerationRecord, Observation
+from stresstest.model.finish_reason import (
+    LENGTH,
+    LOST_REASONS,
+    STOP,
+    is_foreign_reason,
+    normalize_finish_reason,
+)
 from stresstest.model.words import REPETITION_REASON
 
-# Finish reasons with which the server, not the model, ended the output.
-_STOPPED = frozenset({"length", REPETITION_REASON})
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
 # sentences) is ignored; a longer one is left undecided by the loss.
 HEALTHY_TAIL_TOKENS = 64
@@ -99,7 +103,7 @@ def _observation(generation: GenerationRecord) -> Observation:
         unresolved |= is_unseen(generation)
     healthy = onset is None and lost is None
     if healthy and generation.finish_reason is not None:
-        unresolved = observed < verdict.tokens or generation.finish_reason == REPETITION_REASON
+        unresolved = observed < verdict.tokens or was_cut_by_service(generation)
     return Observation(
         onset=onset,
         observed=observed,
@@ -120,15 +124,26 @@ def is_unseen(generation: GenerationRecord) -> bool:
     return not lost.kind.is_refusal or generation.unanswered_s > 0.0
 
 
-def ended_by_itself(generation: GenerationRecord) -> bool:
-    """Whether the model ended the output, in health or not: no cap, no loss, no abort.
+def was_cut_by_service(generation: GenerationRecord) -> bool:
+    """Whether the service ended it, for a reason of its own or one that nobody knows: a filter that cuts
+    loops ends them before any alarm."""
+    reason = generation.finish_reason
+    if generation.failure is not None or reason is None:
+        return False
+    kind = normalize_finish_reason(reason)
+    return kind in LOST_REASONS or kind == REPETITION_REASON or is_foreign_reason(reason)
 
-    A finish reason that is not known is no such end where the cap was reached.
+
+def ended_by_itself(generation: GenerationRecord) -> bool:
+    """Whether the model ended the output, in health or not: no cap, no loss, no abort, no filter.
+
+    A finish reason that tells little (`completed`) is no such end where the cap was reached.
     """
     reason = generation.finish_reason
-    if generation.failure is not None or reason is None or reason in _STOPPED:
+    if generation.failure is not None or reason is None or was_cut_by_service(generation):
         return False
-    return reason in NATURAL_FINISH_REASONS or generation.verdict.tokens < generation.job.max_tokens
+    kind = normalize_finish_reason(reason)
+    return kind == STOP or (kind != LENGTH and generation.verdict.tokens < generation.job.max_tokens)
 
 
 def censor(observation: Observation) -> CensoredObservation:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
-from stresstest.statistics.sample import COPY_TOKENS, redrawn
+from stresstest.statistics.sample import COPY_TOKENS, redrawn, was_cut_by_service
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
 
 _STEADY_SHARE = 1 / 3
 """The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
+_LONGEST_REASON = 40
 _FEWEST_ALIKE = 3
 _ALIKE_SHARE = 0.05
 """Answers of one short text, and their part of the sample, from which on they are told of."""
@@ -30,6 +31,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *load_notes(run.settings),
         *_retry_notes(generations),
         *_one_text_notes(generations),
+        *_cut_notes(generations),
         *_server_notes(run, samples),
         *_abrupt_end_notes(run.settings),
     ]
@@ -109,6 +111,20 @@ def _one_text_notes(generations: Sequence[GenerationRecord]) -> list[str]:
         f"{alike} of the sample's {len(sample)} answers are one text of {tokens} tokens: a refusal, or the "
         f"words of a gateway in place of an answer that it stopped. What it stopped may have failed, and the "
         f"limit is then too high: measure at the server itself."
+    ]
+
+
+def _cut_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That the service ended answers: a filter, or something for which it has a word of its own."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    cut = [g for g in sample if was_cut_by_service(g) and not g.verdict.degenerate]
+    if not cut:
+        return []
+    reasons = Counter(str(g.finish_reason)[:_LONGEST_REASON] for g in cut)
+    return [
+        f"{len(cut)} of the sample's {len(sample)} answers {'was' if len(cut) == 1 else 'were'} ended by the "
+        f"service (finish reason {', '.join(reason for reason, _ in reasons.most_common(3))}), perhaps "
+        f"because {'it' if len(cut) == 1 else 'they'} failed: each counts as a possible failure."
     ]
 
 

@@ -7,9 +7,9 @@ from enum import Enum, auto
 
 from stresstest.detectors.registry import is_repetition
 from stresstest.model.cost import RequestSpan, came_at_once
+from stresstest.model.finish_reason import LENGTH, LOST_REASONS, normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
-from stresstest.records.record import LENGTH, LOST_REASONS, normalize_finish_reason
 
 
 def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:

@@ -6,18 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stresstest.records.record import Record, normalize_finish_reason
+from stresstest.model.finish_reason import normalize_finish_reason
+from stresstest.records.record import Record
 
-_FAILED = frozenset({"error", "failed", "failure", "timeout", "cancelled", "canceled", "status_code_error"})
-"""Statuses of LiteLLM, LangSmith and OpenTelemetry, in lower case."""
+_FAILED = frozenset(
+    {"error", "failed", "failure", "timeout", "timed_out", "cancelled", "canceled", "aborted", "interrupted"}
+    | {"expired", "killed", "incomplete", "status_code_error"}
+)
+"""Statuses of LiteLLM, LangSmith, OpenTelemetry and of queues, in lower case."""
 _OTEL_ERROR = 2
 """OpenTelemetry's code of the same, within a status."""
 _NOTHING = frozenset(
     {"", "none", "null", "nil", "nan", "false", "no", "0", "n/a", "na", "-", "no error", "success", "ok"}
 )
-_CAUSES = ("error", "errors", "exception", "error_message")
-_LEAST_HTTP_ERROR = 400
+_CAUSES = ("error", "errors", "exception", "error_message", "error_code", "error_type")
+_LEAST_HTTP_ERROR, _HTTP_DIGITS = 400, 3
 _CODES = ("status", "status_code", "http_status")
+_FLAGS = ("is_error", "failed", "cancelled", "canceled", "aborted", "timed_out", "interrupted")
+_TRUE, _FALSE = (True, "true", "True"), (False, "false", "False")
+"""Tables hold truth values and codes as texts."""
 
 
 def marked_as_given_up(record: Record, row: Mapping[str, Any]) -> Record:
@@ -38,10 +45,17 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     return (
         any(_is_cause(row.get(name)) for name in _CAUSES)
         or str(status).lower() in _FAILED
-        or any(type(code) is int and code >= _LEAST_HTTP_ERROR for code in codes)
+        or any(map(_is_http_error, codes))
         or str(row.get("level")).lower() == "error"
-        or row.get("success") is False
+        or any(row.get(name) in _TRUE for name in _FLAGS if type(row.get(name)) in (bool, str))
+        or (type(row.get("success")) in (bool, str) and row.get("success") in _FALSE)
     )
+
+
+def _is_http_error(code: Any) -> bool:
+    if isinstance(code, str) and len(code) == _HTTP_DIGITS and code.isdecimal():
+        code = int(code)
+    return type(code) is int and code >= _LEAST_HTTP_ERROR
 
 
 def _is_cause(value: Any) -> bool:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.model import GenerationVerdict
+from stresstest.model.finish_reason import (
+    LENGTH,
+    LOST_REASONS,
+    STOP,
+    is_foreign_reason,
+    normalize_finish_reason,
+)
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
-from stresstest.records.record import LENGTH, LOST_REASONS, STOP, normalize_finish_reason
 from stresstest.scanning.position_scale import is_implausible
 
 _ENDED_CLEANLY = "closed"
@@ -19,7 +25,7 @@ _TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
 
 def finish_reason(record: Record) -> str | None:
     """The finish reason passed to the suite; a text that ends in good order for no known reason is closed."""
-    known = normalize_finish_reason(record.finish_reason)
+    known = _known_end(record)
     if record.stop_unsure and known == REPETITION_REASON:
         return None  # its text alone suggests it
     if known is None:
@@ -29,7 +35,7 @@ def finish_reason(record: Record) -> str | None:
 
 def was_capped(record: Record) -> bool | None:
     """Whether max_tokens ended it: by the finish reason, else by the counts; None where nobody knows."""
-    known = normalize_finish_reason(record.finish_reason)
+    known = _known_end(record)
     if known is not None:
         return known == LENGTH
     if record.max_tokens is not None and record.completion_tokens is not None:
@@ -76,9 +82,17 @@ def lacks_its_end(record: Record) -> bool:
 
 def was_lost(record: Record, verdict: GenerationVerdict) -> bool:
     """Whether the service gave it up before it failed; nothing at all, without an end of its own, is that."""
-    known = normalize_finish_reason(record.finish_reason)
+    known = _known_end(record)
     nothing = not verdict.tokens and known != STOP
     return not verdict.degenerate and (nothing or known in LOST_REASONS)
+
+
+def _known_end(record: Record) -> str | None:
+    """The finish reason in one word; ``error`` for a word that nobody knows where the text breaks off."""
+    known = normalize_finish_reason(record.finish_reason)
+    if known is None and is_foreign_reason(record.finish_reason) and _ends_mid_sentence(record.text):
+        return "error"
+    return known
 
 
 def _ends_mid_sentence(text: str) -> bool:

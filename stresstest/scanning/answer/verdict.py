@@ -18,10 +18,10 @@ from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
+from stresstest.model.finish_reason import normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
-from stresstest.records.record import normalize_finish_reason
 from stresstest.scanning.answer.endings import (
     CHOSEN,
     finish_reason,

@@ -61,6 +61,17 @@ def test_a_run_that_was_killed_is_told(ends: int, said: str | None) -> None:
     assert [note[: len(said or "")] for note in doubts(killed, [], [])] == ([said] if said else [])
 
 
+def test_answers_that_the_service_ended_are_told() -> None:
+    """With its words for it."""
+    healthy = GenerationVerdict(50, 50)
+    made = [replace(make_generation(n), verdict=healthy, finish_reason="stop") for n in range(6)]
+    assert not any("ended by the service" in each for each in doubts(make_run(), made, []))
+    cut = [replace(g, finish_reason=r) for g, r in zip(made, ("content_filter", "weird"), strict=False)]
+    [note] = [each for each in doubts(make_run(), [*cut, *made[2:]], []) if "ended by the service" in each]
+    assert note.startswith("2 of the sample's 6 answers were ended by the service (finish reason ")
+    assert "content_filter, weird" in note
+
+
 @pytest.mark.simulated
 @pytest.mark.parametrize("held", [0.0, 0.2], ids=["streamed", "held back"])
 def test_a_gateway_that_fails_on_loops_certifies_nothing(held: float, tmp_path: Path) -> None:

@@ -476,6 +476,24 @@ def test_what_the_log_cut_off_is_not_healthy(finish: str, factor: float, unresol
     assert found.tokens.observed <= len(text) // 4
 
 
+@pytest.mark.parametrize(
+    ("finish", "broken", "lost"),
+    [
+        ("quota_reached", True, True),
+        ("quota_reached", False, False),
+        ("tool_calls", True, False),
+        ("completed", True, False),
+    ],
+)
+def test_a_word_that_nobody_knows_beside_a_text_that_breaks_off(
+    finish: str, broken: bool, lost: bool
+) -> None:
+    """Services have words of their own for answers that they gave up; a gate passed with 60 % of them."""
+    text = story(6).rstrip(".") + (" and then" if broken else ".")
+    found = judged(text, finish_reason=finish)
+    assert (found.lost, found.degenerate) == (lost, False)
+
+
 @pytest.mark.parametrize("finish", ["stop", "length", None])
 def test_a_text_that_the_log_cuts_is_no_truncation(finish: str | None) -> None:
     """`response[:1000]` of 120 healthy answers that ended by themselves were 74 truncations: 62 % instead of

@@ -101,12 +101,21 @@ def test_only_what_may_have_been_generated_counts(late: int, vain: float, counte
 
 
 @pytest.mark.parametrize(("tokens", "reason", "ended"), [
-    (1000, "eos", True), (1000, "weird", False), (700, "weird", True), (1000, "length", False),
+    (1000, "eos", True), (1000, "completed", False), (700, "completed", True), (1000, "length", False),
+    (700, "weird", False), (700, "content_filter", False), (700, "tool_calls", True),
+    (1000, "MAX_TOKENS", False),
 ])  # fmt: skip
 def test_an_unknown_finish_reason_at_the_cap_is_no_natural_end(tokens: int, reason: str, ended: bool) -> None:
     """Else a server with its own word for the cap would make every capped answer a healthy end."""
     [found] = observations([replace(make(make_job(max_tokens=1000), tokens), finish_reason=reason)])
     assert found.ended is ended
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "RECITATION", "repetition", "weird", "ERROR_LIMIT"])
+def test_an_answer_that_the_service_ended_may_have_failed(reason: str) -> None:
+    """A filter cut each loop ten tokens into its second copy, before any alarm: "0 of 21" for 40 %."""
+    [found] = observations([replace(make(make_job(max_tokens=1000), 700), finish_reason=reason)])
+    assert (found.onset, found.observed, found.unresolved, found.ended) == (None, 700, True, False)
 
 
 def test_a_loss_with_an_open_candidate_is_doubtful() -> None:

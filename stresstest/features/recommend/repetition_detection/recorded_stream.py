@@ -16,10 +16,10 @@ from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import split_pieces, text_tokens
 from stresstest.economics.mitigation import TokenStream
 from stresstest.economics.retry import IDS, PIECES, WORDS
+from stresstest.model.finish_reason import LOST_REASONS, normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
-from stresstest.records.record import LOST_REASONS, normalize_finish_reason
 from stresstest.scanning.position_scale import token_ids
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stresstest.model.finish_reason import LENGTH, normalize_finish_reason
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
 from stresstest.records.formats.bodies.calls import has_calls
 from stresstest.records.formats.bodies.content import is_refusal, join_content, message_text
 from stresstest.records.formats.bodies.logprobs import logprob_tokens
 from stresstest.records.formats.bodies.reasoning import find_reasoning
-from stresstest.records.record import LENGTH, UnreadableError, normalize_finish_reason
+from stresstest.records.record import UnreadableError
 
 _ENVELOPE_KEYS = frozenset({"object", "created", "usage"})
 _TEXT_CHOICE_KEYS = frozenset({"text", "index", "logprobs", "stop_reason", "prompt_logprobs"})

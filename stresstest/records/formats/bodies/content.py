@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stresstest.model.finish_reason import LENGTH, normalize_finish_reason
 from stresstest.records.formats.bodies.calls import ONLY_TOOL_CALLS, has_calls, is_nothing, message_arguments
 from stresstest.records.formats.bodies.reasoning import is_reasoning
-from stresstest.records.record import (
-    LENGTH,
-    TextlessError,
-    UnreadableError,
-    describe_type,
-    normalize_finish_reason,
-)
+from stresstest.records.record import TextlessError, UnreadableError, describe_type
 
 
 def message_text(message: Mapping[str, Any], finish: str | None = None, reasoning: str = "") -> str | None:

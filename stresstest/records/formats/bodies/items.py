@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stresstest.model.finish_reason import LENGTH, STOP, normalize_finish_reason
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.calls import (
     ONLY_TOOL_CALLS,
@@ -15,7 +16,7 @@ from stresstest.records.formats.bodies.calls import (
 )
 from stresstest.records.formats.bodies.content import is_refusal, join_content
 from stresstest.records.formats.bodies.reasoning import join_reasoning
-from stresstest.records.record import LENGTH, STOP, TextlessError, UnreadableError, normalize_finish_reason
+from stresstest.records.record import TextlessError, UnreadableError
 
 
 def has_items(body: Mapping[str, Any]) -> bool:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from stresstest.detectors.text.thinking import thinking_end
+from stresstest.model.finish_reason import LENGTH
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.content import join_content, message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
-from stresstest.records.record import LENGTH, LONG_ANSWER, UnreadableError
+from stresstest.records.record import LONG_ANSWER, UnreadableError
 
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})

@@ -1,0 +1,65 @@
+"""The words of servers and services for how an answer ended."""
+
+from __future__ import annotations
+
+from stresstest.model.words import REPETITION_REASON
+
+LENGTH, STOP = "length", "stop"
+LOST_REASONS = frozenset({"abort", "error", "content_filter"})
+"""The service gave the answer up."""
+
+_WORDS = {
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete", "limit"),
+        LENGTH,
+    ),
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
+    **dict.fromkeys(
+        ("aborted", "cancel", "cancelled", "canceled", "user_cancelled", "client_disconnect", "disconnected"),
+        "abort",
+    ),
+    **dict.fromkeys(("failed", "failure", "timeout", "preempted", "other"), "error"),
+    # DeepSeek's word, and Gemini's for a call that is not one.
+    **dict.fromkeys(("insufficient_system_resource", "malformed_function_call"), "error"),
+    # Gemini's, Anthropic's, Bedrock's and Zhipu's words for an answer that a filter has cut.
+    **dict.fromkeys(
+        (
+            *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language"),
+            *("refusal", "content_filtered", "guardrail_intervened", "image_safety", "sensitive"),
+        ),
+        "content_filter",
+    ),
+    **{word: word for word in (*LOST_REASONS, REPETITION_REASON)},
+}
+_PARTS = {
+    **dict.fromkeys(
+        ("cancel", "cancelled", "canceled", "abort", "aborted", "disconnect", "disconnected"), "abort"
+    ),
+    **dict.fromkeys(("error", "errors", "failed", "timeout", "timed", "interrupted", "closed"), "error"),
+}
+"""Words within others: ``USER_CANCEL``, ``ERROR_TOXIC``, ``client_closed_request``."""
+_NO_END = frozenset(
+    {"tool_calls", "tool_call", "tool_use", "function_call", "pause_turn", "complete", "completed", "done"}
+    | {"finish", "finished", "end", "success", "ok", "none", "null", "unknown", "unspecified", ""}
+)
+"""Words that do not tell whether the answer is whole: calls of tools, and what says no more than its end."""
+
+
+def normalize_finish_reason(reason: str | None) -> str | None:
+    """``"MAX_TOKENS"`` → ``"length"``. One of length, stop, abort, error, content_filter, repetition.
+
+    None where the word is absent or names no known end (tool_calls): such an answer is not known to have
+    ended by itself.
+    """
+    word = _plain_reason(reason)
+    parts = (_PARTS.get(part) for part in word.replace("-", "_").split("_"))
+    return _WORDS.get(word) or next(filter(None, parts), None)
+
+
+def is_foreign_reason(reason: str | None) -> bool:
+    """Whether a reason is a word that nobody here knows."""
+    return normalize_finish_reason(reason) is None and _plain_reason(reason) not in _NO_END
+
+
+def _plain_reason(reason: str | None) -> str:
+    return (reason or "").strip().lower().removeprefix("finish_reason_")
