@@ -45,9 +45,9 @@ def replay_workload(spec: EngineSpec, work: Sequence[ReplayRequest], concurrency
     if spec.kv_cache_tokens < longest:
         spec = replace(spec, kv_cache_tokens=longest)
     scenario = Scenario("replay", "a workload scheduled again", ModelSpec(max_model_len=longest), spec)
+    # A range takes the same memory whatever its length, and only the length of a silent prompt matters.
     requests = [
-        SimRequest((n,) + (0,) * (each.prompt_tokens - 1), each.output_tokens, silent=each.output_tokens)
-        for n, each in enumerate(work)
+        SimRequest(range(each.prompt_tokens), each.output_tokens, silent=each.output_tokens) for each in work
     ]
     arrivals = [each.arrival for each in work] if concurrency is None else None
     run = run_virtual(Engine(scenario), requests, concurrency=concurrency, arrivals=arrivals)

@@ -96,6 +96,10 @@ FASTEST_PACE = 5_000.0
 """Tokens per second of one answer that nobody reaches: the fastest services write about 3,000."""
 
 
+LONGEST_CONTEXT = 10_000_000
+"""Tokens of the longest context of a served model (Llama 4 Scout's). A larger count of a request is wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class CostRatio:
     """A ratio or share with its 95 % interval; lo, hi are None where no interval is given.

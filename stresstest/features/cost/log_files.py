@@ -12,7 +12,7 @@ from stresstest.economics.fit import fit_engine
 from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
 from stresstest.features.cost.record_span import LeftOut, named_span
-from stresstest.model.cost import Cost, RequestSpan
+from stresstest.model.cost import LONGEST_CONTEXT, Cost, RequestSpan
 from stresstest.records import DamagedLine
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
@@ -41,15 +41,18 @@ class LogSpans:
     """The requests of logs in the order they were sent.
 
     later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times
-    or token counts. cached: those that a cache gave. textless: answers without text, or not all of it,
-    whose degeneration is unknown. damaged: lines without an answer. copies: requests that are in the logs
-    again. notes: what all of them together show.
+    or token counts. cached: those that a cache gave. miscounted: those with more tokens than a
+    context holds. long_prompts: prompts with more, whose length counts as unknown. textless: answers without
+    text, or not all of it, whose degeneration is unknown. damaged: lines without an answer. copies: requests
+    that are in the logs again. notes: what all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
     later: int = 0
     timeless: int = 0
     cached: int = 0
+    miscounted: int = 0
+    long_prompts: int = 0
     textless: int = 0
     damaged: int = 0
     copies: int = 0
@@ -63,7 +66,8 @@ def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost
     """
     found = read_spans(settings, listener)
     if not found.spans and not found.timeless:
-        raise InconclusiveError(f"{', '.join(settings.files)} contain no answer.")
+        left_out = " ".join(("", *_notes(found)))
+        raise InconclusiveError(f"{', '.join(settings.files)} contain no answer that can be used.{left_out}")
     if not found.spans:
         raise UsageError(
             f"No answer in these files has a start, an end and a token count ({found.timeless} without).",
@@ -90,18 +94,34 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
             first.add(span, hash(name))
             if model is not None and len(models) < _NAMED_MODELS + 1:
                 models.add(model)
-    spans = first.ordered()
+    spans, long_prompts = _without_impossible_prompts(first.ordered())
     textless = sum(span.degenerate is None for span in spans)
     return LogSpans(
         spans,
         first.later,
         left_out[LeftOut.TIMELESS],
         left_out[LeftOut.CACHED],
+        left_out[LeftOut.MISCOUNTED],
+        long_prompts,
         textless,
         heard.lost,
         first.copies,
         (*heard.notes, *_models_note(models)),
     )
+
+
+def _without_impossible_prompts(spans: tuple[RequestSpan, ...]) -> tuple[tuple[RequestSpan, ...], int]:
+    """The spans, with None for the length of a prompt that no context holds; how many there are.
+
+    One such count makes the replay compute a prompt for as long as all other requests together take.
+    """
+    wrong = sum((span.prompt_tokens or 0) > LONGEST_CONTEXT for span in spans)
+    if not wrong:
+        return spans, 0
+    return tuple(
+        replace(span, prompt_tokens=None) if (span.prompt_tokens or 0) > LONGEST_CONTEXT else span
+        for span in spans
+    ), wrong
 
 
 class _FirstRequests:
@@ -182,8 +202,18 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")
     if found.cached:
         notes.append(
-            f"{found.cached} answers came out of a cache (marked in the log, or faster than a server "
-            f"writes). They took nothing of the GPU and are left out."
+            f"{found.cached} answers came out of a cache (marked in the log, or faster than a "
+            "server writes). They took nothing of the GPU and are left out."
+        )
+    if found.miscounted:
+        notes.append(
+            f"{found.miscounted} answers have more than {LONGEST_CONTEXT:,} tokens by the log, which no "
+            "model writes, and are left out."
+        )
+    if found.long_prompts:
+        notes.append(
+            f"{found.long_prompts} prompts have more than {LONGEST_CONTEXT:,} tokens by the log, which no "
+            "model reads: their lengths count as unknown."
         )
     if found.copies:
         notes.append(f"{found.copies} lines are copies of a request that was read before, and are left out.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from stresstest.detectors.registry import is_repetition
-from stresstest.model.cost import RequestSpan, came_at_once
+from stresstest.model.cost import LONGEST_CONTEXT, RequestSpan, came_at_once
 from stresstest.model.finish_reason import LENGTH, LOST_REASONS, normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
@@ -64,18 +64,22 @@ class LeftOut(Enum):
 
     TIMELESS = auto()
     CACHED = auto()
+    MISCOUNTED = auto()
 
 
 def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object, str | None] | LeftOut:
     """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
     id too where the times are in whole seconds, in which two requests may agree), and its model.
 
-    Answers that came out of a cache took nothing of the server.
+    Answers that came out of a cache took nothing of the server. An answer longer than any context is none.
     """
     span = record_span(record, verdict)
     if span is None:
         return LeftOut.TIMELESS
+    if span.output_tokens > LONGEST_CONTEXT:
+        return LeftOut.MISCOUNTED
     exact = span.submitted % 1 or span.end % 1
-    if record.cached or (exact and came_at_once(span.submitted, span.end, span.output_tokens)):
+    latest = span.end if exact else span.end + 1.0  # the end may have been cut to whole seconds
+    if record.cached or came_at_once(span.submitted, latest, span.output_tokens):
         return LeftOut.CACHED
     return span, (replace(span, id="") if exact else span, verdict.digest), record.model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stresstest.simulation.engine.scenario.spec import ConditionValue
@@ -23,10 +23,11 @@ class SimRequest:
 
     prompt_ids: the whole prompt as the model sees it; its special ids tell roles apart. messages: as they
     came, for the record. None for a sampling parameter means that it was not sent: the model's default.
-    json_text: an answer to be written as it is. silent: the number of tokens of an answer without text.
+    json_text: an answer to be written as it is. silent: the number of tokens of an answer without text, whose
+    prompt is counted and never read.
     """
 
-    prompt_ids: tuple[int, ...]
+    prompt_ids: Sequence[int]
     max_tokens: int
     chat: bool = True
     messages: tuple[tuple[str, str], ...] | None = None

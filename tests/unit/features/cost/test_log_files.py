@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ import pytest
 
 from stresstest.economics.account import Prices
 from stresstest.economics.optimum import attempts_from_spans, find_cheapest_cap
-from stresstest.economics.replay import busy_periods, count_clients, replay_request, replay_workload
-from stresstest.errors import UsageError
+from stresstest.economics.replay import (
+    ReplayRequest,
+    busy_periods,
+    count_clients,
+    replay_request,
+    replay_workload,
+)
+from stresstest.errors import InconclusiveError, UsageError
 from stresstest.features.cost import log_files
 from stresstest.features.cost.document import cost_document, cost_pieces
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
@@ -210,6 +217,40 @@ def test_answers_out_of_a_cache_are_left_out(tmp_path: Path, mark: object) -> No
     assert any("1 answers came out of a cache" in note for note in cost.notes)
 
 
+@pytest.mark.parametrize("count", [100_000_000, 1_760_000_000, 900_000_000_000])
+def test_the_length_of_a_prompt_that_no_context_holds_is_unknown(tmp_path: Path, count: int) -> None:
+    """One such count in 200 records took 24 GB, or was an internal error (MemoryError)."""
+    log = [dict(row) for row in rows()]
+    log[5]["prompt_tokens"] = count
+    cost = cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    assert [span.id for span in cost.spans if span.prompt_tokens is None] == [log[5]["id"]]
+    assert cost.requests == len(log)
+    note = "1 prompts have more than 10,000,000 tokens by the log, which no model reads: their lengths count"
+    assert any(each.startswith(note) for each in cost.notes)
+
+
+def test_an_answer_that_no_context_holds_is_left_out(tmp_path: Path) -> None:
+    """900,000,000,000 tokens of one answer were an internal error: residuals are not finite."""
+    log = [dict(row) for row in rows()]
+    log[5]["completion_tokens"] = 900_000_000_000
+    cost = cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    assert cost.requests == len(log) - 1
+    left_out = (
+        "1 answers have more than 10,000,000 tokens by the log, which no model writes, and are left out."
+    )
+    assert left_out in cost.notes
+    with pytest.raises(InconclusiveError, match="1 answers have more than 10,000,000 tokens"):
+        cost_from_files(LogCostSettings((written(tmp_path, log[5:6]),)), SilentScanProgress())
+
+
+def test_in_whole_seconds_too_no_answer_is_faster_than_a_server_writes(tmp_path: Path) -> None:
+    """9,000,000 tokens in 30 seconds were taken: the replay was off by 19,726,577 % in the wall clock."""
+    log = [{**row, "start": int(row["start"]), "end": int(row["end"]), "first_token": None} for row in rows()]
+    log[5]["completion_tokens"] = 9_000_000
+    found = read_spans(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    assert (len(found.spans), found.cached) == (len(log) - 1, 1)
+
+
 def test_without_text_degeneration_is_not_measured(tmp_path: Path) -> None:
     """Spans of times and counts have no rate, no wasted tokens and no counterfactual: None, never 0."""
     bare = [{k: v for k, v in row.items() if k not in ("response", "onset")} for row in rows()]
@@ -270,6 +311,17 @@ def test_a_replay_on_the_true_engine_is_exact() -> None:
     again = replay_workload(spec, [replay_request(span) for span in known], 8)
     assert again.seconds == pytest.approx(seconds)
     assert again.durations == pytest.approx([span.duration for span in known])
+
+
+def test_a_replay_takes_no_memory_for_the_length_of_a_prompt() -> None:
+    """Every token of every prompt took 8 bytes: a log of 12 MB (8,000 tokens a prompt) took 1.4 GB."""
+    spec = EngineSpec(prefix_caching=False, kv_cache_tokens=100_000_000, max_num_batched_tokens=8_192)
+    tracemalloc.start()
+    again = replay_workload(spec, [ReplayRequest(500_000, 20)] * 20, 8)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(again.durations) == 20
+    assert peak < 2_000_000, "80 MB before"
 
 
 @pytest.mark.slow
