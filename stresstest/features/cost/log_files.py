@@ -11,6 +11,7 @@ from stresstest.economics.account import Prices
 from stresstest.economics.fit import fit_engine
 from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
+from stresstest.features.cost.first_tokens import place_first_tokens
 from stresstest.features.cost.record_span import LeftOut, named_span
 from stresstest.model.cost import LONGEST_CONTEXT, Cost, RequestSpan
 from stresstest.records import DamagedLine
@@ -95,6 +96,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
             if model is not None and len(models) < _NAMED_MODELS + 1:
                 models.add(model)
     spans, long_prompts = _without_impossible_prompts(first.ordered())
+    spans, first_tokens = place_first_tokens(spans)
     textless = sum(span.degenerate is None for span in spans)
     return LogSpans(
         spans,
@@ -106,7 +108,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
         textless,
         heard.lost,
         first.copies,
-        (*heard.notes, *_models_note(models)),
+        (*heard.notes, *_models_note(models), *first_tokens),
     )
 
 

@@ -13,7 +13,10 @@ from stresstest.records import Record
 
 
 def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
-    """The span of one recorded answer; None without start, end or token count."""
+    """The span of one recorded answer; None without start, end or token count.
+
+    A first token outside of the request stays as the log has it, for `place_first_tokens`.
+    """
     extent = verdict.tokens
     length = record.completion_tokens
     if length is None and extent is not None:
@@ -45,9 +48,17 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
 
 def _streamed_from(record: Record, length: int) -> float | None:
     """When its first token came. Where nothing was streamed, LiteLLM writes the end there."""
-    assert record.end is not None
     first = record.first_token
-    return None if first is None or came_at_once(first, record.end, length) else first
+    if first is None or not _is_inside(record, first):
+        return first
+    assert record.end is not None
+    return None if came_at_once(first, record.end, length) else first
+
+
+def _is_inside(record: Record, at: float) -> bool:
+    assert record.start is not None
+    assert record.end is not None
+    return record.start <= at <= record.end
 
 
 def _token_time(record: Record, token: int, length: int) -> float:
@@ -55,7 +66,7 @@ def _token_time(record: Record, token: int, length: int) -> float:
     assert record.start is not None
     assert record.end is not None
     streamed = _streamed_from(record, length)
-    first = record.start if streamed is None else streamed
+    first = record.start if streamed is None or not _is_inside(record, streamed) else streamed
     return first + (record.end - first) * min(1.0, token / max(length, 1))
 
 

@@ -204,6 +204,46 @@ def test_a_first_token_at_the_end_is_none(tmp_path: Path) -> None:
     assert all(span.first_token is None for span in other)
 
 
+@pytest.mark.parametrize(("given", "unit"), [(0.25, "seconds"), (250, "milliseconds")])
+def test_a_first_token_that_is_a_latency_is_put_after_the_start(
+    tmp_path: Path, given: float, unit: str
+) -> None:
+    """A time to first token was taken for a time in 1970: loops used 150,961,225 GPU seconds for 104,800,
+    not 0.58, and then came an internal error (IndexError). A request that is longer than 250 seconds does not
+    make milliseconds seconds."""
+    late = {**rows()[0], "id": "late", "response": rows()[0]["response"] + " again"}
+    late["end"] = late["start"] + 400.0
+    log = [*rows(), late]
+    clocked, latent = (
+        read_spans(LogCostSettings((written(tmp_path, each),)), SilentScanProgress())
+        for each in (
+            [{**row, "first_token": row["start"] + 0.25} for row in log],
+            [{**row, "first_token": given} for row in log],
+        )
+    )
+    assert [span.first_token for span in latent.spans] == [span.first_token for span in clocked.spans]
+    onsets = [span.onset_at for span in clocked.spans]
+    assert [span.onset_at for span in latent.spans] == pytest.approx(onsets, abs=1e-5)
+    assert latent.notes == (
+        f"The first tokens of {len(log)} requests are not times on the log's clock. They are taken for "
+        f"{unit} after the start.",
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [-3, 0, 1e-9, 50_000_000, 9e9, 1_795_291_199.5, 9e18, "1970-01-01", "2099-01-01"]
+)
+def test_a_first_token_outside_of_its_request_is_left_out(tmp_path: Path, given: float | str) -> None:
+    """No latency, and no time between start and end: the account is the one without first tokens."""
+    log = [{**row, "first_token": given} for row in rows()]
+    with_them, without = (
+        read_spans(LogCostSettings((written(tmp_path, each),)), SilentScanProgress())
+        for each in (log, [{**row, "first_token": None} for row in log])
+    )
+    assert with_them.spans == without.spans
+    assert any("come before the start or after the end" in note for note in with_them.notes)
+
+
 @pytest.mark.parametrize("mark", [True, "True", None])
 def test_answers_out_of_a_cache_are_left_out(tmp_path: Path, mark: object) -> None:
     """They took no time of the GPU, and made the mean healthy answer so short that loops cost 15 %, not 6."""
