@@ -38,6 +38,9 @@ FieldPath = tuple[str | int, ...]
 _STEP = re.compile(r"\[(-?\d+)\]|([^.\[\]]+)")
 _MAX_NUMBER = 40
 """Characters of a number that is written as a text."""
+_COMPACT_DATE = re.compile(r"((?:19|20)\d{6})[_ ]?(\d{6})(?:\.?(\d{3}|\d{6})|\.(\d+))?(Z|[+-]\d\d:?\d\d)?")
+"""YYYYMMDDhhmmss, perhaps with a fraction and a zone. No time since 1970 has as many digits (14, 17 or 20)
+before the year 2286: seconds have 10, milliseconds 13, microseconds 16, nanoseconds 19."""
 _INDEX = re.compile(r"-?\d+")
 
 
@@ -238,7 +241,9 @@ def as_token_count(value: Any) -> int | None:
 
 
 def as_seconds(value: Any) -> float | None:
-    """A time: seconds or milliseconds as a number, ISO 8601 as text, a timestamp of Parquet."""
+    """A time: seconds or milliseconds as a number, ISO 8601 as text, a timestamp of Parquet, and dates
+    without marks between their figures (20261128101530), as a number too."""
+    value = _compact_date(value) or value
     if isinstance(value, str):
         try:
             value = float(value)
@@ -255,6 +260,19 @@ def as_seconds(value: Any) -> float | None:
     while abs(found) > 1e11:  # milliseconds, microseconds, nanoseconds
         found /= 1e3
     return found
+
+
+def _compact_date(value: Any) -> datetime | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    match = _COMPACT_DATE.fullmatch(str(value).strip())
+    if match is None:
+        return None
+    day, time, digits, fraction, zone = match.groups("")
+    fraction = digits or fraction
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(f"{day}T{time}{'.' if fraction else ''}{fraction}{zone}")
+    return None
 
 
 def _shown(value: Any) -> str:
