@@ -8,7 +8,9 @@ answer then costs, by renewal,
 
 tokens. Both terms are estimated from the survival of attempts: Kaplan-Meier for all ends together and
 Aalen-Johansen for the healthy ones. An answer that a cap cut while healthy is censored there; one that loops
-to its cap never ends and stays at risk (a subdistribution). The interval is a bootstrap over attempts.
+to its cap never ends and stays at risk (a subdistribution). The interval is a bootstrap over prompts, each
+with all its attempts: the answers to one prompt are alike, and at temperature 0 they are copies (Davison &
+Hinkley 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from stresstest.model import Subject
 from stresstest.model.cost import RequestSpan
@@ -46,10 +49,11 @@ class AttemptOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CostAttempt:
-    """One attempt. tokens: generated, >= 1."""
+    """One attempt. tokens: generated, >= 1. cluster: identifies its prompt, "" if that is not known."""
 
     tokens: int
     ending: AttemptOutcome
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class CapOptimum:
     """The recommended cap; lo, hi: its 95 % bootstrap interval.
 
     best: the curve at `cap`; uncapped: at the largest observed length. n, useful, endless: number of
-    attempts, in total and by outcome.
+    attempts, in total and by outcome. prompts: number of prompts, where an unknown one counts as its own.
     """
 
     cap: int
@@ -78,6 +82,7 @@ class CapOptimum:
     n: int
     useful: int
     endless: int
+    prompts: int
 
     @property
     def saved(self) -> float:
@@ -121,7 +126,11 @@ class CheapestCap:
 def attempts_from_spans(spans: Iterable[RequestSpan]) -> list[CostAttempt]:
     """The judged requests as attempts; a degenerate one that was given up had no end of its own."""
     return [
-        CostAttempt(span.output_tokens, _attempt_outcome(degenerate=not span.healthy, endless=span.endless))
+        CostAttempt(
+            span.output_tokens,
+            _attempt_outcome(degenerate=not span.healthy, endless=span.endless),
+            span.cluster,
+        )
         for span in spans
         if span.judged and span.output_tokens
     ]
@@ -141,10 +150,11 @@ def find_cheapest_cap(attempts: Sequence[CostAttempt], *, seed: int = 0) -> CapO
         return None
     curve = cost_curve(attempts)
     best = _smallest_cheapest(curve)
+    prompts = _by_prompt(attempts)
     rng = random.Random(seed)
     caps = []
     for _ in range(BOOTSTRAP_RESAMPLES):
-        sample = rng.choices(attempts, k=len(attempts))
+        sample = list(chain.from_iterable(rng.choices(prompts, k=len(prompts))))
         if any(each.ending is AttemptOutcome.USEFUL for each in sample):
             caps.append(_smallest_cheapest(cost_curve(sample)).cap)
     caps.sort()
@@ -159,7 +169,15 @@ def find_cheapest_cap(attempts: Sequence[CostAttempt], *, seed: int = 0) -> CapO
         n=len(attempts),
         useful=useful,
         endless=sum(each.ending is AttemptOutcome.ENDLESS for each in attempts),
+        prompts=len(prompts),
     )
+
+
+def _by_prompt(attempts: Sequence[CostAttempt]) -> list[list[CostAttempt]]:
+    found: dict[object, list[CostAttempt]] = {}
+    for number, each in enumerate(attempts):
+        found.setdefault(each.cluster or number, []).append(each)
+    return list(found.values())
 
 
 def cost_curve(attempts: Sequence[CostAttempt]) -> list[CostPoint]:

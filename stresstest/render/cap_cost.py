@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 48
+MIN_PROMPTS = 30
+"""Prompts from which on about 95 % of the intervals hold the cheapest cap of all prompts, where lengths are
+lognormal; with 12 prompts 79 % do."""
 
 
 def optimum_document(best: CapOptimum | None) -> dict[str, Any] | None:
@@ -34,6 +37,7 @@ def optimum_document(best: CapOptimum | None) -> dict[str, Any] | None:
         "requests": best.n,
         "useful": best.useful,
         "endless": best.endless,
+        "prompts": best.prompts,
         "curve": [_point(point) for point in best.curve],
         "known": "modelled",
     }
@@ -61,6 +65,8 @@ def print_optimum(console: Console, best: CapOptimum) -> None:
 
 def optimum_lines(best: CapOptimum, glyphs: Glyphs = BLOCK_GLYPHS) -> list[str]:
     """The lines below the cheapest cap: sentences and the cost curve, without markup."""
+    prompts = f" to {best.prompts:,} prompts" if best.prompts < best.n else ""
+    few = " So few prompts say little about others." if best.prompts < MIN_PROMPTS else ""
     ends = f"{best.curve[0].cap:,} … {best.curve[-1].cap:,} tokens"
     least, largest = best.best, best.uncapped
     more = f"at {largest.cap:,} it is {largest.tokens:,.0f}: the cap saves {percent(best.saved, 1)}"
@@ -68,8 +74,8 @@ def optimum_lines(best: CapOptimum, glyphs: Glyphs = BLOCK_GLYPHS) -> list[str]:
         f"{least.tokens:,.0f} tokens per useful answer, {percent(least.useful, 1)} useful at the first "
         f"attempt; {more}",
         f"cost by cap  {_curve(best, glyphs)} {ends}",
-        f"{best.lo:,} to {best.hi:,} in 95 % of resamples. Based on {best.n} answers: {best.useful} "
-        f"useful, {best.endless} without an end.",
+        f"{best.lo:,} to {best.hi:,} in 95 % of resamples. Based on {best.n} answers{prompts}: "
+        f"{best.useful} useful, {best.endless} without an end.{few}",
         "A lower cap cuts healthy answers, which are then requested again; a higher one lets loops run "
         "on. This cap is modelled, not certified.",
     ]

@@ -102,6 +102,7 @@ def _span(span: RequestSpan) -> dict[str, Any]:
         "id": span.id,
         "batch": span.batch or None,
         "arm": span.arm or None,
+        "cluster": span.cluster or None,
         "submitted": span.submitted,
         "first_token": span.first_token,
         "end": span.end,

@@ -58,6 +58,7 @@ def attempts_from_document(body: Mapping[str, Any]) -> list[CostAttempt]:
             degenerate=row["degenerate"],
             capped=row["capped"],
             failure=row["failure"],
+            cluster=row.get("cluster") or "",
         )
         for row in body.get("timeline") or ()
         if row["arm"] != CostArm.CAPPED and not row["planted"]
@@ -100,8 +101,9 @@ def _sentence(each: CheapestCap) -> str:
     best = each.optimum
     if best.lacking is not None:
         return best.lacking
+    prompts = f" of {best.prompts:,} prompts" if best.prompts < best.n else ""
     words = (
-        f"cheapest max_tokens {best.cap:,} ({best.lo:,}–{best.hi:,} in 95 % of resamples): "
+        f"cheapest max_tokens {best.cap:,} ({best.lo:,}–{best.hi:,} in 95 % of resamples{prompts}): "
         f"{best.best.tokens:,.0f} tokens per useful answer, {percent(best.saved, 1)} less than at "
         f"{best.uncapped.cap:,}. It is modelled, not certified."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from stresstest.economics.optimum import (
     find_cheapest_cap,
 )
 from stresstest.model.cost import RequestSpan
+from stresstest.render.cap_cost import optimum_document, optimum_lines
 
 BY_ITSELF = st.sampled_from([AttemptOutcome.USEFUL, AttemptOutcome.USELESS])
 
@@ -86,6 +88,27 @@ def test_too_few_healthy_answers_tell_no_optimum() -> None:
     assert find_cheapest_cap(attempts([100] * 19)) is None
 
 
+def test_repeats_of_a_prompt_are_no_independent_answers() -> None:
+    """Twelve requests asked 25 times: "1,504 to 1,504 in 95 % of resamples", where twelve others of the same
+    source have a cheapest cap hundreds of tokens away."""
+    lengths = [130, 365, 420, 590, 712, 1_000, 1_130, 1_250, 1_400, 1_504]
+    once = attempts(lengths) + attempts([3_600] * 2, AttemptOutcome.ENDLESS)
+    canary = [replace(each, cluster=str(n)) for n, each in enumerate(once)] * 25
+    best = find_cheapest_cap(canary)
+    assert best is not None
+    assert (best.cap, best.n, best.prompts) == (1_504, 300, 12)
+    assert best.lo < 1_000
+    assert best.hi == 1_504
+    unknown = find_cheapest_cap([replace(each, cluster="") for each in canary])
+    assert unknown is not None
+    assert (unknown.lo, unknown.hi, unknown.prompts) == (1_504, 1_504, 300)
+    [line] = [line for line in optimum_lines(best) if "resamples" in line]
+    assert "Based on 300 answers to 12 prompts: 250 useful, 50 without an end. So few prompts say" in line
+    document = optimum_document(best)
+    assert document is not None
+    assert document["prompts"] == 12
+
+
 def test_requests_become_attempts() -> None:
     """A loop to its cap never ends, one that recovered is useless, an unjudged request is no attempt."""
     spans = [
@@ -97,4 +120,5 @@ def test_requests_become_attempts() -> None:
         RequestSpan("f", 0, 1, 60, degenerate=False, failure="cut"),
     ]
     endings = [(a.tokens, a.ending) for a in attempts_from_spans(spans)]
+    assert [a.cluster for a in attempts_from_spans([replace(s, cluster="q") for s in spans])] == ["q"] * 4
     assert endings == [(10, "useful"), (20, "cut"), (30, "endless"), (40, "useless")]

@@ -26,6 +26,7 @@ from stresstest.features.cost import log_files
 from stresstest.features.cost.document import cost_document, cost_pieces
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files, read_spans
 from stresstest.features.cost.wording import cost_rows
+from stresstest.features.recommend.cheapest import attempts_from_document
 from stresstest.model.cost import Provenance, RequestSpan
 from stresstest.records import parse_fields
 from stresstest.render.json_text import dumps
@@ -164,6 +165,15 @@ def test_a_document_that_is_written_in_pieces_is_the_same(tmp_path: Path) -> Non
     cost = cost_from_files(LogCostSettings((written(tmp_path, rows()),)), SilentScanProgress())
     whole = dumps(cost_document(cost) | {"optimum": None})
     assert "".join(cost_pieces(cost, {"optimum": None})) == whole
+
+
+def test_a_stored_cost_keeps_what_belongs_to_one_prompt(tmp_path: Path) -> None:
+    """`recommend` computes the cheapest cap from it: without the prompts, repeats were independent."""
+    log = [{**row, "prompt": f"question {n % 6}"} for n, row in enumerate(rows())]
+    cost = cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    attempts = attempts_from_document(cost_document(cost))
+    assert attempts == attempts_from_spans(cost.spans)
+    assert len({each.cluster for each in attempts}) == 6
 
 
 def test_copies_of_a_request_are_counted_once(tmp_path: Path) -> None:

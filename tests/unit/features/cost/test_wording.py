@@ -13,7 +13,7 @@ from stresstest.model.cost import Cost, CostRatio
 
 _POINT = CostPoint(550, 600.0, 0.9)
 _LARGEST = CostPoint(8_000, 900.0, 0.95)
-CHEAPEST = CapOptimum(550, 500, 600, _POINT, _LARGEST, (_POINT, _LARGEST), 160, 150, 6)
+CHEAPEST = CapOptimum(550, 500, 600, _POINT, _LARGEST, (_POINT, _LARGEST), 160, 150, 6, 160)
 MEASURED = Cost(
     requests=160,
     degenerate=6,
