@@ -7,15 +7,28 @@ removed here, so that no message can leak them.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from stresstest.config.credentials.texts import hide_credentials
+from stresstest.config.credentials.texts import HIDDEN, hide_credentials
 from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
+from stresstest.model import Token, TokenColumns
 
 PLACEHOLDER_KEY = "EMPTY"
 _MAX_TEXT, _MOST_READ = 300, 4_000
+_LEAST_ECHOED = 8
+
+
+def _without(token: Token, at: int, spans: Sequence[tuple[int, int]]) -> Token:
+    """The token, which begins at this character of the text, without what lies in the spans, and its id."""
+    text, position = "", at
+    for begin, end in spans:
+        text += token.text[position - at : max(begin - at, 0)] + (HIDDEN if begin >= at else "")
+        position = max(position, end)
+    return replace(token, text=text + token.text[position - at :], id=None)
 
 
 def _is_host_name(host: str) -> bool:
@@ -87,6 +100,26 @@ class EndpointAddress:
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
+
+    def hide_in_tokens(self, tokens: TokenColumns) -> Sequence[Token]:
+        """Tokens of an answer, ``***`` in the place of a secret that the server has echoed in its text.
+
+        Short ones, which an answer may hold by chance, stay.
+        """
+        secrets = [re.escape(each) for each in self.secrets if len(each) >= _LEAST_ECHOED]
+        if not secrets:
+            return tokens
+        text = "".join(tokens.texts)
+        spans = [found.span() for found in re.finditer("|".join(secrets), text)]
+        if not spans:
+            return tokens
+        kept, at = [], 0
+        for token in tokens:
+            until = at + len(token.text)
+            here = [span for span in spans if span[0] < until and at < span[1]]
+            kept.append(_without(token, at, here) if here else token)
+            at = until
+        return kept
 
     def redact(self, text: str) -> str:
         """Server text for messages: one line, at most 300 characters, no secrets or control characters.

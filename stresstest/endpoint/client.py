@@ -250,7 +250,7 @@ class Endpoint:
             self, made, limit=request.max_tokens, alive=failure is None
         )
         return StreamOutcome(
-            finish_reason=made.finish_reason,
+            finish_reason=self._shown(made.finish_reason),
             failure=failure,
             aborted=stream.aborted,
             prompt_tokens=made.prompt_tokens,
@@ -259,14 +259,20 @@ class Endpoint:
             started=started,
             first_token=stream.first_token,
             ended=ended,
-            stop_reason=made.stop_reason,
-            answered_by=made.model and made.model[:LONGEST_MODEL_NAME],
+            stop_reason=self._shown(made.stop_reason)
+            if isinstance(made.stop_reason, str)
+            else made.stop_reason,
+            answered_by=self._shown(made.model),
             reasoning_tokens=made.reasoning_tokens,
-            answer_id=made.answer_id,
+            answer_id=self._shown(made.answer_id),
             created=made.created,
-            fingerprint=made.fingerprint and self.address.hide_secrets(made.fingerprint[:LONGEST_MODEL_NAME]),
+            fingerprint=self._shown(made.fingerprint),
             event_ends=made.event_ends,
         )
+
+    def _shown(self, name: str | None) -> str | None:
+        """A word of the server that is stored and shown: a server may echo the key of its request."""
+        return name and self.address.hide_secrets(name)[:LONGEST_MODEL_NAME]
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:
         model, served = request.model or self.model or "", await self.served_models()

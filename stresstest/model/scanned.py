@@ -134,25 +134,26 @@ class GroupResult:
     """Rate and threshold of one group.
 
     key: group-by key → value. rate_ci: two-sided 95 % (Clopper-Pearson; prompts with several outputs are
-    clusters). dharma_rate: over the `dharma_known` requests whose finish reason or cap is known, None without
-    any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words". wasted/total:
-    positions from the onset on, and all positions. healthy_cut: share of healthy requests longer than the
-    safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is None. sampled: size
-    of the random subsample used for the threshold, None if all outputs were used. prompts: distinct prompts,
-    None if unknown. languages: language → requests; language_sources: source of the language → requests.
-    empty: answers without a word. uncounted: answers without a token count. undecided: healthy answers that
-    ended with a possible symptom still open; T is chosen as if each had failed where that began. clustered:
-    some prompt has several outputs; copies: records without a prompt that are copies of an earlier one (of
-    the random subsample, if there is one); effective_share: independent outputs over all, 1 where each has a
-    prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
-    answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
-    that the server has probably stopped them. unseen: answers that may have failed in text that the log did
-    not keep. capped: healthy answers that a cap ended. stopped: answers that the server stopped as
-    repetitions, and whose text does not prove it. models: names of some of the models whose answers are in
-    the group, where the key does not tell them.
-    unknown_language: answers that may be in a language that is not known here, and would be degenerate in
-    their group's. in_doubt: unseen, stopped, of an unknown language, or undecided over more than a last
-    passage. lost: healthy or empty answers that the service or the client gave up before their end.
+    clusters). dharma_rate: over the `dharma_known` requests whose finish reason or cap is known, None
+    without any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words".
+    wasted/total: positions from the onset on, and all positions. healthy_cut: share of healthy requests
+    longer than the safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is
+    None. sampled: size of the random subsample used for the threshold, None if all outputs were used.
+    prompts: distinct prompts, None if unknown. languages: language → requests; language_sources: source
+    of the language → requests. empty: answers without a word. uncounted: answers without a token count.
+    undecided: healthy answers that ended with a possible symptom still open; T is chosen as if each had
+    failed where that began. clustered: some prompt has several outputs; copies: records that are copies
+    of an earlier one, without a prompt or with another one (of the random subsample, if there is one);
+    effective_share: independent outputs over all, 1 where each has a prompt of its own. parts: reasoning
+    and answer apart; empty where no answer has reasoning. unsure_stops: answers of logs that write `stop`
+    for other ends too; repetitions: those of them that end in copies, so that the server has probably
+    stopped them. unseen: answers that may have failed in text that the log did not keep. capped: healthy
+    answers that a cap ended. stopped: answers that the server stopped as repetitions, and whose text does
+    not prove it. models: names of some of the models whose answers are in the group, where the key does
+    not tell them. unknown_language: answers that may be in a language that is not known here, and would
+    be degenerate in their group's. in_doubt: unseen, stopped, of an unknown language, or undecided over
+    more than a last passage. lost: healthy or empty answers that the service or the client gave up before
+    their end.
     """
 
     key: Mapping[str, str | None]

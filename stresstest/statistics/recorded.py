@@ -169,14 +169,33 @@ class RecordedSample:
 
     def clusters(self) -> Iterator[tuple[int, int]]:
         """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt, which
-        it shares with its copies."""
+        it shares with its copies. Prompts that share a long text are one: two loggers saw one request, each
+        with its own part of the prompt."""
         self._settle()
         known: dict[int, list[int]] = {}
-        for onset, name in zip(self._words[0], self._names[0], strict=True):
+        for onset, name in zip(self._words[0], self._one_name_each(), strict=True):
             pair = known.setdefault(name, [0, 0])
             pair[0] += onset != _ABSENT
             pair[1] += 1
         yield from ((d, n) for d, n in known.values())
+
+    def _one_name_each(self) -> Iterator[int]:
+        """The name of each output's prompt, that of the earliest prompt with a text in common."""
+        joined: dict[int, int] = {}
+        by_text: dict[int, int] = {}
+
+        def first(name: int) -> int:
+            while (earlier := joined.get(name, name)) != name:
+                name = earlier
+            return name
+
+        names, _, digests = self._names
+        for name, digest, onset, length in zip(names, digests, self._words[0], self._words[2], strict=True):
+            if digest and (length if onset == _ABSENT else onset) >= COPY_TOKENS:
+                one, other = first(by_text.setdefault(digest, name)), first(name)
+                if one != other:
+                    joined[other] = one
+        return (first(name) for name in names)
 
     @property
     def prompts(self) -> int | None:
@@ -191,10 +210,11 @@ class RecordedSample:
 
     @property
     def copies(self) -> int:
-        """Outputs kept without a prompt that are copies of an earlier record."""
+        """Outputs kept that are copies of an earlier record, without a prompt or with another one."""
         self._settle()
         unknown = [name for name, cluster in zip(*self._names[:2], strict=True) if not cluster]
-        return len(unknown) - len(set(unknown))
+        names = set(self._names[0])
+        return len(unknown) - len(set(unknown)) + len(names) - len(set(self._one_name_each()))
 
     def effective_share(self) -> float:
         """Effective sample size over sample size, with the outputs of one prompt as a cluster.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
@@ -11,6 +11,7 @@ from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.campaign.execution.unseen import count_hidden_reasoning, count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import DetectorSuite
+from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import SERVER, WORDS
 from stresstest.endpoint.outcome import StreamOutcome
@@ -51,6 +52,7 @@ class GenerationAttempt:
         self._tokens = ArrivedTokens()
         self._keep_after = keep_after
         self._on_event = on_event
+        self._address: EndpointAddress | None = None
         self._alarm: int | None = None
         self._checked_until = 0
         self._reported_tokens = 0
@@ -60,6 +62,7 @@ class GenerationAttempt:
         if endpoint.counts_only_at_end:
             # The tokens of an aborted stream would never be counted, so its onset would have no position.
             self._keep_after = None
+        self._address = endpoint.address
         return await endpoint.generate(self.task.request, self._sink)
 
     def close_if_failed(self) -> bool:
@@ -80,7 +83,8 @@ class GenerationAttempt:
         verdict = continuation_verdict(
             self._suite.finish(None if failure is not None else reason), len(self.task.history)
         )
-        tokens: Sequence[Token] = self._tokens.columns()
+        arrived = self._tokens.columns()
+        tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
         unseen = 0
         if failure is None:
             hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)

@@ -129,12 +129,12 @@ def _prompts(result: ScanResult) -> str:
 
 
 def _copies(copies: int, *, at_least: bool) -> str:
-    """That records without a prompt repeat others, and what the interval makes of them."""
+    """That records repeat others, and what the interval makes of them."""
     counted = f"{'at least ' if at_least else ''}{format_count(copies)}"
     return (
-        f"Identical answers: {counted} without a prompt repeat another record, or its long healthy text. "
-        f"They count in the rate, but each set of copies is one prompt for the interval, which is wider. If "
-        f"they are requests of their own, log their prompts."
+        f"Identical answers: {counted} repeat another record, or its long text with another prompt or none "
+        f"(as two loggers write one request). They count in the rate, but each set of copies is one prompt "
+        f"for the interval, which is wider."
     )
 
 

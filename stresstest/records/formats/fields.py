@@ -35,6 +35,7 @@ from stresstest.records.record import (
     parse_path,
     value_at,
 )
+from stresstest.records.volatile import without_times_and_ids
 
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
 FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
@@ -189,7 +190,8 @@ def _base(
     prompt_key = as_text(at("prompt_id"))
     if (prompt or beside) and not prompt_key:
         shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
-        content = f"{prompt}\0{shaped}" if shaped else prompt
+        asked_again = without_times_and_ids(prompt)
+        content = f"{asked_again}\0{shaped}" if shaped else asked_again
         prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     finish = at("finish_reason", *FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object

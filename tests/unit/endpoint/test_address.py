@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stresstest.endpoint.address import EndpointAddress
+from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
+from stresstest.model import ArrivedTokens, Decoding, GenerationRequest, Message, Token
+from tests.support.fake_vllm import Events, chunk, fake_vllm, sse
 
 
 @pytest.mark.parametrize("host", ["gpu–7:8000", "gpu\u20117", "“gpu”", "büro..lan", "bob:geheim12@gpu–7"])
@@ -20,3 +27,35 @@ def test_a_host_that_no_client_can_encode_is_a_sentence(host: str) -> None:
 def test_hosts_of_all_kinds_are_taken(host: str) -> None:
     """Names with letters of other scripts are names."""
     assert EndpointAddress.parse(f"http://{host}:8000/v1", None).base_url == f"http://{host}:8000/v1"
+
+
+@given(
+    before=st.text(max_size=20), after=st.text(max_size=20), cuts=st.lists(st.integers(0, 80), max_size=12),
+    times=st.integers(0, 3),
+)  # fmt: skip
+def test_a_secret_that_the_answer_echoes_is_not_kept(
+    before: str, after: str, cuts: list[int], times: int
+) -> None:
+    """However the server cuts it into tokens; everything else stays."""
+    secret = "sk-9f8e7d6c5b4a"
+    address = EndpointAddress.parse("http://gpu-7:8000/v1", secret)
+    text = before + after.join([secret] * times)
+    edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+    made = ArrivedTokens()
+    made.extend([Token(text[a:b], 7) for a, b in pairwise(edges)])
+    tokens = address.hide_in_tokens(made.columns())
+    assert "".join(token.text for token in tokens) == text.replace(secret, "***")
+    assert len(tokens) == len(edges) - 1
+
+
+async def test_a_key_that_a_server_echoes_is_in_nothing_that_is_kept() -> None:
+    """As the name of the model, the id of the answer, its end or its text, it was stored and exported."""
+    key = "sk-9f8e7d6c5b4a"
+    event = chunk(f"Your key is {key}.", finish=key) | {"model": key, "id": key, "system_fingerprint": key}
+    async with fake_vllm(Events(sse(event))) as server, Endpoint(server.url, api_key=key) as endpoint:
+        endpoint.can_tokenize = endpoint.can_estimate = False
+        found = await endpoint.generate(
+            GenerationRequest("m", 8, Decoding(), messages=(Message("user", "Hi"),)), lambda _: False
+        )
+    assert found.finish_reason == "***"
+    assert key not in repr(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stresstest.config.credentials.texts import hide_credentials
-from tests.unit.config.credentials.test_shapes import TOKENS
+from tests.support.credentials import TOKENS
 
 SECRET = "hunter22pw9"
 
