@@ -52,7 +52,6 @@ async def resume_campaign(
             run.settings,
             base_url=base_url or run.settings.base_url,
             earlier_urls=_earlier_urls(run.settings, base_url, done),
-            abrupt_ends=sum(session.ended is None for session in store.sessions(run.id)),
             budget_tokens=_declared_budget(run, done, budget_tokens),
             budget_seconds=budget_seconds or (run.settings.budget_seconds if keep_time_budget else None),
             gpus=gpus or run.settings.gpus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 
 from stresstest import clock
@@ -12,14 +12,22 @@ from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
-from stresstest.campaign.execution.events import GenerationEvent
+from stresstest.campaign.execution.events import AlarmRaised, GenerationEvent
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.served_model import ReplacedServerError, same_server
 from stresstest.errors import EndpointError, StoreError
-from stresstest.model import GenerationRecord, Run, RunResult, RunSettings, RunStatus, ServerSample
+from stresstest.model import (
+    Generation,
+    GenerationRecord,
+    Run,
+    RunResult,
+    RunSettings,
+    RunStatus,
+    ServerSample,
+)
 from stresstest.store.repository import Store
 from stresstest.telemetry.gpu.watch import GpuWatch
 from stresstest.telemetry.prometheus import MetricsSampler, metrics_url
@@ -55,8 +63,10 @@ class CampaignSession:
     _over_budget: bool = field(default=False, init=False)
     _complete: bool = field(default=False, init=False)
     _under_way: UnderWay = field(default_factory=UnderWay, init=False)
+    _alarms: asyncio.Queue[Generation] = field(default_factory=asyncio.Queue, init=False)
 
     def __post_init__(self) -> None:
+        self._failed_before = self.store.interrupted(self.run.id)
         self._spent = sum(g.output_tokens for g in self.done)
         if _is_all_lost(self.done):
             # If every answer was lost, the service failed: everything is requested again.
@@ -85,6 +95,8 @@ class CampaignSession:
         try:
             async with AsyncExitStack() as stack:
                 stack.push_async_callback(self.gpus.stop)
+                alarms = asyncio.create_task(self._store_alarms())
+                stack.callback(alarms.cancel)
                 await self._watch_metrics(stack)
                 await self._climb_and_certify()
         except EndpointError as caught:
@@ -97,8 +109,7 @@ class CampaignSession:
             self.stop.set()
         finally:
             await self._store_samples()
-            if not self._under_way.degenerate:
-                self.store.end_session(session, clock.now())
+            self.store.end_session(session, clock.now())
         return self._finish(error)
 
     async def _climb_and_certify(self) -> None:
@@ -130,13 +141,27 @@ class CampaignSession:
         )
         async with aclosing(generations):
             async for generation in generations:
+                await self._alarms.join()
+                if generation.key in self._failed_before and not generation.verdict.degenerate:
+                    generation = replace(generation, redrawn=True)
                 await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
                 await self._store_samples()
                 self.done.append(generation.to_record())
                 self._spent += generation.output_tokens
 
+    async def _store_alarms(self) -> None:
+        """Store each answer when its failure is certain: a process that is killed loses what is under way, a
+        resume asks for it again, and where seeds are ignored another answer would come in its place."""
+        while True:
+            failed = await self._alarms.get()
+            with suppress(StoreError):  # a disk that is full stays so until the answer ends
+                await asyncio.to_thread(self.store.add_generation, self.run.id, failed)
+            self._alarms.task_done()
+
     def _on_event(self, event: GenerationEvent) -> None:
         self._under_way.follow(event)
+        if isinstance(event, AlarmRaised) and event.generation is not None:
+            self._alarms.put_nowait(event.generation)
         self.progress.event(event)
 
     async def _watch_metrics(self, stack: AsyncExitStack) -> None:

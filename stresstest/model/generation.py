@@ -132,7 +132,8 @@ class GenerationRecord:
     `token_source`. started/ended: clock seconds; first_token: clock seconds of the first output token.
     loop_lag: largest lag of the client's event loop in seconds (invalidates timings, never text). attempts:
     requests sent, retries included. unanswered_s: seconds of the longest earlier attempt that the server took
-    and of which nothing arrived; 0 without one. invalid_from: first token of an invalidated window.
+    and of which nothing arrived; 0 without one. redrawn: an earlier draw of this answer had failed when its
+    process was killed. invalid_from: first token of an invalidated window.
     answered_by: the model that the stream named. unseen_tokens: counted by the server, and surely not in the
     text. answer_id, created: the stream's own name and Unix time, which a cache replays. fingerprint: its
     `system_fingerprint`, by which a server names its version and settings.
@@ -155,6 +156,7 @@ class GenerationRecord:
     loop_lag: float | None = None
     attempts: int = 1
     unanswered_s: float = 0.0
+    redrawn: bool = False
     invalid_from: int | None = None
     plane: Plane | None = None
     evidence: tuple[Evidence, ...] = ()

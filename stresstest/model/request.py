@@ -133,8 +133,7 @@ class RunSettings:
     the server's own pauses suggest.
     parent: the run whose diagnosis or sweep started this one. holds_up_to: requests in flight up to which its
     limit holds, where that diagnosis has shown that a larger load makes the answers fail. earlier_urls: the
-    addresses that parts of the run were measured at before it was continued at `base_url`. abrupt_ends: how
-    often it was continued after its process was killed, or left answers behind that had failed.
+    addresses that parts of the run were measured at before it was continued at `base_url`.
     """
 
     subject: Subject
@@ -159,7 +158,6 @@ class RunSettings:
     parent: str | None = None
     holds_up_to: int | None = None
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)
-    abrupt_ends: int = field(default=0, compare=False)
 
     @property
     def smallest_sample(self) -> int:

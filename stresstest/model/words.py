@@ -114,6 +114,7 @@ class FailureKind(StrEnum):
     MALFORMED = "malformed"
     ABORTED_BY_SERVER = "aborted_by_server"
     CAP_IGNORED = "cap_ignored"
+    INTERRUPTED = "interrupted"
 
     @property
     def is_refusal(self) -> bool:

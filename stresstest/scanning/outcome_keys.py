@@ -10,7 +10,18 @@ from stresstest.records.record import FieldMapping
 
 _TOLD = frozenset(
     {"finish", "finished", "done", "ended", "completed", "complete", "truncated", "truncation", "capped"}
-    | {"status", "error", "errors", "exception", "failed", "failure", "success", "outcome", "timeout"}
+    | {
+        "status",
+        "error",
+        "errors",
+        "exception",
+        "failed",
+        "failure",
+        "success",
+        "outcome",
+        "timeout",
+        "symptom",
+    }
     | {
         "latency",
         "duration",

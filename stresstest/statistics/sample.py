@@ -72,14 +72,16 @@ def redrawn(generations: Sequence[GenerationRecord]) -> frozenset[str]:
     A service that streams shows the beginning of a loop, so a request of which nothing came was not at work.
     One that holds answers back until they are complete, or fails them at a time limit, shows nothing of a
     loop: where a tenth of the answers or more began to arrive in the second half of their time, an attempt
-    that lasted as long as the quickest answer may have been one.
+    that lasted as long as the quickest answer may have been one. An answer whose first draw is known to have
+    failed, and which is another one now, is among them too.
     """
+    certain = frozenset(g.key for g in generations if g.redrawn)
     answers = [g for g in generations if g.failure is None and g.first_token is not None]
     late = sum(2 * ((g.first_token or 0.0) - g.started) >= g.ended - g.started for g in answers)
     if late < max(1.0, _LATE_SHARE * len(answers)):
-        return frozenset()
+        return certain
     quickest = min(g.ended - g.started for g in answers)
-    return frozenset(g.key for g in generations if g.unanswered_s and g.unanswered_s >= quickest)
+    return certain | {g.key for g in generations if g.unanswered_s and g.unanswered_s >= quickest}
 
 
 def _without_health(observation: Observation) -> Observation:

@@ -99,8 +99,14 @@ def read_tokens(connection: Connection, run_id: str, key: str) -> TokenColumns:
 
 def read_requests(connection: Connection, run_id: str) -> list[StoredRequest]:
     """What each generation of a run was asked; no tokens are read."""
-    query = select(_gen.body).where(_gen.run_id == run_id, _gen.phase != Phase.DIAGNOSE.value)
+    query = select(_gen.body).where(_gen.run_id == run_id, _gen.phase != Phase.DIAGNOSE.value, tables.ENDED)
     return [load(body, StoredRequest) for body in connection.execute(query).scalars()]
+
+
+def read_interrupted(connection: Connection, run_id: str) -> frozenset[str]:
+    """Keys of the answers that had failed and did not end, because their process was killed."""
+    query = select(_gen.key).where(_gen.run_id == run_id, ~tables.ENDED)
+    return frozenset(connection.execute(query).scalars())
 
 
 def _ordered_ids(connection: Connection, run_id: str, *, diagnosis: bool) -> list[int]:
@@ -108,7 +114,7 @@ def _ordered_ids(connection: Connection, run_id: str, *, diagnosis: bool) -> lis
     arms = _gen.phase == Phase.DIAGNOSE.value
     heads = connection.execute(
         select(_gen.id, _gen.phase, _gen.rung, _gen.job_index)
-        .where(_gen.run_id == run_id, arms if diagnosis else ~arms)
+        .where(_gen.run_id == run_id, arms if diagnosis else ~arms, tables.ENDED)
         .order_by(_gen.id)
     ).all()
     ordered = sorted(heads, key=lambda h: (_PHASES.get(h.phase, len(_PHASES)), h.rung, h.job_index))

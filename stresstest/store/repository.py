@@ -172,6 +172,10 @@ class Store:
         """The same generations without their tokens."""
         return [generation.to_record() for generation in self.generations(run_id)]
 
+    def interrupted(self, run_id: str) -> frozenset[str]:
+        """Keys of the answers that had failed when their process was killed; no other method reads them."""
+        return self._read("reading generations", lambda c: generations.read_interrupted(c, run_id))
+
     def arm_records(self, run_id: str) -> list[GenerationRecord]:
         """The generations of a run's diagnosis without their tokens, by rung and index."""
         return self._read(

@@ -137,7 +137,7 @@ def summaries(connection: Connection, subject: Subject | None) -> list[RunSummar
             func.sum(case((gen.failure.is_not(None), 1), else_=0)).label("lost"),
             func.sum(gen.output_tokens).label("output_tokens"),
         )
-        .where(gen.phase != Phase.DIAGNOSE.value)
+        .where(gen.phase != Phase.DIAGNOSE.value, tables.ENDED)
         .group_by(gen.run_id)
         .subquery()
     )

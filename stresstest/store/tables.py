@@ -20,7 +20,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    or_,
 )
+
+from stresstest.model import FailureKind
 
 SCHEMA_REVISION = "0004"
 """Head of alembic/versions; lets an up-to-date store open without loading alembic (0.4 s)."""
@@ -98,6 +101,9 @@ generation = Table(
     Index(None, "symptom"),
     Index(None, "finish_reason"),
 )
+
+ENDED = or_(generation.c.failure.is_(None), generation.c.failure != FailureKind.INTERRUPTED.value)
+"""Generations that have ended: one that has failed is stored before its end, as its process may be killed."""
 
 sample = Table(
     "sample",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from stresstest import clock
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
 from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationEvent
 from stresstest.campaign.execution.token_scale import TokenScale
@@ -15,10 +16,19 @@ from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import SERVER, WORDS
 from stresstest.endpoint.outcome import StreamOutcome
-from stresstest.model import ArrivedTokens, Generation, GenerationRequest, Job, Token
+from stresstest.model import (
+    ArrivedTokens,
+    FailureKind,
+    Generation,
+    GenerationRequest,
+    Job,
+    ServiceFailure,
+    Token,
+)
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
+_INTERRUPTED = "The run was interrupted after this answer had failed, and before it ended."
 _CHECK_EVERY = 8
 """Tokens between two checks for an alarm."""
 
@@ -149,4 +159,18 @@ class GenerationAttempt:
         known = alarm_position(self._suite.verdict(), before) if before else self._suite.alarm
         if known is not None:
             self._alarm = known - before
-            self._on_event(AlarmRaised(self.task.job.key, seen))
+            self._on_event(AlarmRaised(self.task.job.key, seen, self._unfinished(seen)))
+
+    def _unfinished(self, seen: int) -> Generation:
+        """The generation without its tokens, as one that its own process has lost."""
+        verdict = continuation_verdict(self._suite.verdict(), len(self.task.history))
+        return Generation(
+            job=self.task.job,
+            prompt_id=self.task.prompt_id,
+            prompt_text=self.task.prompt_text,
+            tokens=(),
+            verdict=replace(verdict, tokens=seen),
+            failure=ServiceFailure(FailureKind.INTERRUPTED, _INTERRUPTED, at_token=seen),
+            started=clock.now(),
+            ended=clock.now(),
+        )

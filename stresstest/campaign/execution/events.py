@@ -25,10 +25,12 @@ class GenerationAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class AlarmRaised:
-    """A degeneration became certain. at_token: output tokens seen by then."""
+    """A degeneration became certain. at_token: output tokens seen by then. generation: what is kept of it if
+    the process is killed before its end."""
 
     key: str
     at_token: int
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *provenance_notes(run, generations),
         *load_notes(run.settings),
         *_retry_notes(generations),
+        *_redrawn_notes(generations),
         *_one_text_notes(generations),
         *_cut_notes(generations),
         *_server_notes(run, samples),
-        *_abrupt_end_notes(run.settings),
     ]
 
 
@@ -60,18 +60,6 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
     return notes
 
 
-def _abrupt_end_notes(settings: RunSettings) -> list[str]:
-    """That answers under way were lost, those that had failed with them."""
-    if not settings.abrupt_ends:
-        return []
-    times = "once" if settings.abrupt_ends == 1 else f"{settings.abrupt_ends} times"
-    return [
-        f"The run was killed {times}, and the answers under way were asked for again. If the server ignores "
-        f"seeds, these are other answers, and as loops take longest, failures may be missing. Ctrl-C keeps "
-        f"what has failed; kill -9 does not."
-    ]
-
-
 def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     """That answers were asked for again: what fails for a reason of its own is chosen out of the sample."""
     sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
@@ -79,7 +67,7 @@ def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     if not again:
         return []
     begin = f"{again} of the sample's {len(sample)} answers came only when asked again"
-    doubtful = len(redrawn(sample) & {g.key for g in sample if g.failure is None})
+    doubtful = len(redrawn(sample) & {g.key for g in sample if g.attempts > 1 and g.failure is None})
     if doubtful:
         return [
             f"{begin}. Answers arrive late in their time, so the service may hold them back until they are "
@@ -91,6 +79,19 @@ def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
         f"{begin}: the service had failed before their first token. A service that fails on answers that "
         f"loop, such as a gateway with a time limit, leaves them out of the sample, and the limit is then "
         f"too high: measure at the server itself."
+    ]
+
+
+def _redrawn_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That answers had failed before the process was killed, and are others now."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    again = sum(g.redrawn for g in sample)
+    if not again:
+        return []
+    return [
+        f"When the run was killed, {again} of the sample's {len(sample)} answers had failed that are healthy "
+        f"now: asked again, the server gave others, as one that ignores seeds does. Each counts as a "
+        f"possible failure."
     ]
 
 

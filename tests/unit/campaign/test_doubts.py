@@ -51,14 +51,12 @@ def test_one_short_text_in_place_of_answers_is_told(alike: int, length: int, tol
     assert all(f"{alike} of the sample's 20 answers are one text of {length} tokens" in n for n in notes)
 
 
-@pytest.mark.parametrize(
-    ("ends", "said"), [(0, None), (1, "The run was killed once,"), (3, "The run was killed 3 times,")]
-)
-def test_a_run_that_was_killed_is_told(ends: int, said: str | None) -> None:
-    """What had failed and was under way is lost with the process, and drawn anew where seeds are ignored."""
-    run = make_run()
-    killed = replace(run, settings=replace(run.settings, abrupt_ends=ends))
-    assert [note[: len(said or "")] for note in doubts(killed, [], [])] == ([said] if said else [])
+def test_answers_that_are_others_after_a_kill_are_told() -> None:
+    """They count as possible failures."""
+    made = [make_generation(n) for n in range(6)]
+    drawn = [replace(g, redrawn=True) for g in made[:2]]
+    [note] = [n for n in doubts(make_run(), [*drawn, *made[2:]], []) if n.startswith("When the run was")]
+    assert "2 of the sample's 6 answers had failed" in note
 
 
 def test_answers_that_the_service_ended_are_told() -> None:

@@ -230,6 +230,30 @@ def test_copies_of_a_record_are_one_prompt(words: int, ids: bool, onset: int | N
     assert (sample.copies, sample.clustered, sample.prompts) == (copies, False, None)
 
 
+@pytest.mark.parametrize(
+    ("words", "onset", "one"), [(100, None, True), (20, None, False), (100, 60, True), (100, 5, False)]
+)
+def test_one_answer_that_two_loggers_wrote_is_one(words: int, onset: int | None, one: bool) -> None:
+    """The application logs the question, the gateway the system prompt too: each of 160 answers counted
+    twice, and a gate passed that each log alone leaves undecided. Short answers are often alike."""
+    sample = RecordedSample()
+    for n in range(160):
+        for logger in (1, 2):
+            sample.add(output(n, onset, words, cluster=1_000 * logger + n), truncated=False)
+    prompts = 160 if one else 320
+    assert len(list(sample.clusters())) == prompts
+    assert sample.effective_share() == pytest.approx(prompts / 320)
+    assert sample.copies == 320 - prompts
+
+
+def test_texts_in_common_join_prompts_in_any_order() -> None:
+    """The first two share a text, the last two another one: all are one."""
+    sample = RecordedSample()
+    for n, cluster in ((1, 10), (2, 20), (3, 30), (1, 20), (2, 30)):
+        sample.add(output(n, cluster=cluster), truncated=False)
+    assert [total for _, total in sample.clusters()] == [5]
+
+
 def test_length_effect_takes_the_outermost_classes() -> None:
     """Longest against shortest; five onsets on both sides or a sentence; one class is no comparison."""
     alike = [[100], [110], [120], [130], [140]] * 8

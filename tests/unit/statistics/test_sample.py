@@ -83,6 +83,12 @@ def test_an_answer_drawn_anew_says_nothing_of_the_first() -> None:
     assert (failed.onset, failed.observed, failed.unresolved) == (300, 0, False)
 
 
+def test_an_answer_whose_first_draw_failed_is_no_evidence_of_health() -> None:
+    """Its process was killed, and the server gave another one when it was asked again."""
+    first, second = observations([replace(answered(0), redrawn=True), answered(1)])
+    assert (first.observed, first.unresolved, second.observed) == (0, True, 400)
+
+
 @pytest.mark.parametrize(
     ("late", "vain", "counted"),
     [

@@ -94,7 +94,14 @@ def test_generations_round_trip_in_order(store: Store) -> None:
 
 def test_no_field_of_a_generation_is_forgotten(store: Store) -> None:
     """Every field differs from its default in one of two generations, and both come back equal."""
-    full = replace(make_generation(), attempts=3, unanswered_s=2.5, invalid_from=12, token_source="tokenize")
+    full = replace(
+        make_generation(),
+        attempts=3,
+        unanswered_s=2.5,
+        redrawn=True,
+        invalid_from=12,
+        token_source="tokenize",
+    )
     lost = replace(
         make_generation(1),
         failure=ServiceFailure(FailureKind.CUT, "cut at 7", 502, 7, 1.5),
