@@ -38,6 +38,8 @@ at most 0.92 tokens a piece, 7,106 short ones in 15 languages 1.18 (0.81 beyond 
 English prose that lost half of its text has 1.45 to 1.48. A smaller loss is not seen."""
 _MAX_TOKENIZER = 256 * 1024 * 1024
 """Bytes of a tokenizer.json; large vocabularies have 35 MB."""
+_LONGEST_ANSWER = 200_000
+"""Tokens beyond which a count that its text cannot hold is another number in the wrong column."""
 _BYTES_A_TOKEN = 4
 """Of prose. A text with more of them is taken to fail earlier than it does, never later."""
 _LEAST_HEALTHY = 8
@@ -104,6 +106,8 @@ class PositionScale:
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             known = record.completion_tokens
             over = is_implausible(known, text) or (bool(text) and not record.has_text)
+            if over and known > _LONGEST_ANSWER:
+                known = utf8_size(text) // _BYTES_A_TOKEN
             of_log = densities or {}
             return cls(text, ends, skip, "estimate", known=known, is_overcounted=over, densities=of_log)
         if not text:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from stresstest.output_file import refuse_database
 
 if TYPE_CHECKING:
     from stresstest.features.guard.journal import Journal, Sink
+    from stresstest.features.guard.lines import LogFile
     from stresstest.features.guard.settings import GuardSettings
     from stresstest.model.guard import GuardConfig
     from stresstest.store import StoredThreshold
@@ -181,14 +183,14 @@ def _usable(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:
     return real or several
 
 
-def _open_log(path: str | None) -> AbstractContextManager[IO[bytes]]:
+def _open_log(path: str | None) -> AbstractContextManager[IO[bytes] | LogFile]:
     """The log, for appending, without a buffer. Raises UsageError."""
-    from stresstest.features.guard.lines import unbuffered
+    from stresstest.features.guard.lines import LogFile, unbuffered
 
     if path is not None:
         refuse_database(path)
     try:
-        return nullcontext(unbuffered(sys.stdout)) if path is None else Path(path).open("ab", buffering=0)
+        return nullcontext(unbuffered(sys.stdout)) if path is None else LogFile(Path(path))
     except OSError as error:
         raise UsageError(f"The log {path} cannot be written: {error.strerror}.") from None
 
@@ -211,6 +213,10 @@ async def _serve(
             tell("draining: open answers may end; a second signal ends them at once")
 
     on_signals(interrupt)
+    if hasattr(signal, "SIGHUP"):
+        # logrotate asks with it that logs are opened again, which needs no asking here.
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     shared = await listens(host, port)
     try:
         async with serve_guard(settings, journal, sinks=sinks, host=host, port=port) as guard:

@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from stresstest.features.guard.asked import MAX_PROMPT_CHARS, Asked, Route
-from stresstest.features.guard.lines import LineWriter
+from stresstest.features.guard.lines import LineWriter, LogFile
 from stresstest.features.guard.watch import JudgedChoice
 from stresstest.records.formats.fields import FLATTENED, TEXTLESS
 
@@ -70,7 +70,7 @@ class Journal:
     torn: what is in the file already ends within a line."""
 
     def __init__(
-        self, out: IO[bytes], *, every: bool = False, text: bool = False, torn: bool = False
+        self, out: IO[bytes] | LogFile, *, every: bool = False, text: bool = False, torn: bool = False
     ) -> None:
         self.keeps_text = text
         self._out = out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 import threading
 import time
@@ -22,6 +23,41 @@ _RETRY = 0.1
 _PAUSE = 60.0
 """Seconds at least between two sentences about lines that were dropped."""
 _STDERR_PATIENCE = 0.5
+
+
+class LogFile:
+    """A file that lines are appended to, opened again where it was renamed or removed, as logrotate does.
+
+    As `logging.handlers.WatchedFileHandler`. Raises OSError where the file cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("ab", buffering=0)
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, data: memoryview) -> int | None:
+        """Append; how many bytes were taken, None for a pipe that is full."""
+        if self._is_gone():
+            opened = self._path.open("ab", buffering=0)
+            self._file.close()
+            self._file = opened
+        return self._file.write(data)
+
+    def _is_gone(self) -> bool:
+        opened = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(opened.st_mode):
+            return False
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:
+            return True
+        return (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino)
 
 
 class LineWriter:

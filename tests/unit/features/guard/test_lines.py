@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stresstest.features.guard import lines
-from stresstest.features.guard.lines import LineWriter, ends_within_line
+from stresstest.features.guard.lines import LineWriter, LogFile, ends_within_line
 from tests.support.fake_vllm import DONE, Events
 from tests.support.guarded import CHAT, HEALTHY, LOOP, chat_events, guarded
 
@@ -182,3 +182,33 @@ def test_what_has_no_end_to_look_at_ends_in_no_line(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert not ends_within_line(tmp_path / "pipe")
     assert not ends_within_line(tmp_path / "none.jsonl")
+
+
+def test_a_log_that_was_rotated_is_opened_again(tmp_path: Path) -> None:
+    """logrotate renames it, or removes it: every line after that was lost, and none counted as dropped."""
+    log = tmp_path / "traffic.jsonl"
+    with LogFile(log) as out:
+        out.write(memoryview(b"one\n"))
+        log.rename(tmp_path / "traffic.jsonl.1")
+        out.write(memoryview(b"two\n"))
+        log.unlink()
+        out.write(memoryview(b"three\n"))
+        log.write_bytes(b"")  # copytruncate
+        out.write(memoryview(b"four\n"))
+    assert (tmp_path / "traffic.jsonl.1").read_bytes() == b"one\n"
+    assert log.read_bytes() == b"four\n"
+
+
+def test_a_log_whose_folder_is_gone_for_a_while_is_written_again(tmp_path: Path) -> None:
+    """Lines in between are dropped and told of, as on a full disk."""
+    folder, lost = tmp_path / "logs", Lost()
+    folder.mkdir()
+    with LogFile(folder / "a.jsonl") as out:
+        writer = LineWriter(out.write, lost.add)
+        folder.rename(tmp_path / "moved")
+        writer.put(b"one\n")
+        until(lambda: lost.count == 1)
+        folder.mkdir()
+        writer.put(b"two\n")
+        writer.close()
+    assert (folder / "a.jsonl").read_bytes() == b"two\n"
