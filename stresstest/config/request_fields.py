@@ -38,6 +38,12 @@ def canonical(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def plain_system_prompt(text: str) -> str:
+    """A system prompt without a credential. Raises UsageError: it is sent to models, stored and shown."""
+    refuse_credentials({"its text": text}, "--system-prompt")
+    return text
+
+
 def parse_extra_body(value: object) -> str:
     """``--extra-body``, as JSON text or as a table of a settings file → canonical JSON.
 

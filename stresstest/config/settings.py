@@ -84,7 +84,7 @@ def _settings_class() -> type[BaseSettings]:
     from pydantic import AfterValidator, BeforeValidator, Field
     from pydantic_settings import BaseSettings, SettingsConfigDict
 
-    from stresstest.config.request_fields import parse_extra_body
+    from stresstest.config.request_fields import parse_extra_body, plain_system_prompt
 
     class Settings(BaseSettings):
         model_config = SettingsConfigDict(
@@ -103,7 +103,7 @@ def _settings_class() -> type[BaseSettings]:
         repetition_penalty: float | None = Field(default=None, gt=0)
         presence_penalty: float | None = Field(default=None, ge=-2, le=2)
         frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-        system_prompt: str | None = None
+        system_prompt: Annotated[str, AfterValidator(plain_system_prompt)] | None = None
         extra_body: Annotated[str, BeforeValidator(parse_extra_body)] | None = None
         concurrency: int = Field(default=8, ge=1, le=4096)
         horizon: int | None = Field(default=None, ge=64, le=10_000_000)

@@ -257,7 +257,14 @@ def _new_loops(pair: paired.BatchPair) -> int:
 
 
 def degeneration_rate(spans: Iterable[RequestSpan]) -> CostRatio | None:
-    """Share of the judged requests with an onset, excluding stand-ins; None if none was judged."""
+    """Share of the judged requests with an onset, excluding stand-ins; None if fewer than half were judged.
+
+    Of a text that its log has cut only a failure is known, so that all the judged ones may be failures.
+    """
+    spans = list(spans)
+    answered = [s for s in spans if not s.planted and (s.failure is None or s.degenerate)]
+    if 2 * sum(s.degenerate is not None for s in answered) < len(answered):
+        return None
     return _share(spans, lambda span: span.degenerate)
 
 

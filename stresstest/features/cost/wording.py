@@ -16,6 +16,11 @@ def cost_rows(cost: Cost) -> list[tuple[str, str, str]]:
         share = f"{percent(rate.value, 1)}{_interval(rate, percent_=True)}"
         words = f"{cost.degenerate} of {format_count(rate.n)} requests, {share}"
         rows.append(("degenerate", words, label.get("rate", "")))
+    elif cost.degenerate:
+        words = (
+            f"at least {cost.degenerate} of {format_count(cost.requests)} requests; most were not seen whole"
+        )
+        rows.append(("degenerate", words, label.get("rate", "")))
     if cost.dharma_rate is not None:
         share = f"{percent(cost.dharma_rate.value, 1)}{_interval(cost.dharma_rate, percent_=True)}"
         rows.append(("… and ended by the cap", share, label.get("dharma_rate", "")))
@@ -135,7 +140,8 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
         return "The log has no text, so whether loops cost anything is not known: log the answers' texts too."
     share, count = cost.share_of_time, format_count(cost.requests)
     unknown = _not_judged(cost)
-    if unknown and not cost.planted and (not cost.degenerate or (share is not None and share < _NEGLIGIBLE)):
+    little = not cost.degenerate or cost.rate is None or (share is not None and share < _NEGLIGIBLE)
+    if unknown and not cost.planted and little:
         return (
             f"What loops cost is not known: of {format_count(unknown)} of {count} requests not all was seen. "
             "Record whole answers, with their reasoning."
@@ -174,6 +180,11 @@ def conclusion(cost: Cost, best_cap: CapOptimum | None) -> str:
 def _negligible_words(cost: Cost) -> str:
     """That loops cost no time here, and whether they used the GPU all the same."""
     after, used = cost.gpu_seconds_after_onset, cost.gpu_seconds_used
+    if cost.share_of_time is not None and cost.share_of_time < -_NEGLIGIBLE:
+        return (
+            "Loops ended sooner than healthy answers in their place would have, so by this method they cost "
+            "no time: what they cost is answers that nobody can use, and requests that are sent again."
+        )
     if after is None or not used or after < _NEGLIGIBLE_AT_MOST * used:
         return "Loops cost less than 1 % of the observed time, so there is nothing to do about their cost."
     return (
@@ -185,7 +196,9 @@ def _negligible_words(cost: Cost) -> str:
 
 def _not_judged(cost: Cost) -> int:
     """Requests that were answered, and of which nobody knows whether they degenerate."""
-    return 0 if cost.rate is None else max(0, cost.requests - cost.planted - cost.failed - cost.rate.n)
+    if cost.rate is None:
+        return sum(span.degenerate is None and span.failure is None for span in cost.spans)
+    return max(0, cost.requests - cost.planted - cost.failed - cost.rate.n)
 
 
 def _is_noise(ratio: CostRatio) -> bool:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stresstest.config.credentials.fields import without_credentials
-from stresstest.config.request_fields import parse_extra_body
+from stresstest.config.request_fields import parse_extra_body, plain_system_prompt
 from stresstest.config.secrets import remembered
 from stresstest.errors import UsageError
 
@@ -217,3 +217,11 @@ def test_an_address_with_a_key_in_its_path_is_refused() -> None:
 def test_other_texts_with_equals_signs_are_sent(text: str) -> None:
     """Grammars, queries and instructions are no connection strings."""
     assert parse_extra_body({"guided_grammar": text})
+
+
+def test_a_system_prompt_holds_no_credential() -> None:
+    """It is sent, stored and reported as the further fields are."""
+    with pytest.raises(UsageError, match="--system-prompt holds what looks like a credential") as caught:
+        plain_system_prompt("Call the tool with sk-proj-q7Xw2Lm9Rt4Kp8Zs6Vb3Nc5H.")
+    assert "q7Xw" not in f"{caught.value} {caught.value.hint}"
+    assert plain_system_prompt("Answer in Italian.") == "Answer in Italian."

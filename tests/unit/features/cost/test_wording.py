@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from stresstest.economics.account import Prices
+from stresstest.economics.fit import fit_engine
+from stresstest.economics.logged import logged_cost
 from stresstest.economics.optimum import CapOptimum, CostPoint
 from stresstest.features.cost.markdown import cost_markdown
 from stresstest.features.cost.wording import conclusion, cost_rows
-from stresstest.model.cost import Cost, CostRatio
+from stresstest.model.cost import Cost, CostRatio, RequestSpan
 
 _POINT = CostPoint(550, 600.0, 0.9)
 _LARGEST = CostPoint(8_000, 900.0, 0.95)
@@ -108,3 +111,31 @@ def test_loops_that_delay_nobody_still_use_the_gpu() -> None:
     )
     few = replace(sparse, gpu_seconds_after_onset=3.0)
     assert "nothing to do about their cost" in conclusion(few, None)
+
+
+def test_loops_that_end_early_leave_no_room() -> None:
+    """A guard ended each loop long before a healthy answer ends: "the load leaves room", for a client
+    that was always busy."""
+    cut = Cost(
+        requests=200,
+        degenerate=50,
+        share_of_time=-0.3,
+        gpu_seconds_after_onset=60.0,
+        gpu_seconds_used=600.0,
+    )
+    said = conclusion(cut, None)
+    assert "ended sooner than healthy answers in their place" in said
+    assert "room" not in said
+
+
+def test_a_rate_of_what_could_be_seen_is_not_given() -> None:
+    """Of texts that a log had cut, only the 17 failures were judged: "17 of 17 requests, 100 %"."""
+    spans = [
+        RequestSpan(f"{n}", n, n + 5.0, 100, degenerate=True if n < 17 else None, loops=n < 17, onset=50)
+        for n in range(200)
+    ]
+    cost = logged_cost(spans, fit_engine(spans), Prices())
+    assert cost.rate is None
+    [row] = [row for row in cost_rows(cost) if row[0] == "degenerate"]
+    assert row[1] == "at least 17 of 200 requests; most were not seen whole"
+    assert "183 of 200 requests not all was seen" in conclusion(cost, None)
