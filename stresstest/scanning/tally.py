@@ -17,7 +17,7 @@ from stresstest.model.scanned import Extent, GroupResult, PartRate, ScanExample,
 from stresstest.scanning.job import GroupKey
 from stresstest.statistics import safe_max_tokens
 from stresstest.statistics.certify import clustered_interval
-from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_recorded, length_effect
+from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_outputs, length_effect
 
 MAX_GROUPS = 5_000
 MAX_KEPT_OUTPUTS = 200_000
@@ -154,7 +154,7 @@ class GroupTally:
         unit, sample = self.unit, self.sample
         tokens = unit != "words"
         scale = "tokens" if tokens else "words"
-        threshold = certify_recorded(sample.observations(tokens=tokens), rigor, scale)
+        threshold = certify_outputs(sample, rigor, tokens=tokens)
         safe = safe_max_tokens(threshold, margin)
         lengths = sample.healthy_lengths(tokens=tokens)
         limit = safe if safe is None or tokens else threshold.tokens

@@ -17,7 +17,8 @@ from typing import Any
 
 from stresstest.model import Observation, Rigor, Threshold
 from stresstest.model.scanned import Extent, LengthEffect, ScanVerdict
-from stresstest.statistics.certify import certify, effective_size
+from stresstest.statistics.certify import certify, clustered_interval, effective_size, without_certificate
+from stresstest.statistics.comparison import ObservationStatus, observation_status
 from stresstest.statistics.sample import COPY_TOKENS, deduplicate
 from stresstest.statistics.survival import clustered_onset_ratio
 
@@ -294,6 +295,37 @@ def _count(spread: array[int], name: int, failing: bool) -> None:
     bucket = 2 * (name % _BUCKETS)
     spread[bucket] += failing
     spread[bucket + 1] += 1
+
+
+def certify_outputs(sample: RecordedSample, rigor: Rigor, *, tokens: bool) -> Threshold:
+    """The threshold of recorded outputs, in tokens or in words.
+
+    It is that of the first output of each prompt, since further ones may have been asked for because the
+    first had failed. Where all outputs together, prompts as clusters, do not bear it out (a suite of fixed
+    prompts whose later nights fail), nothing is certified.
+    """
+    unit = "tokens" if tokens else "words"
+    threshold = certify_recorded(sample.observations(tokens=tokens), rigor, unit)
+    later = sample.repeated_observations(tokens=tokens)
+    if threshold.tokens is None or not later:
+        return threshold
+    every = [*sample.observations(tokens=tokens), *later]
+    clusters: dict[str, tuple[int, int]] = {}
+    for number, observation in enumerate(every):
+        status = observation_status(threshold.tokens, observation)
+        if status in (ObservationStatus.FAILED, ObservationStatus.HEALTHY):
+            name = observation.cluster or f"#{number}"
+            d, n = clusters.get(name, (0, 0))
+            clusters[name] = d + (status is ObservationStatus.FAILED), n + 1
+    size, n = effective_size(clusters.values())
+    d = sum(failed for failed, _ in clusters.values())
+    if clustered_interval(d, n, size / n, 2.0 * rigor.confidence - 1.0)[1] <= rigor.alpha:
+        return threshold
+    return without_certificate(
+        threshold,
+        f"the first output of each prompt allows T = {threshold.tokens:,} {unit}, but {d:,} of all {n:,} "
+        f"outputs of these prompts that are at risk there degenerate by then",
+    )
 
 
 def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> Threshold:

@@ -34,7 +34,7 @@ from stresstest.scanning.tally import GroupTally
 from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
 from stresstest.statistics.certify import known_observations, unusable_reason
-from stresstest.statistics.recorded import certify_recorded
+from stresstest.statistics.recorded import certify_outputs
 from stresstest.statistics.replays import old_answers_reason
 
 if TYPE_CHECKING:
@@ -259,9 +259,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
     """Recorded outputs on one scale. unit: "tokens", "tokens (estimate)" or "words"."""
     tokens = unit != "words"
     tally = found.tally
-    threshold = certify_recorded(
-        tally.sample.observations(tokens=tokens), RIGORS[rigor], "tokens" if tokens else "words"
-    )
+    threshold = certify_outputs(tally.sample, RIGORS[rigor], tokens=tokens)
     lacking = _missing_reason(found)
     if lacking is not None:
         threshold = without_certificate(threshold, lacking)

@@ -13,7 +13,12 @@ from stresstest.model import RIGORS
 from stresstest.model.scanned import Extent, ScanVerdict
 from stresstest.statistics import upper_bound
 from stresstest.statistics.certify import clopper_pearson, clustered_interval, effective_size
-from stresstest.statistics.recorded import RecordedSample, certify_recorded, length_effect
+from stresstest.statistics.recorded import (
+    RecordedSample,
+    certify_outputs,
+    certify_recorded,
+    length_effect,
+)
 
 
 def output(
@@ -118,6 +123,27 @@ def test_the_threshold_takes_one_output_of_a_prompt() -> None:
     assert sample.prompts == 60
     threshold = certify_recorded(sample.observations(tokens=False), RIGORS["standard"], "words")
     assert (threshold.certified, threshold.n, threshold.tokens) == (True, 60, 100)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "certified"),
+    [(0, 120, False), (0, 0, True), (0, 6, True), (3, 0, True), (40, 0, False)],
+)
+def test_further_outputs_may_speak_against_a_limit(first: int, later: int, certified: bool) -> None:
+    """A suite of fixed prompts whose first night is healthy: T = 518 from that night, though 471 outputs of
+    the other nights loop before it. Further outputs that are healthier prove nothing: retries are."""
+    sample = RecordedSample()
+    for n in range(400):
+        sample.add(output(n, 50 if n < first else None, cluster=n + 1), truncated=False)
+    for n in range(400):
+        sample.add(output(1_000 + n, 50 if n < later else None, cluster=n + 1), truncated=False)
+    threshold = certify_outputs(sample, RIGORS["standard"], tokens=False)
+    assert ((threshold.tokens or 0) > 50) is certified
+    if later == 120:
+        assert threshold.lacking is not None
+        assert (
+            "120 of all 800 outputs of these prompts that are at risk there degenerate" in threshold.lacking
+        )
 
 
 def test_too_small_a_sample_says_what_lacks_in_its_unit() -> None:
