@@ -12,6 +12,7 @@ from stresstest.economics.fit import fit_engine
 from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
 from stresstest.features.cost.first_tokens import place_first_tokens
+from stresstest.features.cost.logged_twice import LoggedSpan, without_second_logs
 from stresstest.features.cost.record_span import LeftOut, named_span
 from stresstest.model.cost import LONGEST_CONTEXT, Cost, RequestSpan
 from stresstest.records import DamagedLine
@@ -42,10 +43,11 @@ class LogSpans:
     """The requests of logs in the order they were sent.
 
     later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times
-    or token counts. cached: those that a cache gave. miscounted: those with more tokens than a
-    context holds. long_prompts: prompts with more, whose length counts as unknown. textless: answers without
-    text, or not all of it, whose degeneration is unknown. damaged: lines without an answer. copies: requests
-    that are in the logs again. notes: what all of them together show.
+    or token counts. cached: those that a cache gave. miscounted: those with more tokens than a context
+    holds. long_prompts: prompts with more, whose length counts as unknown. textless: answers without
+    text, or not all of it, whose degeneration is unknown. damaged: lines without an answer. copies:
+    requests that are in the logs again. logged_twice: those that another logger wrote too. notes: what
+    all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
@@ -57,6 +59,7 @@ class LogSpans:
     textless: int = 0
     damaged: int = 0
     copies: int = 0
+    logged_twice: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -91,11 +94,12 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
         if isinstance(found, LeftOut):
             left_out[found] += 1
         else:
-            span, name, model = found
-            first.add(span, hash(name))
+            logged, name, model = found
+            first.add(logged, hash(name))
             if model is not None and len(models) < _NAMED_MODELS + 1:
                 models.add(model)
-    spans, long_prompts = _without_impossible_prompts(first.ordered())
+    once, logged_twice = without_second_logs(first.ordered())
+    spans, long_prompts = _without_impossible_prompts(once)
     spans, first_tokens = place_first_tokens(spans)
     textless = sum(span.degenerate is None for span in spans)
     return LogSpans(
@@ -108,6 +112,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
         textless,
         heard.lost,
         first.copies,
+        logged_twice,
         (*heard.notes, *_models_note(models), *first_tokens),
     )
 
@@ -133,29 +138,29 @@ class _FirstRequests:
     """
 
     def __init__(self) -> None:
-        self._once: dict[int, RequestSpan] = {}
+        self._once: dict[int, LoggedSpan] = {}
         self._until = math.inf
         self.later = self.copies = 0
 
-    def add(self, span: RequestSpan, name: int) -> None:
-        if span.submitted > self._until:
+    def add(self, logged: LoggedSpan, name: int) -> None:
+        if logged.span.submitted > self._until:
             self.later += 1
             return
         self.copies += name in self._once
-        self._once.setdefault(name, span)
+        self._once.setdefault(name, logged)
         if len(self._once) > MAX_REQUESTS * 5 // 4:
             self._leave_out()
 
-    def ordered(self) -> tuple[RequestSpan, ...]:
+    def ordered(self) -> tuple[LoggedSpan, ...]:
         self._leave_out()
         return tuple(self._once.values())
 
     def _leave_out(self) -> None:
-        ordered = sorted(self._once.items(), key=lambda each: each[1].submitted)
+        ordered = sorted(self._once.items(), key=lambda each: each[1].span.submitted)
         self.later += len(ordered[MAX_REQUESTS:])
         self._once = dict(ordered[:MAX_REQUESTS])
         if len(ordered) > MAX_REQUESTS:
-            self._until = ordered[MAX_REQUESTS - 1][1].submitted
+            self._until = ordered[MAX_REQUESTS - 1][1].span.submitted
 
 
 class _Listener:
@@ -219,6 +224,11 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         )
     if found.copies:
         notes.append(f"{found.copies} lines are copies of a request that was read before, and are left out.")
+    if found.logged_twice:
+        notes.append(
+            f"{found.logged_twice} requests were logged twice (by two loggers, or as a span within another) "
+            f"and are left out: each counts once."
+        )
     if found.damaged:
         notes.append(f"{found.damaged} lines hold no answer.")
     return tuple(notes)

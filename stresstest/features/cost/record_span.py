@@ -6,10 +6,12 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from stresstest.detectors.registry import is_repetition
+from stresstest.features.cost.logged_twice import LoggedSpan
 from stresstest.model.cost import LONGEST_CONTEXT, RequestSpan, came_at_once
 from stresstest.model.finish_reason import LENGTH, LOST_REASONS, normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
+from stresstest.records.record import LONG_ANSWER
 
 
 def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
@@ -78,7 +80,7 @@ class LeftOut(Enum):
     MISCOUNTED = auto()
 
 
-def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, object, str | None] | LeftOut:
+def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object, str | None] | LeftOut:
     """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
     id too where the times are in whole seconds, in which two requests may agree), and its model.
 
@@ -93,4 +95,6 @@ def named_span(record: Record, verdict: ScanVerdict) -> tuple[RequestSpan, objec
     latest = span.end if exact else span.end + 1.0  # the end may have been cut to whole seconds
     if record.cached or came_at_once(span.submitted, latest, span.output_tokens):
         return LeftOut.CACHED
-    return span, (replace(span, id="") if exact else span, verdict.digest), record.model
+    text = verdict.digest if len(record.text) >= LONG_ANSWER else 0
+    logged = LoggedSpan(span, text, record.source)
+    return logged, (replace(span, id="") if exact else span, verdict.digest), record.model

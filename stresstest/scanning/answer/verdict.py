@@ -22,6 +22,7 @@ from stresstest.model.finish_reason import normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
+from stresstest.records.record import LONG_ANSWER
 from stresstest.scanning.answer.endings import (
     CHOSEN,
     finish_reason,
@@ -116,7 +117,7 @@ def build_verdict(
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
         cluster=_stable_hash(record.prompt_key),
-        digest=_stable_hash(record.reasoning + record.text),
+        digest=_stable_hash(_compared_text(record)),
         identity=record.row_key or _stable_hash(f"{record.source}:{record.line}"),
         length_class=length_class(record, job.by_length),
         language=language,
@@ -206,6 +207,12 @@ def _token_ends(record: Record) -> list[int]:
     if _is_plain(record):
         return piece_ends(record.text)
     return list(accumulate(len(token.text) for token in _tokens(record)))
+
+
+def _compared_text(record: Record) -> str:
+    """What two lines of one answer have in common: one logger strips it, another leaves its reasoning out."""
+    text = " ".join(record.text.split())
+    return text if len(text) >= LONG_ANSWER else " ".join(f"{record.reasoning} {text}".split())
 
 
 def _stable_hash(value: str | None) -> int:

@@ -476,6 +476,22 @@ def test_what_the_log_cut_off_is_not_healthy(finish: str, factor: float, unresol
     assert found.tokens.observed <= len(text) // 4
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"text": story(4) + "\n"}, {"text": story(4)}, True),
+        ({"text": story(4).replace("\n", "\r\n")}, {"text": story(4)}, True),
+        ({"text": story(4), "reasoning": "I think."}, {"text": story(4)}, True),
+        ({"text": "Yes.", "reasoning": story(4)}, {"text": "Yes.", "reasoning": story(5, seed=2)}, False),
+        ({"text": story(4)}, {"text": story(5)}, False),
+    ],
+)
+def test_one_answer_as_two_loggers_write_it(one: dict[str, str], other: dict[str, str], same: bool) -> None:
+    """The gateway keeps the line break at its end, the application strips it: a gate passed on half of the
+    evidence."""
+    assert (judged(**one).digest == judged(**other).digest) is same
+
+
 def test_a_number_of_tokens_that_no_model_writes_is_not_counted() -> None:
     """One healthy answer with an epoch second for its count made 18 % of wasted tokens 0 %; hidden reasoning
     of a length that models reach still counts."""

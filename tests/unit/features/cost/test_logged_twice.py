@@ -1,0 +1,58 @@
+"""One request that two loggers wrote is one request; equal answers to several requests are several."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stresstest.features.cost.log_files import LogCostSettings, cost_from_files
+from stresstest.features.cost.logged_twice import LoggedSpan, without_second_logs
+from stresstest.model.cost import RequestSpan
+from stresstest.render.scan_progress import SilentScanProgress
+from tests.support.cost_logs import rows
+
+
+def logged(id: str, start: float, end: float, *, text: int = 7, source: str = "app") -> LoggedSpan:
+    return LoggedSpan(RequestSpan(id, start, end, 100), text, source)
+
+
+@pytest.mark.parametrize(
+    ("other", "left_out"),
+    [
+        pytest.param(logged("b", 0.2, 9.9, source="gateway"), 1, id="the gateway's log"),
+        pytest.param(logged("b", -1.0, 8.0, source="gateway"), 1, id="on a clock that is a second off"),
+        pytest.param(logged("a", 0.1, 9.8), 1, id="a span within another"),
+        pytest.param(logged("b", 0.1, 9.8), 0, id="a canary that was asked twice at once"),
+        pytest.param(logged("b", 20.0, 30.0, source="gateway"), 0, id="asked again later"),
+        pytest.param(logged("a", 20.0, 30.0), 0, id="an id of a server that names all alike"),
+        pytest.param(logged("b", 0.2, 9.9, text=0, source="gateway"), 0, id="short answers, alike by chance"),
+        pytest.param(logged("b", 0.2, 9.9, text=8, source="gateway"), 0, id="another answer"),
+    ],
+)
+def test_a_request_counts_once(other: LoggedSpan, left_out: int) -> None:
+    """Each price per thousand requests was halved, and the load was twice the real one."""
+    one = logged("a", 0.0, 10.0, text=7)
+    found, count = without_second_logs([other, one])
+    assert count == left_out
+    assert found == ((one.span,) if left_out else (other.span, one.span))
+
+
+def test_the_logs_of_application_and_gateway_cost_what_one_of_them_costs(tmp_path: Path) -> None:
+    """Ids, prompts and times differ."""
+    log = rows()
+    shifted: list[dict[str, Any]] = [
+        {**row, "id": f"gw-{n}", "start": row["start"] + 0.003, "end": row["end"] - 0.002}
+        for n, row in enumerate(log)
+    ]
+    files = []
+    for name, lines in (("app", log), ("gateway", shifted)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+        files.append(str(path))
+    alone = cost_from_files(LogCostSettings((files[0],)), SilentScanProgress())
+    both = cost_from_files(LogCostSettings(tuple(files)), SilentScanProgress())
+    assert (both.requests, both.degenerate) == (alone.requests, alone.degenerate)
+    assert any(note.startswith(f"{len(log)} requests were logged twice") for note in both.notes)
