@@ -20,7 +20,7 @@ _STEADY_SHARE = 1 / 3
 _LONGEST_REASON = 40
 _FEWEST_ALIKE = 3
 _ALIKE_SHARE = 0.05
-"""Answers of one short text, and their part of the sample, from which on they are told of."""
+"""Answers of one short text, or that broke off, and their part of the sample, from which on a note has them."""
 
 
 def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
@@ -33,6 +33,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *_redrawn_notes(generations),
         *_one_text_notes(generations),
         *_cut_notes(generations),
+        *_loss_notes(generations),
         *_server_notes(run, samples),
     ]
 
@@ -126,6 +127,20 @@ def _cut_notes(generations: Sequence[GenerationRecord]) -> list[str]:
         f"{len(cut)} of the sample's {len(sample)} answers {'was' if len(cut) == 1 else 'were'} ended by the "
         f"service (finish reason {', '.join(reason for reason, _ in reasons.most_common(3))}), perhaps "
         f"because {'it' if len(cut) == 1 else 'they'} failed: each counts as a possible failure."
+    ]
+
+
+def _loss_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That many answers broke off while they were healthy: a gateway may end what begins to repeat."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    lost = [g for g in sample if g.failure is not None and g.verdict.tokens and not g.verdict.degenerate]
+    if len(lost) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
+        return []
+    [(message, _)] = Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)
+    return [
+        f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token "
+        f"({message.rstrip('.')}), and count up to there. A service that ends answers because they begin to repeat leaves their "
+        f"failures out, and the limit is then too high."
     ]
 
 

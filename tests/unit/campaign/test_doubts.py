@@ -9,7 +9,7 @@ import pytest
 
 from stresstest.campaign.provenance.doubts import doubts
 from stresstest.errors import ExitCode
-from stresstest.model import GenerationVerdict, Phase
+from stresstest.model import FailureKind, GenerationVerdict, Phase, ServiceFailure
 from tests.faults.playing import campaign
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import Page
@@ -49,6 +49,20 @@ def test_one_short_text_in_place_of_answers_is_told(alike: int, length: int, tol
     notes = [each for each in doubts(make_run(), made, []) if "one text" in each]
     assert len(notes) == told
     assert all(f"{alike} of the sample's 20 answers are one text of {length} tokens" in n for n in notes)
+
+
+def test_answers_that_broke_off_are_told() -> None:
+    """A gateway ended each stream once 70 characters repeat, before any alarm: "T ≥ 1,459, none of 22"."""
+    healthy = GenerationVerdict(50, 50)
+    made = [replace(make_generation(n), verdict=healthy, finish_reason="stop") for n in range(40)]
+    cut = ServiceFailure(FailureKind.CUT, "The server closed the stream.", at_token=50)
+    for lost in (0, 2, 3):
+        broken = [replace(g, failure=cut, finish_reason=None) for g in made[:lost]]
+        notes = [n for n in doubts(make_run(), [*broken, *made[lost:]], []) if "broke off" in n]
+        assert len(notes) == (lost >= 3)
+        assert all(
+            n.startswith("3 of the sample's 40 answers broke off after their first token") for n in notes
+        )
 
 
 def test_answers_that_are_others_after_a_kill_are_told() -> None:
