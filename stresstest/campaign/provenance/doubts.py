@@ -20,7 +20,7 @@ _STEADY_SHARE = 1 / 3
 _LONGEST_REASON = 40
 _FEWEST_ALIKE = 3
 _ALIKE_SHARE = 0.05
-"""Answers of one short text, or that broke off, and their part of the sample, from which on a note has them."""
+"""Answers of one short text, or that broke off, and their part of the sample, from which on a note tells."""
 
 
 def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
@@ -137,10 +137,11 @@ def _loss_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     if len(lost) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
         return []
     [(message, _)] = Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)
+    why = message.rstrip(".")
     return [
-        f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token "
-        f"({message.rstrip('.')}), and count up to there. A service that ends answers because they begin to repeat leaves their "
-        f"failures out, and the limit is then too high."
+        f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token ({why}), and "
+        f"count up to there. A service that ends answers because they begin to repeat leaves their failures "
+        f"out, and the limit is then too high."
     ]
 
 
