@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from stresstest.model import (
     ServerSample,
     Threshold,
 )
-from stresstest.statistics.sample import count_copies, count_distinct_prompts, is_unseen
+from stresstest.statistics.sample import count_copies, count_distinct_prompts
 
 if TYPE_CHECKING:
     pass
@@ -73,7 +72,6 @@ def _sample_notes(
             "empty answer is at risk at no length, so the limit says nothing about it: look for the cause in "
             "the server or the chat template."
         )
-    notes += _lost_notes(certifying)
     if copies := count_copies(certifying):
         notes.append(
             f"{copies} of the sample's {len(certifying)} answers are identical to another one and do not "
@@ -104,31 +102,6 @@ def prompts_note(certifying: Sequence[GenerationRecord]) -> list[str]:
         f"prompt{('s' if prompts > 1 else '')}{alike}: the bound holds for these only. Answers to one "
         f"prompt are alike, so of other prompts more may fail."
     ]
-
-
-def _lost_notes(certifying: Sequence[GenerationRecord]) -> list[str]:
-    """That the server gave no answer at all to some requests, or refused them."""
-    lost = [g for g in certifying if g.failure is not None and not g.verdict.tokens]
-    unseen = [g for g in lost if is_unseen(g)]
-    refused = [g for g in lost if not is_unseen(g)]
-    notes = []
-    if unseen:
-        one = len(unseen) == 1
-        notes.append(
-            f"{len(unseen)} of the sample's {len(certifying)} answers never arrived "
-            f"({_commonest_failure(unseen)}). Whether {'it was' if one else 'they were'} sound is not known: "
-            f"{'it' if one else 'each'} counts as a possible failure."
-        )
-    if refused:
-        notes.append(
-            f"{len(refused)} of the sample's {len(certifying)} requests were refused "
-            f"({_commonest_failure(refused)}): the result is about the others."
-        )
-    return notes
-
-
-def _commonest_failure(lost: Sequence[GenerationRecord]) -> str:
-    return Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)[0][0].rstrip(".")
 
 
 def _other_length_notes(

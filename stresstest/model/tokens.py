@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import overload
 
+from stresstest.model.volatile import without_times_and_ids
+
 NO_ID = -(1 << 63)
 """In `TokenColumns.ids`: the server named no id."""
 
 
+_SHORT_TOKENS = 64
+"""Tokens of a message that stands in place of an answer, at most."""
 IMPOSSIBLE_TEXTS = 8
 """So many texts of one id, and no other id, show that a server's ids are not those of the tokens. The pieces
 into which a chunk of one repeated token is cut have two or three."""
@@ -137,12 +141,14 @@ _DIGEST_OF_NOTHING = _digest(b"")
 class TokenSummary:
     """What is kept of a generation's tokens when they are dropped.
 
-    count: how many there are. digest: of their texts, None without tokens. entropy: whether any was measured.
+    count: how many there are. digest: of their texts, None without tokens. outline: of a short text without
+    times and ids, by which two messages of a gateway are one. entropy: whether any was measured.
     first_arrived, last_arrived: clock seconds, None without tokens.
     """
 
     count: int = 0
     digest: str | None = None
+    outline: str | None = None
     entropy: bool = False
     first_arrived: float | None = None
     last_arrived: float | None = None
@@ -158,14 +164,20 @@ class TokenSummary:
         if not tokens:
             return cls()
         texts = tokens.texts if isinstance(tokens, TokenColumns) else [token.text for token in tokens]
-        text = "".join(texts).encode("utf-8", "surrogatepass")
+        whole = "".join(texts)
+        short = len(tokens) <= _SHORT_TOKENS
         return cls(
             count=len(tokens),
-            digest=_digest(text),
+            digest=_digest(_raw(whole)),
+            outline=_digest(_raw(without_times_and_ids(whole))) if short else None,
             entropy=any(value is not None for value in entropies(tokens)),
             first_arrived=tokens[0].arrived,
             last_arrived=tokens[-1].arrived,
         )
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def entropies(tokens: Sequence[Token]) -> Iterator[float | None]:

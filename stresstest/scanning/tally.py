@@ -195,6 +195,7 @@ class GroupTally:
             effective_share=share,
             clustered=sample.clustered,
             copies=sample.copies,
+            one_text=sample.one_text,
             parts=self._parts(share),
             models=tuple(sorted(self.models)),
         )

@@ -27,6 +27,8 @@ MAX_KEPT = 100_000
 is 1.07 %."""
 MAX_OF_A_PROMPT = 16
 """Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
+_FEWEST_ALIKE, ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.05, 2
+"""Prompts with one short answer, and their part of the outputs, that a note has where most are longer."""
 _BUCKETS = 1024
 """Random groups for the variance between prompts, 16 KB a group of records once it is thinned."""
 _ABSENT = -1
@@ -216,6 +218,25 @@ class RecordedSample:
         unknown = [name for name, cluster in zip(*self._names[:2], strict=True) if not cluster]
         names = set(self._names[0])
         return len(unknown) - len(set(unknown)) + len(names) - len(set(self._one_name_each()))
+
+    @property
+    def one_text(self) -> int:
+        """How many kept outputs are one short text beside longer ones, to so many prompts: a refusal, or the
+        words of an application or a gateway in place of an answer."""
+        self._settle()
+        names, _, digests = self._names
+        alike: Counter[int] = Counter()
+        for digest, onset, length in zip(digests, self._words[0], self._words[2], strict=True):
+            if digest and onset == _ABSENT and 0 < length < COPY_TOKENS:
+                alike[digest] += 1
+        if not alike:
+            return 0
+        [(text, count)] = alike.most_common(1)
+        prompts = {name for name, digest in zip(names, digests, strict=True) if digest == text}
+        long = sum(length >= _LONGER_THAN_ONE * COPY_TOKENS for length in self._words[2])
+        if len(prompts) < max(_FEWEST_ALIKE, ALIKE_SHARE * len(self)) or 2 * long < len(self) - count:
+            return 0
+        return count
 
     def effective_share(self) -> float:
         """Effective sample size over sample size, with the outputs of one prompt as a cluster.

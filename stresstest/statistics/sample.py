@@ -6,6 +6,7 @@ removing only failures would bias the estimate.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +60,7 @@ def observations(generations: Iterable[GenerationRecord]) -> list[Observation]:
     copied; :func:`censor` applies it, whatever the outcome.
     """
     generations = list(generations)
-    again = redrawn(generations)
+    again = redrawn(generations) | late_refusals(generations)
     return [
         _without_health(o) if g.key in again else o
         for g, o in zip(generations, map(_observation, generations), strict=True)
@@ -82,6 +83,15 @@ def redrawn(generations: Sequence[GenerationRecord]) -> frozenset[str]:
         return certain
     quickest = min(g.ended - g.started for g in answers)
     return certain | {g.key for g in generations if g.unanswered_s and g.unanswered_s >= quickest}
+
+
+def late_refusals(generations: Sequence[GenerationRecord]) -> frozenset[str]:
+    """Keys of the requests that were refused after as long as the quickest answer took, as by a guardrail
+    that reads the whole answer."""
+    times = [g.ended - g.started for g in generations if g.failure is None and g.verdict.tokens]
+    quickest = min(times, default=math.inf)
+    refused = [g for g in generations if g.failure is not None and g.failure.kind.is_refusal]
+    return frozenset(g.key for g in refused if not g.verdict.tokens and g.ended - g.started >= quickest)
 
 
 def _without_health(observation: Observation) -> Observation:

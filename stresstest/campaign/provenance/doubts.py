@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
-from stresstest.statistics.sample import COPY_TOKENS, redrawn, was_cut_by_service
+from stresstest.statistics.sample import is_unseen, late_refusals, redrawn, was_cut_by_service
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -29,6 +29,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     return [
         *provenance_notes(run, generations),
         *load_notes(run.settings),
+        *_lost_notes(generations),
         *_retry_notes(generations),
         *_redrawn_notes(generations),
         *_one_text_notes(generations),
@@ -83,6 +84,33 @@ def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     ]
 
 
+def _lost_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+    """That the server gave no answer at all to some requests, or refused them."""
+    certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
+    late = late_refusals(certifying)
+    lost = [g for g in certifying if g.failure is not None and not g.verdict.tokens]
+    unseen = [g for g in lost if is_unseen(g) or g.key in late]
+    refused = [g for g in lost if g not in unseen]
+    notes = []
+    if unseen:
+        one = len(unseen) == 1
+        notes.append(
+            f"{len(unseen)} of the sample's {len(certifying)} answers never arrived "
+            f"({_commonest_failure(unseen)}). Whether {'it was' if one else 'they were'} sound is not known: "
+            f"{'it' if one else 'each'} counts as a possible failure."
+        )
+    if refused:
+        notes.append(
+            f"{len(refused)} of the sample's {len(certifying)} requests were refused "
+            f"({_commonest_failure(refused)}): the result is about the others."
+        )
+    return notes
+
+
+def _commonest_failure(lost: Sequence[GenerationRecord]) -> str:
+    return Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)[0][0].rstrip(".")
+
+
 def _redrawn_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     """That answers had failed before the process was killed, and are others now."""
     sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
@@ -97,16 +125,16 @@ def _redrawn_notes(generations: Sequence[GenerationRecord]) -> list[str]:
 
 
 def _one_text_notes(generations: Sequence[GenerationRecord]) -> list[str]:
-    """That many answers are one short text beside longer ones: a refusal, or what a gateway puts in place of
-    an answer. Longer copies count once, and have a note of their own."""
+    """That many answers are one short text beside longer ones, but for times and ids: a refusal, or what a
+    gateway puts in place of an answer. Longer copies count once, and have a note of their own."""
     sample = [g for g in generations if g.job.phase is Phase.CERTIFY and g.failure is None]
-    short = [g for g in sample if 0 < g.verdict.tokens < COPY_TOKENS and not g.token_summary.textless]
-    counted = Counter(g.token_summary.digest for g in short).most_common(1)
+    short = [g for g in sample if g.token_summary.outline is not None and not g.token_summary.textless]
+    counted = Counter(g.token_summary.outline for g in short).most_common(1)
     if not counted or counted[0][1] < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
         return []
-    [(digest, alike)] = counted
-    tokens = next(g.verdict.tokens for g in short if g.token_summary.digest == digest)
-    others = [g.verdict.tokens for g in sample if g.token_summary.digest != digest]
+    [(outline, alike)] = counted
+    tokens = next(g.verdict.tokens for g in short if g.token_summary.outline == outline)
+    others = [g.verdict.tokens for g in sample if g.token_summary.outline != outline]
     if not others or median(others) < 2 * tokens:
         return []
     return [

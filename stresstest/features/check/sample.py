@@ -328,6 +328,11 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
         )
     notes += _empty_note(_file_names(found.files), tally.empty)
+    if tally.sample.one_text:
+        notes.append(
+            f"{_file_names(found.files)}: {tally.sample.one_text} answers are one short text, to many "
+            f"prompts: a refusal, or words in place of an answer. What they stand for may have failed."
+        )
     if not found.tally.sample.complete:
         notes.append(f"{_file_names(found.files)}: the statistics use a random part of its prompts.")
     return tuple(notes)

@@ -71,6 +71,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "repetitions": group.repetitions,
         "prompts": group.prompts,
         "copies": group.copies,
+        "one_text": group.one_text,
         "sampled": group.sampled,
         "languages": dict(group.languages),
         "language_sources": dict(group.language_sources),

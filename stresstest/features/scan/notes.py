@@ -90,6 +90,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
             f"uses one output of each {_prompts(result)}."
         )
+    found += _one_text(result)
     copies = sum(group.copies for group in result.groups)
     if copies:
         found.append(_copies(copies, at_least=any(group.sampled for group in result.groups)))
@@ -126,6 +127,18 @@ def _unknown_language(result: ScanResult) -> list[str]:
 def _prompts(result: ScanResult) -> str:
     known = sum(group.prompts or 0 for group in result.groups if group.clustered)
     return "prompt, and there is only 1" if known == 1 else f"of {format_count(known)} prompts"
+
+
+def _one_text(result: ScanResult) -> list[str]:
+    """That many answers are one message, whatever was asked."""
+    alike = sum(group.one_text for group in result.groups)
+    if not alike:
+        return []
+    return [
+        f"One short text: {format_count(alike)} of {format_count(result.requests)} answers are one, to many "
+        f"prompts, beside longer answers: a refusal, or the words of an application or a gateway in place of "
+        f"an answer. What they stand for may have failed, and counts as healthy here."
+    ]
 
 
 def _copies(copies: int, *, at_least: bool) -> str:

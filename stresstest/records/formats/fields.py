@@ -11,6 +11,7 @@ from typing import Any
 
 from stresstest.detectors.text.templated import without_model_turns
 from stresstest.model import Message
+from stresstest.model.volatile import without_times_and_ids
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.body import is_body
@@ -35,7 +36,7 @@ from stresstest.records.record import (
     parse_path,
     value_at,
 )
-from stresstest.records.volatile import without_times_and_ids
+from stresstest.records.replaced import is_replaced
 
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
 FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
@@ -119,7 +120,8 @@ def answered(
             answer_at=answer_at(asked, answer.text) if prompted and not echoed else None,
             has_text=answer.known
             and not row.get(TEXTLESS)
-            and not any(mark in answer.text for mark in _REDACTED),
+            and not any(mark in answer.text for mark in _REDACTED)
+            and not is_replaced(answer.text),
             reasoning=answer.reasoning,
             hole=hole,
             calls=answer.calls,

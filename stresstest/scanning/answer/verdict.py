@@ -20,6 +20,7 @@ from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.finish_reason import normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
+from stresstest.model.volatile import without_times_and_ids
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER
@@ -210,9 +211,12 @@ def _token_ends(record: Record) -> list[int]:
 
 
 def _compared_text(record: Record) -> str:
-    """What two lines of one answer have in common: one logger strips it, another leaves its reasoning out."""
+    """What two lines of one answer have in common: one logger strips it, another leaves its reasoning out. A
+    short one may be a message with the number of its request."""
     text = " ".join(record.text.split())
-    return text if len(text) >= LONG_ANSWER else " ".join(f"{record.reasoning} {text}".split())
+    if len(text) >= LONG_ANSWER:
+        return text
+    return " ".join(f"{record.reasoning} {without_times_and_ids(text)}".split())
 
 
 def _stable_hash(value: str | None) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from stresstest.campaign.notes import _sample_notes
 from stresstest.campaign.withheld import withhold_cap
-from stresstest.model import RIGORS, FailureKind, GenerationVerdict, ServiceFailure, Threshold
+from stresstest.model import RIGORS, GenerationVerdict, Threshold
 from stresstest.statistics import certified_threshold
 from tests.support.samples import sample
 from tests.support.stored_data import make_run
@@ -53,20 +53,6 @@ def test_prompts_that_were_asked_twice_are_told() -> None:
     assert not any(
         "distinct" in note for note in _sample_notes(once, certified_threshold(once, RIGORS["standard"]), 110)
     )
-
-
-def test_answers_that_never_arrived_are_counted_in_a_note() -> None:
-    """What the server did not answer counts against the limit; what it refused is outside of it."""
-    rigor, calm = RIGORS["quick"], sample([None] * 30, [121] * 30)
-    gone = [
-        replace(g, failure=ServiceFailure(FailureKind.HTTP_ERROR, "504"), verdict=GenerationVerdict(0, 0))
-        for g in calm[:2]
-    ]
-    refused = [replace(gone[0], failure=ServiceFailure(FailureKind.BAD_REQUEST, "400"))]
-    made = [*gone, *refused, *calm[3:]]
-    said = _sample_notes(made, certified_threshold(made, rigor), None)
-    assert "2 of the sample's 30 answers never arrived (504). Whether they were sound is not known" in said[0]
-    assert said[1] == "1 of the sample's 30 requests were refused (400): the result is about the others."
 
 
 def test_empty_answers_are_told_of() -> None:

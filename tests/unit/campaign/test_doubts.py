@@ -9,7 +9,8 @@ import pytest
 
 from stresstest.campaign.provenance.doubts import doubts
 from stresstest.errors import ExitCode
-from stresstest.model import FailureKind, GenerationVerdict, Phase, ServiceFailure
+from stresstest.model import FailureKind, Generation, GenerationVerdict, Phase, ServiceFailure, Token
+from stresstest.statistics import observations
 from tests.faults.playing import campaign
 from tests.support.fake_campaign import Behaviour, campaign_server
 from tests.support.fake_vllm import Page
@@ -49,6 +50,33 @@ def test_one_short_text_in_place_of_answers_is_told(alike: int, length: int, tol
     notes = [each for each in doubts(make_run(), made, []) if "one text" in each]
     assert len(notes) == told
     assert all(f"{alike} of the sample's 20 answers are one text of {length} tokens" in n for n in notes)
+
+
+def test_answers_that_never_arrived_are_told() -> None:
+    """What the server did not answer counts against the limit, and so does what it refused after as long as
+    an answer takes: a guardrail refused each loop, and `check` passed with "0 of 27"."""
+    made = [make_generation(n) for n in range(30)]
+    seconds = made[0].ended - made[0].started
+
+    def lost(generation: Generation, kind: FailureKind, said: str, took: float) -> Generation:
+        failure, nothing = ServiceFailure(kind, said), GenerationVerdict(0, 0)
+        ended = generation.started + took
+        return replace(generation, failure=failure, verdict=nothing, tokens=(), ended=ended)
+
+    sample = [
+        *(lost(g, FailureKind.HTTP_ERROR, "504", 60.0) for g in made[:2]),
+        lost(made[2], FailureKind.BAD_REQUEST, "violated guardrail policy", seconds),
+        lost(made[3], FailureKind.BAD_REQUEST, "prompt too long", 0.01),
+        *made[4:],
+    ]
+    said = doubts(make_run(), sample, [])
+    expected = (
+        "3 of the sample's 30 answers never arrived (504). Whether",
+        "1 of the sample's 30 requests were refused (prompt too long)",
+    )
+    assert all(any(note.startswith(words) for note in said) for words in expected)
+    found = observations(sample)
+    assert [o.unresolved for o in found[:5]] == [True, True, True, False, False]
 
 
 def test_answers_that_broke_off_are_told() -> None:
@@ -101,3 +129,15 @@ def test_a_gateway_that_fails_on_loops_certifies_nothing(held: float, tmp_path: 
     assert played.code == (ExitCode.INCONCLUSIVE if held else ExitCode.DONE)
     [note] = [each for each in played.document["notes"] if "asked again" in each]
     assert ("count as possible failures" in note) is bool(held)
+
+
+def test_a_message_with_the_number_of_its_request_is_one_text() -> None:
+    """ "(ref 1f0e3dad)" made each apology another text: no note, and T = 327 where 40 % loop."""
+    made = [make_generation(n) for n in range(20)]
+    words = "I'm sorry, but I cannot help with this request right now."
+    for n in range(4):
+        tokens = tuple(Token(f" {word}") for word in f"{words} (ref 1f0e3da{n})".split())
+        verdict = GenerationVerdict(len(tokens), len(tokens))
+        made[n] = replace(made[n], tokens=tokens, verdict=verdict, finish_reason="stop")
+    [note] = [each for each in doubts(make_run(), made, []) if "one text" in each]
+    assert note.startswith("4 of the sample's 20 answers are one text of 13 tokens")

@@ -339,3 +339,17 @@ def test_truncations_say_nothing_of_the_length_at_which_a_model_fails() -> None:
     sample.add(output(2, onset=50, length_class=4.0), truncated=False)
     sample.add(output(3, onset=60), truncated=False)
     assert sample.onsets_by_class(tokens=False) == {4.0: [[50]]}
+
+
+@pytest.mark.parametrize(
+    ("alike", "words", "others", "told"),
+    [(20, 8, 100, 20), (3, 8, 100, 0), (20, 40, 100, 0), (20, 8, 20, 0), (90, 8, 100, 90), (0, 8, 100, 0)],
+)
+def test_one_short_text_to_many_prompts(alike: int, words: int, others: int, told: int) -> None:
+    """An application logged its apology for each answer that had looped: a gate passed without a word."""
+    sample = RecordedSample()
+    for n in range(100):
+        length = words if n < alike else others
+        judged = output(n, length=length, cluster=n + 1)
+        sample.add(replace(judged, digest=7) if n < alike else judged, truncated=False)
+    assert sample.one_text == told

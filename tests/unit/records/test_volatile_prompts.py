@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.model.volatile import without_times_and_ids
 from stresstest.records import FieldMapping, parse_line
-from stresstest.records.volatile import without_times_and_ids
 
 
 @pytest.mark.parametrize(

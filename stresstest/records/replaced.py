@@ -1,0 +1,31 @@
+"""Texts that stand in the place of an answer: a redactor's mark, a hash, what a store has compressed."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST_MARK = 80
+_DONE = (
+    "redacted|filtered|masked|removed|hidden|scrubbed|censored|omitted|withheld|suppressed|sanitized|elided"
+    "|anonymi[sz]ed|pseudonymi[sz]ed|encrypted|protected|not[ _-]?(?:logged|stored|recorded|kept)"
+)
+_OPENS, _CLOSES = r"[\[<({#_*~|-]+", r"[\]>)}#_*~|-]+"
+_MARK = re.compile(
+    rf"\s*(?:{_OPENS}[^\n]{{0,40}}?(?<![A-Za-z])(?:{_DONE})[^\n]{{0,40}}?{_CLOSES}|[*•█▇■]{{3,16}})\s*",
+    re.IGNORECASE,
+)
+"""``[REDACTED]``, ``<content removed by policy>``, ``***``."""
+_HASH = re.compile(
+    r"\s*(?:(?:sha|md5|blake)[\w-]*[:=$])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})\s*",
+    re.IGNORECASE,
+)
+_PACKED = re.compile(r"\s*(?:H4sI|KLUv|eJ[wxyz]|QlpoO|gAAAAA|vault:v\d+:|AQICAH)[A-Za-z0-9+/_=-]{32,}\s*")
+"""How gzip, zstd, zlib and bzip2 begin in base64, and Fernet, Vault and KMS."""
+
+
+def is_replaced(text: str) -> bool:
+    """Whether nothing of the answer is there, but what somebody put in its place."""
+    if len(text) <= _LONGEST_MARK and _MARK.fullmatch(text):
+        return True
+    packed = _PACKED.match(text) if len(text) > 2 * _LONGEST_MARK else _PACKED.fullmatch(text)
+    return bool(packed or _HASH.fullmatch(text))
