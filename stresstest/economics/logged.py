@@ -44,11 +44,15 @@ def logged_cost(
 
 
 def split_into_batches(spans: Sequence[RequestSpan]) -> list[list[RequestSpan]]:
-    """The busy periods of a log, or the whole log if any period has fewer than `MIN_REQUESTS` requests."""
-    periods = busy_periods(spans)
-    if all(len(period) >= MIN_REQUESTS for period in periods):
-        return periods
-    return [sorted(spans, key=lambda span: span.submitted)]
+    """The busy periods of a log. One with fewer than `MIN_REQUESTS` requests (a health probe at night) joins
+    the one before it, or at the beginning the one after it."""
+    batches: list[list[RequestSpan]] = []
+    for period in busy_periods(spans):
+        if batches and min(len(batches[-1]), len(period)) < MIN_REQUESTS:
+            batches[-1] = [*batches[-1], *period]
+        else:
+            batches.append(list(period))
+    return batches
 
 
 def mean_healthy_length(spans: Sequence[RequestSpan]) -> int | None:

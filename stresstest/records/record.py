@@ -36,6 +36,7 @@ FIELD_TARGETS = (
 
 FieldPath = tuple[str | int, ...]
 _STEP = re.compile(r"\[(-?\d+)\]|([^.\[\]]+)")
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u00a0\u202f'][0-9]{3})+")
 _MAX_NUMBER = 40
 """Characters of a number that is written as a text."""
 _COMPACT_DATE = re.compile(r"((?:19|20)\d{6})[_ ]?(\d{6})(?:\.?(\d{3}|\d{6})|\.(\d+))?(Z|[+-]\d\d:?\d\d)?")
@@ -231,8 +232,11 @@ def as_token_count(value: Any) -> int | None:
     """A count of tokens: a whole number ≥ 0; None when it is absent. UnreadableError for anything else."""
     if value is None or value == "":
         return None
-    if isinstance(value, str) and len(value) <= _MAX_NUMBER and value.strip().isdecimal():
-        value = int(value.strip())
+    if isinstance(value, str) and len(value) <= _MAX_NUMBER:
+        figures = value.strip()
+        if _GROUPED.fullmatch(figures):  # 1,000, as spreadsheets write it
+            figures = figures.replace(figures[-4], "")
+        value = int(figures) if figures.isdecimal() else value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:

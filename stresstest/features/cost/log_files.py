@@ -206,7 +206,10 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
             "measured, and they count as neither healthy nor degenerate."
         )
     if found.timeless:
-        notes.append(f"{found.timeless} answers have no times or no number of tokens and are left out.")
+        notes.append(
+            f"{found.timeless} answers have no times, or impossible ones, or no number of tokens, and are "
+            f"left out."
+        )
     if found.cached:
         notes.append(
             f"{found.cached} answers came out of a cache (marked in the log, or faster than a "

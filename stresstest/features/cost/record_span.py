@@ -13,9 +13,12 @@ from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER
 
+_LONGEST_S = 86_400.0
+"""Seconds that no request lasts: its start is of another kind, or of another day."""
+
 
 def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
-    """The span of one recorded answer; None without start, end or token count.
+    """The span of one recorded answer; None without start, end or token count, or if it lasts over a day.
 
     A first token outside of the request stays as the log has it, for `place_first_tokens`.
     """
@@ -23,7 +26,9 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
     length = record.completion_tokens
     if length is None and extent is not None:
         length = extent.length
-    if record.start is None or record.end is None or length is None or record.end < record.start:
+    if record.start is None or record.end is None or length is None:
+        return None
+    if not 0.0 <= record.end - record.start <= _LONGEST_S:
         return None
     end = normalize_finish_reason(record.finish_reason)
     capped = verdict.capped if record.has_text else end == LENGTH

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
 from stresstest.records import FieldMapping, UnreadableError, check_files, parse_line, read_chunks, source
+from stresstest.records.record import UnreadableError, as_token_count
 from stresstest.records.source import json_elements, total_size
 
 ROWS: list[dict[str, Any]] = [
@@ -365,3 +366,18 @@ def test_a_line_of_very_many_values_is_damaged(tmp_path: Path) -> None:
     found, damaged = scan(path)
     assert found == ALL
     assert "more than 4,000,000 values" in damaged[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "count"), [("1,000", 1_000), ("12,345", 12_345), (" 1 000 ", 1_000), ("480", 480), (7.0, 7)]
+)
+def test_counts_with_a_thousands_separator_are_counts(written: object, count: int) -> None:
+    """Only the answers of a thousand tokens or more were left out: the loops."""
+    assert as_token_count(written) == count
+
+
+@pytest.mark.parametrize("written", ["1,00", "1.000", "1,000.5", "-1", "many"])
+def test_what_may_be_another_number_is_no_count(written: object) -> None:
+    """In some countries a dot groups figures, in others it begins a fraction."""
+    with pytest.raises(UnreadableError):
+        as_token_count(written)
