@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
 from stresstest.records import FieldMapping, UnreadableError, check_files, parse_line, read_chunks, source
-from stresstest.records.record import UnreadableError, as_token_count
+from stresstest.records.record import as_token_count
 from stresstest.records.source import json_elements, total_size
 
 ROWS: list[dict[str, Any]] = [
