@@ -26,15 +26,16 @@ _ALIKE_SHARE = 0.05
 def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[ServerSample]) -> list[str]:
     """What speaks against a run's answers being of the model, the decoding and the server that it names:
     whoever uses its limit has to know."""
+    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     return [
         *provenance_notes(run, generations),
         *load_notes(run.settings),
-        *_lost_notes(generations),
-        *_retry_notes(generations),
-        *_redrawn_notes(generations),
-        *_one_text_notes(generations),
-        *_cut_notes(generations),
-        *_loss_notes(generations),
+        *_lost_notes(sample),
+        *_retry_notes(sample),
+        *_redrawn_notes(sample),
+        *_one_text_notes(sample),
+        *_cut_notes(sample),
+        *_loss_notes(sample),
         *_server_notes(run, samples),
     ]
 
@@ -62,9 +63,8 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
     return notes
 
 
-def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _retry_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That answers were asked for again: what fails for a reason of its own is chosen out of the sample."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     again = sum(g.attempts > 1 and g.failure is None for g in sample)
     if not again:
         return []
@@ -84,24 +84,23 @@ def _retry_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     ]
 
 
-def _lost_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _lost_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That the server gave no answer at all to some requests, or refused them."""
-    certifying = [g for g in generations if g.job.phase is Phase.CERTIFY]
-    late = late_refusals(certifying)
-    lost = [g for g in certifying if g.failure is not None and not g.verdict.tokens]
+    late = late_refusals(sample)
+    lost = [g for g in sample if g.failure is not None and not g.verdict.tokens]
     unseen = [g for g in lost if is_unseen(g) or g.key in late]
     refused = [g for g in lost if g not in unseen]
     notes = []
     if unseen:
         one = len(unseen) == 1
         notes.append(
-            f"{len(unseen)} of the sample's {len(certifying)} answers never arrived "
+            f"{len(unseen)} of the sample's {len(sample)} answers never arrived "
             f"({_commonest_failure(unseen)}). Whether {'it was' if one else 'they were'} sound is not known: "
             f"{'it' if one else 'each'} counts as a possible failure."
         )
     if refused:
         notes.append(
-            f"{len(refused)} of the sample's {len(certifying)} requests were refused "
+            f"{len(refused)} of the sample's {len(sample)} requests were refused "
             f"({_commonest_failure(refused)}): the result is about the others."
         )
     return notes
@@ -111,9 +110,8 @@ def _commonest_failure(lost: Sequence[GenerationRecord]) -> str:
     return Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)[0][0].rstrip(".")
 
 
-def _redrawn_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _redrawn_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That answers had failed before the process was killed, and are others now."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     again = sum(g.redrawn for g in sample)
     if not again:
         return []
@@ -124,29 +122,28 @@ def _redrawn_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     ]
 
 
-def _one_text_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _one_text_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That many answers are one short text beside longer ones, but for times and ids: a refusal, or what a
     gateway puts in place of an answer. Longer copies count once, and have a note of their own."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY and g.failure is None]
-    short = [g for g in sample if g.token_summary.outline is not None and not g.token_summary.textless]
+    whole = [g for g in sample if g.failure is None]
+    short = [g for g in whole if g.token_summary.outline is not None and not g.token_summary.textless]
     counted = Counter(g.token_summary.outline for g in short).most_common(1)
-    if not counted or counted[0][1] < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
+    if not counted or counted[0][1] < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(whole)):
         return []
     [(outline, alike)] = counted
     tokens = next(g.verdict.tokens for g in short if g.token_summary.outline == outline)
-    others = [g.verdict.tokens for g in sample if g.token_summary.outline != outline]
+    others = [g.verdict.tokens for g in whole if g.token_summary.outline != outline]
     if not others or median(others) < 2 * tokens:
         return []
     return [
-        f"{alike} of the sample's {len(sample)} answers are one text of {tokens} tokens: a refusal, or the "
+        f"{alike} of the sample's {len(whole)} answers are one text of {tokens} tokens: a refusal, or the "
         f"words of a gateway in place of an answer that it stopped. What it stopped may have failed, and the "
         f"limit is then too high: measure at the server itself."
     ]
 
 
-def _cut_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _cut_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That the service ended answers: a filter, or something for which it has a word of its own."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     cut = [g for g in sample if was_cut_by_service(g) and not g.verdict.degenerate]
     if not cut:
         return []
@@ -158,9 +155,8 @@ def _cut_notes(generations: Sequence[GenerationRecord]) -> list[str]:
     ]
 
 
-def _loss_notes(generations: Sequence[GenerationRecord]) -> list[str]:
+def _loss_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That many answers broke off while they were healthy: a gateway may end what begins to repeat."""
-    sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     lost = [g for g in sample if g.failure is not None and g.verdict.tokens and not g.verdict.degenerate]
     if len(lost) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
         return []
