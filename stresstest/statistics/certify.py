@@ -259,6 +259,14 @@ def unusable_reason(generations: Sequence[GenerationRecord]) -> str | None:
     )
 
 
+def spoilt_windows_reason(
+    generations: Sequence[GenerationRecord], rigor: Rigor, temperature: float | None
+) -> str | None:
+    """Why a sample of an unfit server shows nothing, whatever it is compared with; None for a fit one."""
+    sample = deduplicate(known_observations(generations), temperature)
+    return _spoilt_windows_reason(generations, certify(sample, rigor))
+
+
 def _spoilt_windows_reason(generations: Sequence[GenerationRecord], threshold: Threshold) -> str | None:
     """Too many onsets by T fall into invalidated windows, so T would hold on an undisturbed server only."""
     if threshold.tokens is None:

@@ -33,7 +33,7 @@ from stresstest.scanning.scan import read_chunks
 from stresstest.scanning.tally import GroupTally
 from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
-from stresstest.statistics.certify import known_observations, unusable_reason
+from stresstest.statistics.certify import known_observations, spoilt_windows_reason, unusable_reason
 from stresstest.statistics.recorded import certify_outputs
 from stresstest.statistics.replays import old_answers_reason
 
@@ -148,6 +148,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         token_texts=texts_by_token_id(map(store.loader(run.id), certifying[:MAX_READ_GENERATIONS])),
         lacking=_incomplete_reason(run)
         or unusable_reason(certifying)
+        or spoilt_windows_reason(certifying, RIGORS[run.settings.rigor], run.settings.decoding.temperature)
         or old_answers_reason(certifying, run.profile.clock),
         notes=(
             *_empty_note(f"run {run.id}", len(empty)),

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from stresstest.model import RIGORS, Observation, Rigor, Threshold
 from stresstest.statistics import certified_threshold, certify, risk_at, safe_max_tokens, upper_bound
-from stresstest.statistics.certify import certify_looks, needed_at_risk
+from stresstest.statistics.certify import certify_looks, needed_at_risk, spoilt_windows_reason
 from tests.support.generations import make, make_job
 
 QUICK = RIGORS["quick"]
@@ -271,3 +271,14 @@ def test_answers_that_fail_in_spoilt_windows_are_not_forgotten() -> None:
     assert not many.certified
     assert many.lacking is not None
     assert "8 of 38 certifying generations" in many.lacking
+
+
+@pytest.mark.parametrize(("spoilt", "fit"), [(0, True), (3, True), (8, False)])
+def test_a_sample_of_an_unfit_server_shows_nothing_in_a_comparison_either(spoilt: int, fit: bool) -> None:
+    """Six of 38 answers looped right after a preemption: `run` certified nothing, `check` passed with 0 of
+    23."""
+    healthy = [make(make_job(index=i), 4000, finish="length") for i in range(30)]
+    hidden = [make(make_job(index=30 + i), 900, 600, invalid_from=300) for i in range(spoilt)]
+    why = spoilt_windows_reason([*healthy, *hidden], RIGORS["quick"], None)
+    assert (why is None) is fit
+    assert fit or "not fit to measure it" in str(why)
