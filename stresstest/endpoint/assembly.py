@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise, repeat
 from math import inf
+from typing import cast
 
 from stresstest.detectors.text.tokens import split_complete
 from stresstest.detectors.verdict import PositionMap
@@ -73,6 +74,14 @@ def split_evenly(text: str, n: int) -> list[str]:
 def _logprob(value: float | None) -> float | None:
     """The logprob if it is plausible (finite and, apart from rounding, at most 0), else None."""
     return value if value is not None and -inf < value < 0.01 else None
+
+
+def _entropy(logprobs: list[float | None]) -> float | None:
+    """The bound of the entropy; None without a number: vLLM writes null where a model's have overflowed."""
+    if None in logprobs:
+        known = [each for each in logprobs if each is not None]
+        return entropy_bound(known) if known else None
+    return entropy_bound(cast(list[float], logprobs))
 
 
 def _token(text: str, number: int | None, at: float, reasoning: bool) -> Token:
@@ -399,7 +408,7 @@ class TokenAssembler:
             return _logprob(entry.logprob), None
         if len(tops) > self.top_seen:
             self.top_seen = len(tops)
-        return _logprob(entry.logprob), entropy_bound([top.logprob for top in tops])
+        return _logprob(entry.logprob), _entropy([top.logprob for top in tops])
 
     def _completion_stats(self, logprobs: ChunkLogprobs) -> list[tuple[float | None, float | None]]:
         stats: list[tuple[float | None, float | None]] = []
@@ -407,5 +416,5 @@ class TokenAssembler:
         for logprob, top in zip(logprobs.token_logprobs or (), tops, strict=False):
             if top:
                 self.top_seen = max(self.top_seen, len(top))
-            stats.append((_logprob(logprob), entropy_bound(list(top.values())) if top else None))
+            stats.append((_logprob(logprob), _entropy(list(top.values())) if top else None))
         return stats

@@ -14,9 +14,9 @@ from stresstest.detectors.suite import DetectorSuite
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.lax_json import decode_lax
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
-from stresstest.features.guard.lax_json import decode_lax
 from stresstest.model import GenerationVerdict, Token
 from stresstest.records.formats.bodies.calls import message_arguments, parts_arguments
 from stresstest.records.formats.bodies.content import join_content
@@ -194,7 +194,7 @@ class AnswerReader:
                 self.head = decode_lax(_read_head, payload)
             if self._route is Route.RESPONSES:
                 return self._add_delta(decode_lax(_deltas.decode, payload))
-            return self._add_chunk(decode_lax(decode_chunk, payload))
+            return self._add_chunk(decode_chunk(payload))
         except (ValueError, ArithmeticError, RecursionError):  # msgspec's own errors are ValueErrors
             raise UnreadableAnswerError("an event is not a chunk of an answer") from None
 

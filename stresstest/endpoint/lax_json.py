@@ -14,12 +14,12 @@ _T = TypeVar("_T")
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|-?(?:NaN|Infinity)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _REPLACEMENT = rb"\ufffd"
-_NO_NUMBER = b"-9999.0"
-"""What vLLM writes for a logprob of minus infinity."""
+_NO_NUMBER = b"null"
+"""What vLLM writes for a logprob of NaN."""
 
 
 def decode_lax(decode: Callable[[bytes], _T], payload: bytes) -> _T:
-    """The decoded payload, with -9999 for what is no number and U+FFFD for half a pair, where it has them.
+    """The decoded payload, with null for what is no number and U+FFFD for half a pair, where it has them.
 
     Raises what `decode` raises, which must be a ValueError for what is no JSON.
     """
