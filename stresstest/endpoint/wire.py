@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from stresstest.endpoint.lax_json import decode_lax
 from stresstest.model import GenerationRequest
+from stresstest.model.lax_json import decode_lax
 from stresstest.model.request import request_fields
 
 MAX_EVENT = 16 * 1024 * 1024

@@ -76,7 +76,9 @@ def scan(settings: ScanSettings, listener: ScanProgress) -> ScanResult:
 def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, seconds: float) -> ScanResult:
     """Rates and limits of what was judged. interrupted: it is not everything."""
     by_length = settings.job.by_length
-    groups = state.tallies.results(RIGORS[settings.rigor], settings.margin, by_length=by_length is not None)
+    groups = state.tallies.results(
+        RIGORS[settings.rigor], settings.margin, by_length=by_length is not None, damaged=state.damaged
+    )
     limits = state.texts.lengths.limits()
     if limits:
         groups = tuple(_with_unseen(group, limits) for group in groups)

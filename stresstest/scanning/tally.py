@@ -149,12 +149,14 @@ class GroupTally:
             return "words"
         return "tokens" if set(self.sources) <= _EXACT else "tokens (estimate)"
 
-    def result(self, key: dict[str, str | None], rigor: Rigor, margin: float, by_length: bool) -> GroupResult:
-        """The group's rate, interval, threshold and limit."""
+    def result(
+        self, key: dict[str, str | None], rigor: Rigor, margin: float, by_length: bool, damaged: int
+    ) -> GroupResult:
+        """The group's rate, interval, threshold and limit. damaged: lines that may be of any group."""
         unit, sample = self.unit, self.sample
         tokens = unit != "words"
         scale = "tokens" if tokens else "words"
-        threshold = certify_outputs(sample, rigor, tokens=tokens)
+        threshold = certify_outputs(sample, rigor, tokens=tokens, damaged=damaged)
         safe = safe_max_tokens(threshold, margin)
         lengths = sample.healthy_lengths(tokens=tokens)
         limit = safe if safe is None or tokens else threshold.tokens
@@ -290,11 +292,13 @@ class ScanTally:
         """The worst first: by score, then by what was wasted, then as they came."""
         return tuple(entry[3] for entry in sorted(self._worst, reverse=True, key=lambda e: e[:3]))
 
-    def results(self, rigor: Rigor, margin: float, *, by_length: bool) -> tuple[GroupResult, ...]:
-        """Every group, the lowest rate first."""
+    def results(
+        self, rigor: Rigor, margin: float, *, by_length: bool, damaged: int = 0
+    ) -> tuple[GroupResult, ...]:
+        """Every group, the lowest rate first. damaged: lines without an answer that can be read."""
         self._limit_kept()
         found = [
-            tally.result(dict(zip(self._keys, group, strict=True)), rigor, margin, by_length)
+            tally.result(dict(zip(self._keys, group, strict=True)), rigor, margin, by_length, damaged)
             for group, tally in self._groups.items()
         ]
         return tuple(sorted(found, key=lambda g: (g.rate, -g.requests, [v or "" for v in g.key.values()])))

@@ -318,19 +318,22 @@ def _count(spread: array[int], name: int, failing: bool) -> None:
     spread[bucket + 1] += 1
 
 
-def certify_outputs(sample: RecordedSample, rigor: Rigor, *, tokens: bool) -> Threshold:
+def certify_outputs(sample: RecordedSample, rigor: Rigor, *, tokens: bool, damaged: int = 0) -> Threshold:
     """The threshold of recorded outputs, in tokens or in words.
 
     It is that of the first output of each prompt, since further ones may have been asked for because the
     first had failed. Where all outputs together, prompts as clusters, do not bear it out (a suite of fixed
-    prompts whose later nights fail), nothing is certified.
+    prompts whose later nights fail), nothing is certified. damaged: lines that nobody can read;
+    each may have failed at once.
     """
     unit = "tokens" if tokens else "words"
-    threshold = certify_recorded(sample.observations(tokens=tokens), rigor, unit)
+    known = sample.observations(tokens=tokens)
+    unread = [Observation(None, 0, unresolved=True)] * min(damaged, len(known))
+    threshold = certify_recorded([*known, *unread], rigor, unit)
     later = sample.repeated_observations(tokens=tokens)
     if threshold.tokens is None or not later:
         return threshold
-    every = [*sample.observations(tokens=tokens), *later]
+    every = [*known, *later]
     clusters: dict[str, tuple[int, int]] = {}
     for number, observation in enumerate(every):
         status = observation_status(threshold.tokens, observation)

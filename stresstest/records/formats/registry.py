@@ -6,13 +6,13 @@ would also recognise its rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
 import msgspec
 
+from stresstest.model.lax_json import decode_lax
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
     conversation,
@@ -167,38 +167,19 @@ def _read_several(
 
 
 def parse_json_object(raw: bytes) -> Row:
-    """One JSON object. Raises UnreadableError: no JSON, no UTF-8, no object."""
+    """One JSON object, with NaN and halves of characters as loggers write them. Raises UnreadableError: no
+    JSON, no UTF-8, no object."""
     try:
-        row = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        row = decode_lax(msgspec.json.decode, raw)
+    except (ValueError, RecursionError) as error:
         try:
             raw.decode("utf-8")
         except UnicodeDecodeError as bad:
             raise UnreadableError(f"not UTF-8 (byte {bad.start + 1})") from None
-        said = str(error)
-        if "surrogate" not in said:
-            raise UnreadableError(f"not JSON ({_first(said)})") from None
-        row = _with_lone_surrogates(raw)
+        raise UnreadableError(f"not JSON ({_first(str(error))})") from None
     if not isinstance(row, dict):
         raise UnreadableError(f"{describe_type(row)}, not an object")
     return row
-
-
-def _with_lone_surrogates(raw: bytes) -> object:
-    """JSON with escapes of half a character, which loggers write where a token ends inside an emoji.
-
-    Each becomes U+FFFD. Raises UnreadableError.
-    """
-    try:
-        whole = json.loads(raw, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"not JSON ({_first(str(error))})") from None
-    text = json.dumps(whole, ensure_ascii=False)
-    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _first(message: str) -> str:

@@ -381,3 +381,10 @@ def test_what_may_be_another_number_is_no_count(written: object) -> None:
     """In some countries a dot groups figures, in others it begins a fraction."""
     with pytest.raises(UnreadableError):
         as_token_count(written)
+
+
+def test_a_line_with_what_is_no_number_is_read() -> None:
+    """Loggers in Python write NaN where a model overflows: the floods were in damaged lines."""
+    raw = b'{"response": "!!!!", "logprobs": [NaN, -Infinity], "half": "\\ud83d"}'
+    [record] = parse_line(raw, "f", 1, FieldMapping())
+    assert record.text == "!!!!"

@@ -146,6 +146,16 @@ def test_further_outputs_may_speak_against_a_limit(first: int, later: int, certi
         )
 
 
+@pytest.mark.parametrize(("damaged", "certified"), [(0, True), (2, True), (50, False), (10**9, False)])
+def test_lines_that_nobody_can_read_may_have_failed(damaged: int, certified: bool) -> None:
+    """Fifty of 160 answers were floods in lines with a literal NaN: T ≥ 317 from the others."""
+    sample = RecordedSample()
+    for n in range(160):
+        sample.add(output(n, cluster=n + 1), truncated=False)
+    threshold = certify_outputs(sample, RIGORS["standard"], tokens=False, damaged=damaged)
+    assert threshold.certified is certified
+
+
 def test_too_small_a_sample_says_what_lacks_in_its_unit() -> None:
     """A number in words must not be called tokens."""
     sample = RecordedSample()
