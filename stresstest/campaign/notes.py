@@ -43,7 +43,7 @@ def run_notes(
     return (
         *_sample_notes(certifying, threshold, safe),
         *_other_length_notes(generations, certifying),
-        *_measurement_notes(run, generations, certifying, samples),
+        *_measurement_notes(run, generations, samples),
         *_timing_notes(run, generations, samples),
         *_origin_notes(run, found),
         *_gpu_notes(gpus),
@@ -122,7 +122,6 @@ def _other_length_notes(
 def _measurement_notes(
     run: Run,
     generations: Sequence[GenerationRecord],
-    certifying: Sequence[GenerationRecord],
     samples: Sequence[ServerSample],
 ) -> list[str]:
     notes = []
@@ -151,12 +150,6 @@ def _measurement_notes(
     cut = find_server_cap(generations, run.profile)
     if cut is not None:
         notes.append(capped_sentence(cut))
-    limited = sum(1 for g in certifying if g.invalid_from is not None)
-    if limited:
-        notes.append(
-            f"{limited} of {len(certifying)} certifying generations count only up to their first "
-            f"preemption or GPU trouble: after it, the model is not the only possible cause."
-        )
     sources = {g.token_source for g in generations if g.token_summary.count} - {"server"}
     if sources:
         notes.append(f"Token positions are not the server's own count: {', '.join(sorted(sources))}.")

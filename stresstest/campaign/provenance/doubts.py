@@ -36,6 +36,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *_one_text_notes(sample),
         *_cut_notes(sample),
         *_loss_notes(sample),
+        *_window_notes(sample),
         *_server_notes(run, samples),
     ]
 
@@ -166,6 +167,17 @@ def _loss_notes(sample: Sequence[GenerationRecord]) -> list[str]:
         f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token ({why}), and "
         f"count up to there. A service that ends answers because they begin to repeat leaves their failures "
         f"out, and the limit is then too high."
+    ]
+
+
+def _window_notes(sample: Sequence[GenerationRecord]) -> list[str]:
+    """That answers are censored where the server was in trouble."""
+    limited = sum(g.invalid_from is not None for g in sample)
+    if not limited:
+        return []
+    return [
+        f"{limited} of {len(sample)} certifying generations count only up to their first preemption or GPU "
+        f"trouble: after it, the model is not the only possible cause."
     ]
 
 

@@ -141,3 +141,12 @@ def test_a_message_with_the_number_of_its_request_is_one_text() -> None:
         made[n] = replace(made[n], tokens=tokens, verdict=verdict, finish_reason="stop")
     [note] = [each for each in doubts(make_run(), made, []) if "one text" in each]
     assert note.startswith("4 of the sample's 20 answers are one text of 13 tokens")
+
+
+def test_answers_that_count_up_to_a_preemption_are_told() -> None:
+    """A gate and a recommendation have to know it, not the run alone."""
+    made = [make_generation(n) for n in range(5)]
+    assert not any("preemption" in note for note in doubts(make_run(), made, []))
+    limited = [replace(g, invalid_from=9) for g in made[:2]]
+    [note] = [each for each in doubts(make_run(), [*limited, *made[2:]], []) if "preemption" in each]
+    assert note.startswith("2 of 5 certifying generations count only up to their first preemption")
