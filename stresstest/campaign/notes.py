@@ -22,7 +22,7 @@ from stresstest.model import (
     ServerSample,
     Threshold,
 )
-from stresstest.statistics.sample import count_copies, count_distinct_prompts
+from stresstest.statistics.sample import count_distinct_prompts
 
 if TYPE_CHECKING:
     pass
@@ -57,26 +57,6 @@ def _sample_notes(
     notes = []
     if threshold.certified:
         notes += prompts_note(certifying)
-    unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in certifying)
-    if unseen:
-        notes.append(
-            f"{unseen} of the sample's {len(certifying)} answers "
-            f"{'has' if unseen == 1 else 'have'} tokens that the server counted and did not show (hidden "
-            f"reasoning, or padding). Whether they were sound is not known: each such answer counts as a "
-            f"possible failure."
-        )
-    empty = sum(g.failure is None and not g.verdict.tokens and not g.unseen_tokens for g in certifying)
-    if empty:
-        notes.append(
-            f"{empty} of the sample's {len(certifying)} answers {'is' if empty == 1 else 'are'} empty. An "
-            "empty answer is at risk at no length, so the limit says nothing about it: look for the cause in "
-            "the server or the chat template."
-        )
-    if copies := count_copies(certifying):
-        notes.append(
-            f"{copies} of the sample's {len(certifying)} answers are identical to another one and do not "
-            f"count again: is there a cache in front of the server?"
-        )
     healthy, longer = count_cut(certifying, safe) if safe is not None else (0, 0)
     if longer and threshold.censored_at is not None:
         notes.append(

@@ -34,6 +34,9 @@ CHOICES = {"rigor": ("quick", "standard", "strict"), "display": ("rich", "plain"
 _NOT_OPTIONS = {"CONFIG"}
 
 
+_LEAST_SHARE = 1e-9
+
+
 def parse_share(value: str | float) -> float:
     """``"10%"``, ``"0.1"`` or ``0.1`` → ``0.1``. Raises UsageError outside [0, 1)."""
     try:
@@ -45,6 +48,8 @@ def parse_share(value: str | float) -> float:
         raise UsageError(
             f"A share must be at least 0 and below 1 (100%), not {value!r}; for 2 percent write 2% or 0.02."
         )
+    if 0.0 < share < _LEAST_SHARE:
+        raise UsageError(f"The share {value!r} is too small: no sample could show it.")
     return share
 
 

@@ -35,6 +35,7 @@ _TOLD = frozenset(
         "looped",
     }
     | {"degenerate", "repetition", "passed", "quality", "score", "rating", "feedback", "verdict", "refusal"}
+    | {"regenerated", "retry", "retried", "retries", "attempt", "attempts", "thumbs", "liked", "flagged"}
 )
 _SIZES, _ASKED = (
     frozenset({"tokens", "length", "chars", "words", "cap"}),

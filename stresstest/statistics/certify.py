@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
-from math import ceil, log
+from math import ceil, log, log1p
 
 from stresstest.model import GenerationRecord, Observation, Rigor, Threshold
 from stresstest.model.percent import percent
@@ -88,7 +88,7 @@ class _PositionCounts:
 
 def needed_at_risk(alpha: float, confidence: float, floor: int = 0) -> int:
     """The smallest number of requests at risk that can certify anything, without onsets (Wilks 1941)."""
-    return max(floor, ceil(log(1.0 - confidence) / log(1.0 - alpha) - 1e-9))
+    return max(floor, ceil(log(1.0 - confidence) / log1p(-alpha) - 1e-9))
 
 
 def certify(sample: Sequence[Observation], rigor: Rigor, looks: int = 1) -> Threshold:

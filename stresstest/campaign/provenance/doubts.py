@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
-from stresstest.statistics.sample import is_unseen, late_refusals, redrawn, was_cut_by_service
+from stresstest.statistics.sample import count_copies, is_unseen, late_refusals, redrawn, was_cut_by_service
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -30,6 +30,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     return [
         *provenance_notes(run, generations),
         *load_notes(run.settings),
+        *_unseen_notes(sample),
         *_lost_notes(sample),
         *_retry_notes(sample),
         *_redrawn_notes(sample),
@@ -60,6 +61,32 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "
             f"restarted, or several servers answer /metrics in turn. They may serve other weights under one "
             f"name: the result is that of what answered."
+        )
+    return notes
+
+
+def _unseen_notes(sample: Sequence[GenerationRecord]) -> list[str]:
+    """That answers show nothing, or not all of what was counted, or are copies."""
+    notes = []
+    unseen = sum(g.unseen_tokens > 0 and not g.verdict.degenerate for g in sample)
+    if unseen:
+        notes.append(
+            f"{unseen} of the sample's {len(sample)} answers "
+            f"{'has' if unseen == 1 else 'have'} tokens that the server counted and did not show (hidden "
+            f"reasoning, or padding). Whether they were sound is not known: each such answer counts as a "
+            f"possible failure."
+        )
+    empty = sum(g.failure is None and not g.verdict.tokens and not g.unseen_tokens for g in sample)
+    if empty:
+        notes.append(
+            f"{empty} of the sample's {len(sample)} answers {'is' if empty == 1 else 'are'} empty. An "
+            "empty answer is at risk at no length, so the limit says nothing about it: look for the cause in "
+            "the server or the chat template. A guardrail may empty what fails; then the limit is too high."
+        )
+    if copies := count_copies(sample):
+        notes.append(
+            f"{copies} of the sample's {len(sample)} answers are identical to another one and do not "
+            f"count again: is there a cache in front of the server?"
         )
     return notes
 

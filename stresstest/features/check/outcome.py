@@ -58,8 +58,9 @@ def compare_samples(
     missing, doubted = count_unanswered(baseline, candidate)
     unread = [_UNKNOWN_OUTCOME] * max(candidate.unread, missing if doubted else 0)
     found = _assess(candidate, fresh, rule, unread)
-    if found.tested is CheckVerdict.PASS and candidate.empty:
-        found = _assess(_with_doubtful_empty(candidate), fresh, rule, unread)
+    nothing = (*candidate.empty, *(key for key in candidate.refused if key not in baseline.refused))
+    if found.tested is CheckVerdict.PASS and nothing:
+        found = _assess(_with_doubtful(candidate, nothing), fresh, rule, unread)
     reservations = find_reservations(baseline, candidate, rule)
     lacking = candidate.lacking
     if found.tested is CheckVerdict.PASS:
@@ -114,12 +115,13 @@ def _assess(
     return paired or assess_risk([*candidate.observations, *unread], rule)
 
 
-def _with_doubtful_empty(sample: CheckSample) -> CheckSample:
-    """An empty answer shows nothing: for a pass it has failed; no regression follows from it."""
+def _with_doubtful(sample: CheckSample, prompts: Sequence[str]) -> CheckSample:
+    """Empty answers, and prompts that the candidate alone refuses, show nothing: for a pass they have failed,
+    and no regression follows from them."""
     return replace(
         sample,
-        observations=(*sample.observations, *[_UNKNOWN_OUTCOME] * len(sample.empty)),
-        by_prompt={**sample.by_prompt, **dict.fromkeys(sample.empty, _UNKNOWN_OUTCOME)},
+        observations=(*sample.observations, *[_UNKNOWN_OUTCOME] * len(prompts)),
+        by_prompt={**sample.by_prompt, **dict.fromkeys(prompts, _UNKNOWN_OUTCOME)},
     )
 
 

@@ -51,12 +51,13 @@ MAX_READ_GENERATIONS = 40
 class CheckSample:
     """A measured side. run: None for recorded outputs; files: then those.
 
-    observations: identical outputs counted once. by_prompt: the first observation of each topic (of a run)
-    or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows. further:
-    later outputs of prompts, which are not among the observations. empty: for each answer without text that
-    no service failure explains, its key of `by_prompt`, or "". unread: lines without an answer; lost: answers
-    that the service gave up. languages: of recorded answers, with their number, where known. complete: False
-    where prompts were left out by chance. token_texts: token id → its most frequent text in first answers.
+    observations: identical outputs counted once. by_prompt: the first observation of each topic (of a
+    run) or prompt (of recorded outputs). lacking: why this sample decides nothing, whatever it shows.
+    further: later outputs of prompts, which are not among the observations. empty: for each answer
+    without text that no service failure explains, its key of `by_prompt`, or "". refused: the prompts
+    that the server took no request with. unread: lines without an answer; lost: answers that the service
+    gave up. languages: of recorded answers, with their number, where known. complete: False where prompts
+    were left out by chance. token_texts: token id → its most frequent text in first answers.
     """
 
     label: str
@@ -78,6 +79,7 @@ class CheckSample:
     notes: tuple[str, ...] = ()
     further: tuple[Observation, ...] = ()
     empty: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     unread: int = 0
     lost: int = 0
     languages: Mapping[str, int] = field(default_factory=dict)
@@ -155,6 +157,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
             *(f"run {run.id}: {note}" for note in noted),
         ),
         empty=empty,
+        refused=tuple(str(g.job.prompt_index) for g in certifying if is_refused(g)),
         tokens_spent=result.tokens_spent,
         seconds=result.seconds,
         measured_now=measured_now,
@@ -165,6 +168,12 @@ def is_empty(generation: GenerationRecord) -> bool:
     """Whether the model ended the answer before any text: an end-of-sequence token has none."""
     textless = generation.verdict.tokens == 0 or generation.token_summary.digest == _NO_TEXT
     return generation.failure is None and textless
+
+
+def is_refused(generation: GenerationRecord) -> bool:
+    """Whether the server took no request with this prompt: it may be too long for its context."""
+    failure = generation.failure
+    return failure is not None and failure.kind.is_refusal and not generation.verdict.tokens
 
 
 def _empty_note(label: str, count: int) -> tuple[str, ...]:
@@ -205,6 +214,7 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
         lacking=first.lacking or second.lacking,
         notes=(*first.notes, *second.notes),
         empty=(*first.empty, *second.empty),
+        refused=(*first.refused, *second.refused),
         tokens_spent=second.tokens_spent + (first.tokens_spent if first.measured_now else 0),
         seconds=second.seconds + (first.seconds if first.measured_now else 0.0),
         measured_now=True,

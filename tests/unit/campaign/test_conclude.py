@@ -8,7 +8,7 @@ import pytest
 
 from stresstest.campaign.notes import _sample_notes
 from stresstest.campaign.withheld import withhold_cap
-from stresstest.model import RIGORS, GenerationVerdict, Threshold
+from stresstest.model import RIGORS
 from stresstest.statistics import certified_threshold
 from tests.support.samples import sample
 from tests.support.stored_data import make_run
@@ -53,15 +53,6 @@ def test_prompts_that_were_asked_twice_are_told() -> None:
     assert not any(
         "distinct" in note for note in _sample_notes(once, certified_threshold(once, RIGORS["standard"]), 110)
     )
-
-
-def test_empty_answers_are_told_of() -> None:
-    """They fail no length, so that a limit beside them looks like a clean bill."""
-    calm = sample([None] * 38, [121] * 38)
-    some = [replace(g, verdict=GenerationVerdict(0, 0), finish_reason="stop") for g in calm[:9]] + calm[9:]
-    said = _sample_notes(some, certified_threshold(some, RIGORS["quick"]), None)
-    assert any(note.startswith("9 of the sample's 38 answers are empty") for note in said)
-    assert not any("empty" in note for note in _sample_notes(calm, Threshold(0.1, 0.9), None))
 
 
 @pytest.mark.parametrize(

@@ -150,3 +150,15 @@ def test_answers_that_count_up_to_a_preemption_are_told() -> None:
     limited = [replace(g, invalid_from=9) for g in made[:2]]
     [note] = [each for each in doubts(make_run(), [*limited, *made[2:]], []) if "preemption" in each]
     assert note.startswith("2 of 5 certifying generations count only up to their first preemption")
+
+
+def test_empty_answers_are_told_of() -> None:
+    """They fail no length, so that a limit beside them looks like a clean bill: a guardrail emptied each loop,
+    and `recommend` printed 1,323, where T is 234."""
+    made = [make_generation(n) for n in range(38)]
+    empty = GenerationVerdict(0, 0)
+    some = [
+        replace(g, verdict=empty, tokens=(), finish_reason="stop", unseen_tokens=0) if n < 9 else g
+        for n, g in enumerate(made)
+    ]
+    assert any(n.startswith("9 of the sample's 38 answers are empty") for n in doubts(make_run(), some, []))

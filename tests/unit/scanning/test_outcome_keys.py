@@ -10,7 +10,7 @@ from stresstest.scanning.outcome_keys import outcome_key
 TELLING = """finish_reason finishReason stop_reason stopReason done_reason stop_type status status_code
     http_status success level error is_truncated hit_cap latency_ms duration completion_tokens total_tokens
     output_length metadata.finish_reason response.usage.output_tokens user_feedback score completion_type
-    end_reason"""
+    end_reason regenerated retry_count attempt thumbs_up symptom"""
 TELLING_NOTHING = """model task language user_id user_level route prompt_tokens max_tokens input_length
     prompt_id deployment stop temperature version metadata.model day request_type endpoint tenant
     stop_sequences"""

@@ -15,10 +15,10 @@ from stresstest.campaign.provenance import age
 from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.campaign.session import CampaignSession
 from stresstest.errors import ExitCode
-from stresstest.features.check import candidate_campaign, sample
+from stresstest.features.check import candidate_campaign, sample, workflow
 from stresstest.features.check.references import find_baseline
 from stresstest.features.check.sample import CheckSample
-from stresstest.model import DocumentKind, Run, RunSettings, RunStatus, Token
+from stresstest.model import DocumentKind, FailureKind, Run, RunSettings, RunStatus, ServiceFailure, Token
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from tests.support.commands import command
@@ -164,6 +164,24 @@ def test_empty_answers_of_a_measured_candidate_count_against_a_pass(
     code, document, _ = check(store, *sides)
     assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
     assert any("answers are empty" in note for note in document["notes"])
+    monkeypatch.undo()
+    # As where its context is too short for part of the prompts: "Pass: 0 of 23", with 14 of 38 refused.
+    refused = ServiceFailure(FailureKind.BAD_REQUEST, "the prompt is too long")
+    assert sample.is_refused(replace(make(make_job(), 0), failure=refused))
+    assert not sample.is_refused(make(make_job(), 0))
+    run_id = document["candidate"]["run_ids"][0]
+    monkeypatch.setattr(sample, "is_refused", lambda generation: generation.job.prompt_index % 2)
+    code, document, _ = check(store, *sides)
+    assert (code, document["verdict"]) == (ExitCode.DONE, "pass"), "the baseline refuses the same prompts"
+    stored = sample.sample_of_run
+
+    def taken(store: Any, run: str, **more: Any) -> CheckSample:
+        found = stored(store, run, **more)
+        return found if run == run_id else replace(found, refused=())
+
+    monkeypatch.setattr(workflow, "sample_of_run", taken)
+    code, document, _ = check(store, *sides)
+    assert (code, document["verdict"]) == (ExitCode.INCONCLUSIVE, "inconclusive")
 
 
 @pytest.mark.simulated
