@@ -1,4 +1,4 @@
-"""Texts that stand in the place of an answer: a redactor's mark, a hash, what a store has compressed."""
+"""Texts that stand in the place of an answer: a redactor's mark, a hash, what a store packed, an error."""
 
 from __future__ import annotations
 
@@ -21,6 +21,21 @@ _HASH = re.compile(
 )
 _PACKED = re.compile(r"\s*(?:H4sI|KLUv|eJ[wxyz]|QlpoO|gAAAAA|vault:v\d+:|AQICAH)[A-Za-z0-9+/_=-]{32,}\s*")
 """How gzip, zstd, zlib and bzip2 begin in base64, and Fernet, Vault and KMS."""
+
+
+_LONGEST_ERROR = 300
+_ERROR = re.compile(
+    r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*[:(]"
+    r"|(?:HTTP(?:/[\d.]+)?\s*)?(?:Error|ERROR|error)(?:\s+code)?[:\s]\s*[45]\d\d\b|HTTP(?:/[\d.]+)?\s+[45]\d\d\b"
+    r"|[45]\d\d (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out|Too Many Requests)"
+    r"|[45]\d\d (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)"
+)
+"""How an exception or a status begins that was logged as the answer."""
+
+
+def is_error(text: str) -> bool:
+    """Whether a short text is an error of the request, and no answer of a model."""
+    return len(text) <= _LONGEST_ERROR and _ERROR.match(text) is not None
 
 
 def is_replaced(text: str) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stresstest.model.finish_reason import normalize_finish_reason
+from stresstest.model.finish_reason import STOP, normalize_finish_reason
 from stresstest.records.record import Record
+from stresstest.records.replaced import is_error
 
 _FAILED = frozenset(
     {"error", "failed", "failure", "timeout", "timed_out", "cancelled", "canceled", "aborted", "interrupted"}
@@ -29,8 +30,10 @@ _TRUE, _FALSE = (True, "true", "True"), (False, "false", "False")
 
 def marked_as_given_up(record: Record, row: Mapping[str, Any]) -> Record:
     """The record with the finish reason ``error`` where its row says that the request failed, and no finish
-    reason says how the answer ended: what it has of a text was cut."""
-    if normalize_finish_reason(record.finish_reason) is None and _has_failed(row):
+    reason says how the answer ended: what it has of a text was cut. So where its text is an error that the
+    application logged in the place of an answer, though a logger writes `stop` for it."""
+    known = normalize_finish_reason(record.finish_reason)
+    if (known is None and _has_failed(row)) or (known in (None, STOP) and is_error(record.text)):
         return replace(record, finish_reason="error")
     return record
 

@@ -153,7 +153,7 @@ def test_answers_that_count_up_to_a_preemption_are_told() -> None:
 
 
 def test_empty_answers_are_told_of() -> None:
-    """They fail no length, so that a limit beside them looks like a clean bill: a guardrail emptied each loop,
+    """They fail no length, so that a limit beside them looks like a clean bill: a guardrail emptied loops,
     and `recommend` printed 1,323, where T is 234."""
     made = [make_generation(n) for n in range(38)]
     empty = GenerationVerdict(0, 0)

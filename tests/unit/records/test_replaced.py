@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from stresstest.records.replaced import is_replaced
+from stresstest.records.replaced import is_error, is_replaced
 from tests.support.stories import story
 
 TEXT = story(8)
@@ -76,3 +76,36 @@ def test_a_mark_a_hash_or_packed_text_is_no_answer(text: str) -> None:
 def test_an_answer_is_an_answer(text: str) -> None:
     """However short it is."""
     assert not is_replaced(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openai.APITimeoutError: Request timed out.",
+        "ReadTimeout(ReadTimeoutError('read timeout=60'))",
+        "Error code: 504 - {'error': {'message': 'upstream'}}",
+        "HTTP 503",
+        "502 Bad Gateway",
+        "Request timed out.",
+        "Traceback (most recent call last):",
+    ],
+)
+def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
+    """35 % of the answers were "Request timed out.", and a gate passed: the loops were the time-outs."""
+    assert is_error(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The error is 504 in most cases.",
+        "Errors happen.",
+        "HTTP is a protocol.",
+        "502 people came.",
+        "Error",
+        TEXT,
+    ],
+)
+def test_an_answer_about_errors_is_an_answer(text: str) -> None:
+    """Its beginning is no exception's."""
+    assert not is_error(text)
