@@ -26,7 +26,7 @@ from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs
 from stresstest.statistics.comparison import look_confidence
 from stresstest.statistics.findings import check_findings, compare_survival
 
-_UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
+UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
 """A line without an answer, or with an empty one: for a pass it has failed."""
 
 
@@ -56,7 +56,7 @@ def compare_samples(
     unit = "words" if baseline.unit == "words" else "tokens"
     rule = CheckRule(baseline.threshold.tokens or 0, alpha, increase, look_confidence(look[1]), unit)
     missing, doubted = count_unanswered(baseline, candidate)
-    unread = [_UNKNOWN_OUTCOME] * max(candidate.unread, missing if doubted else 0)
+    unread = [UNKNOWN_OUTCOME] * max(candidate.unread, missing if doubted else 0)
     found = _assess(candidate, fresh, rule, unread)
     nothing = (*candidate.empty, *(key for key in candidate.refused if key not in baseline.refused))
     if found.tested is CheckVerdict.PASS and nothing:
@@ -120,8 +120,8 @@ def _with_doubtful(sample: CheckSample, prompts: Sequence[str]) -> CheckSample:
     and no regression follows from them."""
     return replace(
         sample,
-        observations=(*sample.observations, *[_UNKNOWN_OUTCOME] * len(prompts)),
-        by_prompt={**sample.by_prompt, **dict.fromkeys(prompts, _UNKNOWN_OUTCOME)},
+        observations=(*sample.observations, *[UNKNOWN_OUTCOME] * len(prompts)),
+        by_prompt={**sample.by_prompt, **dict.fromkeys(prompts, UNKNOWN_OUTCOME)},
     )
 
 

@@ -180,3 +180,13 @@ def test_a_budget_that_no_model_can_meet_is_known_before(
     budget = Budget(BudgetName.MAX_DEGENERATION, limit, at_tokens=2000)
     why = undecidable(budget, RIGORS[rigor], horizon)
     assert (why is None) if told is None else told in str(why)
+
+
+@pytest.mark.parametrize(("empty", "outcome"), [(0, GateOutcome.PASS), (22, GateOutcome.INCONCLUSIVE)])
+def test_answers_that_show_nothing_keep_no_budget(empty: int, outcome: GateOutcome) -> None:
+    """A guardrail emptied 22 of 76 answers, each a loop: "kept: 0 of 54 at risk", allowed 15 %."""
+    healthy = [Observation(None, 2_000, f"p{n}", f"d{n}") for n in range(54)]
+    sample = [*healthy, *[Observation(None, 0, unresolved=True)] * empty]
+    budget = Budget(BudgetName.MAX_DEGENERATION, 0.15, at_tokens=1_000)
+    found = judge_budget(budget, CellMeasurement(CERTIFIED, 1_800, sample))
+    assert found.outcome is outcome

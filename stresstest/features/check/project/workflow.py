@@ -18,6 +18,7 @@ from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.check.campaign_match import find_matching_run
+from stresstest.features.check.outcome import UNKNOWN_OUTCOME
 from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
 from stresstest.features.check.project.cells import (
     cell_key,
@@ -251,7 +252,8 @@ class _ProjectCheckSession:
         measured = CellMeasurement(
             threshold=sample.threshold,
             safe_max_tokens=sample.safe_max_tokens,
-            sample=sample.observations,
+            # An empty answer, and a prompt that was refused, keep no budget; nor do they break one.
+            sample=(*sample.observations, *[UNKNOWN_OUTCOME] * len((*sample.empty, *sample.refused))),
             unusable=sample.lacking,
             baseline_safe=before,
             comparison=comparison,
