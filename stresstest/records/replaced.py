@@ -28,7 +28,8 @@ _ERROR = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*[:(]"
     r"|(?:HTTP(?:/[\d.]+)?\s*)?(?:Error|ERROR|error)(?:\s+code)?[:\s]\s*[45]\d\d\b|HTTP(?:/[\d.]+)?\s+[45]\d\d\b"
     r"|[45]\d\d (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)"
-    r"|(?:The )?(?:[Rr]equest|[Cc]onnection|[Uu]pstream)(?: has| was)? (?:timed out|aborted|reset|cancell?ed)\b)"
+    r"|(?:The )?(?:[Rr]equest|[Cc]onnection|[Uu]pstream)(?: has| was)? "
+    r"(?:timed out|aborted|reset|cancell?ed)\b)"
 )
 """How an exception or a status begins that was logged as the answer."""
 
