@@ -29,7 +29,7 @@ LATER = 11
 """Generations that are answered before a fault that stays."""
 LONG, SHORT = 20.0, 2.0
 """Seconds until something hangs: long where nothing does, so that a busy machine changes nothing."""
-_STREAMING = 0.1
+_STREAMING = 0.3
 """Seconds between two writes of a server that can be seen to stream, however busy the machine."""
 _ADDRESS = re.compile(r"(https?)://127\.0\.0\.1:\d+")
 _PAUSE = re.compile(r"before was \d+\.\d s")

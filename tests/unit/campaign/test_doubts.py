@@ -119,7 +119,7 @@ def test_a_gateway_that_fails_on_loops_certifies_nothing(held: float, tmp_path: 
     Where answers are streamed, a loop would have been seen: the same time-outs are no answers there."""
     timeout = Page(b"upstream timed out", 504, delay=0.6)
     behaviour = Behaviour(
-        fault=lambda number: timeout if number % 3 == 0 else None, one_each=True, held=held, pause=0.1
+        fault=lambda number: timeout if number % 3 == 0 else None, one_each=True, held=held, pause=0.4
     )
     with campaign_server(behaviour) as (fake, _):
         played = campaign(tmp_path, fake.url)
