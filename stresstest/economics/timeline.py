@@ -126,6 +126,8 @@ def kv_tokens_at(span: RequestSpan, at: float) -> float:
 MARK_INTERVAL = 8
 """One mark is kept per this many tokens."""
 TAIL, COPIES = 15, 4
+_HELD_BACK = 0.9
+"""Share of an answer's time after which nothing but all of it came."""
 
 
 def generation_span(
@@ -142,8 +144,8 @@ def generation_span(
     if planted_at is not None and generation.output_tokens > planted_at:
         onset = min(planted_at + 1, onset or planted_at + 1)
     first = generation.first_token
-    if first is not None and came_at_once(first, generation.ended, len(tokens)):
-        first = None  # a proxy held it back, and nobody saw when its tokens came
+    if first is not None and _was_held_back(generation, first):
+        first = None  # nobody saw when its tokens came
     capped = generation.finish_reason == "length"
     failure = generation.failure
     whole = failure is None and not generation.unseen_tokens
@@ -178,6 +180,13 @@ def generation_span(
 def has_repeated_tail(text: str) -> bool:
     """The source's rule on text: its last fifteen characters occur four times or more."""
     return len(text) >= TAIL and text.count(text[-TAIL:]) >= COPIES
+
+
+def _was_held_back(generation: Generation, first: float) -> bool:
+    """Whether a proxy gave the whole answer at its end. A simulator may stream as quickly, not so late."""
+    waited, whole = first - generation.started, generation.ended - generation.started
+    at_once = came_at_once(first, generation.ended, len(generation.tokens))
+    return at_once and waited >= _HELD_BACK * whole
 
 
 def _at(generation: Generation, token: int | None, *, streamed: bool) -> float | None:

@@ -40,11 +40,10 @@ _FLEETING = {"run_id", "id", "seconds", "candidate", "runs"}
 """Keys whose values are new in every process, though two may be alike by chance."""
 _BY_ARRIVAL = re.compile(
     r"\.arms\[\d+\]\.(?!name$|changed$|clears$)|\.diagnosis_tokens\.|\.evidence\[\d+\]\.fact$|\.naive\b"
-    r"|\.step_ratio\b"
 )
 """What hangs on the order in which answers arrive: an arm of a diagnosis ends once enough of its forks have
 answered, whichever those are, evidence quotes what the server's /metrics said at that moment, and the naive
-comparison and the step times of `cost` exist where healthy answers ran beside a loop and without one."""
+comparison of `cost` exists where some healthy answers ran beside a loop and some did not."""
 
 
 @dataclass(frozen=True)
