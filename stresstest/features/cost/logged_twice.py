@@ -33,12 +33,18 @@ def without_second_logs(found: Sequence[LoggedSpan]) -> tuple[tuple[RequestSpan,
             by_text.setdefault(each.text, []).append(place)
     dropped: set[int] = set()
     for places in by_text.values():
-        kept: list[int] = []
-        for place in sorted(places, key=lambda n: -found[n].span.duration):
-            if any(_are_one(found[other], found[place]) for other in kept):
-                dropped.add(place)
+        running: list[int] = []
+        for place in sorted(places, key=lambda n: found[n].span.submitted):
+            span = found[place].span
+            running = [other for other in running if found[other].span.end >= span.submitted]
+            twin = next((other for other in running if _are_one(found[other], found[place])), None)
+            if twin is None:
+                running.append(place)
+            elif span.duration > found[twin].span.duration:
+                running[running.index(twin)] = place
+                dropped.add(twin)
             else:
-                kept.append(place)
+                dropped.add(place)
     return tuple(each.span for place, each in enumerate(found) if place not in dropped), len(dropped)
 
 

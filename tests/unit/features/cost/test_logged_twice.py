@@ -40,6 +40,13 @@ def test_a_request_counts_once(other: LoggedSpan, left_out: int) -> None:
     assert found == ((one.span,) if left_out else (other.span, one.span))
 
 
+def test_a_canary_that_was_asked_all_day_is_compared_with_what_ran_beside_it() -> None:
+    """Each with all others would be ten thousand million comparisons."""
+    asked = [logged(f"{n}", n * 2.0, n * 2.0 + 5.0) for n in range(100_000)]
+    found, count = without_second_logs(asked)
+    assert (len(found), count) == (100_000, 0)
+
+
 def test_the_logs_of_application_and_gateway_cost_what_one_of_them_costs(tmp_path: Path) -> None:
     """Ids, prompts and times differ."""
     log = rows()
