@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBERED = re.compile(r"(?<![A-Za-z0-9_.:-])[A-Za-z_.:-]*+[0-9][A-Za-z0-9_.:+-]*")
+NUMBERED_WORD = re.compile(r"(?<![A-Za-z0-9_.:-])[A-Za-z_.:-]*+[0-9][A-Za-z0-9_.:-]*")
 _CLOCK = re.compile(r"[0-9]:[0-9]")
 _FIGURES, _ID_FIGURES, _ID_SIGNS = 5, 3, 8
 """A word with five figures is a date, a time since 1970 or a number of a request. With letters, it is an id
@@ -16,7 +16,7 @@ def without_times_and_ids(text: str) -> str:
 
     ``21:34:46``, ``2026-11-28T09:00``, ``req-8f3a1``; the 7 of "7 paragraphs" and "RFC 2616" stay.
     """
-    return _NUMBERED.sub(_masked, text)
+    return NUMBERED_WORD.sub(_masked, text)
 
 
 def _masked(found: re.Match[str]) -> str:

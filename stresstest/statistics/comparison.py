@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import sqrt
 
 from stresstest.model import CheckVerdict, Observation
-from stresstest.statistics.certify import upper_bound
+from stresstest.statistics.certify import effective_size, upper_bound
 from stresstest.statistics.sample import censor
 
 CONFIDENCE = 0.95
@@ -109,6 +109,20 @@ def observation_status(tokens: int, observation: Observation) -> ObservationStat
 def risk_counts(tokens: int, sample: Sequence[Observation]) -> RiskCounts:
     found = Counter(observation_status(tokens, o) for o in sample)
     return RiskCounts(**{kind.value: found[kind] for kind in ObservationStatus})
+
+
+def clustered_risk(tokens: int, sample: Iterable[Observation]) -> tuple[int, int, float]:
+    """(d, n, effective size) at `tokens`, the outputs of one prompt as a cluster. One without a prompt is a
+    cluster of its own."""
+    clusters: dict[str, tuple[int, int]] = {}
+    for number, observation in enumerate(sample):
+        status = observation_status(tokens, observation)
+        if status in (ObservationStatus.FAILED, ObservationStatus.HEALTHY):
+            name = observation.cluster or f"#{number}"
+            d, n = clusters.get(name, (0, 0))
+            clusters[name] = d + (status is ObservationStatus.FAILED), n + 1
+    size, total = effective_size(clusters.values())
+    return sum(failed for failed, _ in clusters.values()), total, size
 
 
 def later_failures(tokens: int, sample: Sequence[Observation]) -> tuple[int, int]:

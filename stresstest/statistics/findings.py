@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from stresstest.detectors.registry import symptom_info
 from stresstest.model import ComparisonSide, Finding, FindingKind, Observation, Severity
 from stresstest.model.percent import percent
-from stresstest.statistics.certify import clustered_interval, effective_size
-from stresstest.statistics.comparison import ObservationStatus, log_rank, observation_status
+from stresstest.statistics.certify import clustered_interval
+from stresstest.statistics.comparison import ObservationStatus, clustered_risk, log_rank, observation_status
 from stresstest.statistics.sample import censor
 
 LOG_RANK_LEVEL = 0.01
@@ -123,14 +123,7 @@ def assess_left_aside(
     """
     if not further:
         return None
-    clusters: dict[str, tuple[int, int]] = {}
-    for observation in further:
-        found = observation_status(tokens, observation)
-        if found in (ObservationStatus.FAILED, ObservationStatus.HEALTHY):
-            d, n = clusters.get(observation.cluster, (0, 0))
-            clusters[observation.cluster] = d + (found is ObservationStatus.FAILED), n + 1
-    effective, n = effective_size(clusters.values())
-    d = sum(failed for failed, _ in clusters.values())
+    d, n, effective = clustered_risk(tokens, further)
     lower = clustered_interval(d, n, effective / n, 2.0 * confidence - 1.0)[0] if n else None
     return LeftAsideOutputs(len(further), n, d, lower)
 

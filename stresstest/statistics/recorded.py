@@ -18,8 +18,8 @@ from typing import Any
 from stresstest.model import Observation, Rigor, Threshold
 from stresstest.model.scanned import Extent, LengthEffect, ScanVerdict
 from stresstest.statistics.certify import certify, clustered_interval, effective_size, without_certificate
-from stresstest.statistics.comparison import ObservationStatus, observation_status
-from stresstest.statistics.sample import COPY_TOKENS, deduplicate
+from stresstest.statistics.comparison import clustered_risk
+from stresstest.statistics.sample import COPY_TOKENS, UNKNOWN_OUTCOME, deduplicate
 from stresstest.statistics.survival import clustered_onset_ratio
 
 MAX_KEPT = 100_000
@@ -328,21 +328,12 @@ def certify_outputs(sample: RecordedSample, rigor: Rigor, *, tokens: bool, damag
     """
     unit = "tokens" if tokens else "words"
     known = sample.observations(tokens=tokens)
-    unread = [Observation(None, 0, unresolved=True)] * min(damaged, len(known))
+    unread = [UNKNOWN_OUTCOME] * min(damaged, len(known))
     threshold = certify_recorded([*known, *unread], rigor, unit)
     later = sample.repeated_observations(tokens=tokens)
     if threshold.tokens is None or not later:
         return threshold
-    every = [*known, *later]
-    clusters: dict[str, tuple[int, int]] = {}
-    for number, observation in enumerate(every):
-        status = observation_status(threshold.tokens, observation)
-        if status in (ObservationStatus.FAILED, ObservationStatus.HEALTHY):
-            name = observation.cluster or f"#{number}"
-            d, n = clusters.get(name, (0, 0))
-            clusters[name] = d + (status is ObservationStatus.FAILED), n + 1
-    size, n = effective_size(clusters.values())
-    d = sum(failed for failed, _ in clusters.values())
+    d, n, size = clustered_risk(threshold.tokens, [*known, *later])
     if clustered_interval(d, n, size / n, 2.0 * rigor.confidence - 1.0)[1] <= rigor.alpha:
         return threshold
     return without_certificate(

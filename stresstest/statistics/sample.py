@@ -20,6 +20,7 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
+from stresstest.model.volatile import NUMBERED_WORD
 from stresstest.model.words import REPETITION_REASON
 
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
@@ -28,8 +29,9 @@ HEALTHY_TAIL_TOKENS = 64
 # From this share of answers on that came late, the service may have generated what it never delivered. One
 # of several replicas may buffer while the others stream; a slow start or two are no sign of it.
 _LATE_SHARE = 0.1
-_NUMBERED = re.compile(r"(?<![A-Za-z0-9_.:-])[A-Za-z_.:-]*+[0-9][A-Za-z0-9_.:-]*")
 _BLANKS = re.compile(r"\s+")
+UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
+"""An answer of which nobody knows anything: it may have failed at once."""
 COPY_TOKENS = 32
 """Tokens from which on two prompts do not get the same answer by chance. A refusal may be shorter."""
 
@@ -204,7 +206,9 @@ def count_distinct_prompts(generations: Iterable[GenerationRecord]) -> int:
     """How many prompts were asked. Those that differ only in blanks and in words with digits (request ids,
     times, numbers) are one: their answers say nothing about prompts with another text."""
     texts = {g.prompt_id: g.prompt_text for g in generations}
-    return len({_BLANKS.sub(" ", _NUMBERED.sub("#", text)).strip() or name for name, text in texts.items()})
+    return len(
+        {_BLANKS.sub(" ", NUMBERED_WORD.sub("#", text)).strip() or name for name, text in texts.items()}
+    )
 
 
 _Key = tuple[str, str] | str | None

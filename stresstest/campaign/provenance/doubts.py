@@ -117,7 +117,7 @@ def _lost_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     late = late_refusals(sample)
     lost = [g for g in sample if g.failure is not None and not g.verdict.tokens]
     unseen = [g for g in lost if is_unseen(g) or g.key in late]
-    refused = [g for g in lost if g not in unseen]
+    refused = [g for g in lost if not is_unseen(g) and g.key not in late]
     notes = []
     if unseen:
         one = len(unseen) == 1

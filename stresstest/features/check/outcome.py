@@ -25,9 +25,7 @@ from stresstest.model.percent import percent
 from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs, assess_risk
 from stresstest.statistics.comparison import look_confidence
 from stresstest.statistics.findings import check_findings, compare_survival
-
-UNKNOWN_OUTCOME = Observation(None, 0, unresolved=True)
-"""A line without an answer, or with an empty one: for a pass it has failed."""
+from stresstest.statistics.sample import UNKNOWN_OUTCOME
 
 
 def compare_samples(

@@ -18,7 +18,6 @@ from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.check.campaign_match import find_matching_run
-from stresstest.features.check.outcome import UNKNOWN_OUTCOME
 from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
 from stresstest.features.check.project.cells import (
     cell_key,
@@ -45,6 +44,7 @@ from stresstest.model.comparison import BudgetName, CellOutcome, CellPlan, GateO
 from stresstest.model.percent import percent
 from stresstest.statistics import without_certificate
 from stresstest.statistics.budgets import CellMeasurement, judge_budget, undecidable
+from stresstest.statistics.sample import UNKNOWN_OUTCOME
 from stresstest.store.repository import Store
 
 
