@@ -167,7 +167,7 @@ def test_copies_of_a_record_are_counted_and_widen_the_interval(tmp_path: Path, c
     copies = [{"text": looping, "finish_reason": "length"}] * 60
     others = [{"text": story(5, seed=n), "finish_reason": "stop"} for n in range(60)]
     shown = called("scan", write(tmp_path / "a.jsonl", copies + others)).stdout
-    assert "59 without a prompt repeat another record, or its long healthy text" in " ".join(shown.split())
+    assert "Identical answers: 59 repeat another record" in " ".join(shown.split())
     numbered = [{"id": str(n), **record} for n, record in enumerate(copies + others)]
     groups = []
     for records in (copies + others, numbered):
