@@ -17,6 +17,11 @@ from stresstest.model.lax_json import decode_lax
 from stresstest.model.request import request_fields
 
 MAX_EVENT = 16 * 1024 * 1024
+MAX_OBJECTS = 400_000
+"""Objects and lists of an event, which take up to fifty times their size once they are decoded. No answer's
+last event has as many in `MAX_EVENT`."""
+_RICH = 1024 * 1024
+"""Bytes from which on an event's objects are counted."""
 _MOST = 2**31 - 1
 
 
@@ -159,6 +164,11 @@ class LineTooLongError(Exception):
     """A line or an event exceeds its limit, so the response is not an event stream."""
 
 
+def _is_too_rich(payload: bytes) -> bool:
+    """Whether a JSON text may hold more than `MAX_OBJECTS`."""
+    return len(payload) > _RICH and payload.count(b"{") + payload.count(b"[") > MAX_OBJECTS
+
+
 class EventReader:
     """Splits a byte stream, received in arbitrary pieces, into the payloads of server-sent events.
 
@@ -179,7 +189,8 @@ class EventReader:
         if not self._tail and not self._event and data.endswith(b"\n\n"):
             events = data[:-2].split(b"\n\n")  # fast path: almost every read holds whole events
             plain = data.count(b"\n") == 2 * len(events)
-            if plain and all(event.startswith(b"data: ") for event in events):
+            small = len(data) <= _RICH
+            if plain and small and all(event.startswith(b"data: ") for event in events):
                 return [event[6:] for event in events]
         payloads: list[bytes] = []
         self._tail.append(data)
@@ -190,6 +201,8 @@ class EventReader:
             self._tail_size = len(rest)
             for line in lines:
                 self._line(line, payloads)
+        if any(map(_is_too_rich, payloads)):
+            raise LineTooLongError
         if self._tail_size + self._event_size > self._most:
             raise LineTooLongError
         return payloads

@@ -67,7 +67,7 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
                     batch = next(batches, None)
                 if batch is None:
                     return
-                for weight, row in _bounded(batch):
+                for weight, row in _bounded(_in_microseconds(batch)):
                     seen += 1
                     yield seen / total, weight, row
                 del batch
@@ -128,6 +128,34 @@ def _may_repeat(metadata: Any, column: int) -> bool:
         group.total_uncompressed_size <= _REPEATED and not any("DELTA" in each for each in group.encodings)
         for group in groups
     )
+
+
+def _in_microseconds(batch: Any) -> Any:
+    """The batch without nanoseconds, as pandas writes them: Python's times have none."""
+    import pyarrow
+
+    columns = [
+        column.cast(kind, safe=False) if (kind := _coarser(column.type)) != column.type else column
+        for column in batch.columns
+    ]
+    return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _coarser(kind: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        return pyarrow.timestamp("us", kind.tz)
+    if types.is_duration(kind) and kind.unit == "ns":
+        return pyarrow.duration("us")
+    if types.is_time64(kind) and kind.unit == "ns":
+        return pyarrow.time64("us")
+    if types.is_list(kind):
+        return pyarrow.list_(_coarser(kind.value_type))
+    if types.is_struct(kind):
+        return pyarrow.struct([field.with_type(_coarser(field.type)) for field in kind])
+    return kind
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:

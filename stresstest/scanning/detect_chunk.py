@@ -14,6 +14,7 @@ from stresstest.records import DamagedLine, Record, RecordChunk, UnreadableError
 from stresstest.records.cut_texts import with_cuts
 from stresstest.records.full_texts import without_prompts
 from stresstest.records.record import TextlessError, utf8_size
+from stresstest.records.templated_texts import without_templated_prompts
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import GroupKey, ScanJob
@@ -81,5 +82,5 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
             textless = isinstance(error, TextlessError)
             damaged.append(DamagedLine(chunk.source, line, str(error), textless))
     damaged.sort(key=lambda each: each.line)
-    answers = without_prompts(with_cuts(found))
+    answers = without_templated_prompts(without_prompts(with_cuts(found)))
     return ParsedChunk(tuple(answers), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)

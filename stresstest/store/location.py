@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from stresstest.errors import StoreError, UsageError
 
@@ -91,7 +92,9 @@ def locate(url: str | None) -> Address:
     if not name or name == ":memory:":
         return Address(URL.create("sqlite"), "sqlite:// (in memory)", None)
     if name.startswith("file:"):  # SQLite's own URI, e.g. ?mode=ro&uri=true
-        return Address(parsed, name, None)
+        in_memory = parsed.query.get("mode") == "memory" or "mode=memory" in name or ":memory:" in name
+        path = None if in_memory else Path(unquote(urlsplit(name).path)).absolute()
+        return Address(parsed, name, path)
     return _file(_expanded(name))
 
 

@@ -49,8 +49,8 @@ _NAMES = frozenset(
 )
 
 
-_MAX_REASONS = 64
-"""Finish reasons; vLLM has six, and every reading keeps them."""
+_MAX_REASONS, _LONGEST_REASON = 16, 64
+"""Finish reasons, and characters of one: vLLM has six, and every reading keeps them."""
 
 
 class RecognisedMetrics(NamedTuple):
@@ -121,7 +121,7 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
     for series in page.get("request_success_total", []):
         reason = series.labels.get("finished_reason", "")
         finished[reason] = finished.get(reason, 0.0) + series.value
-    if len(finished) > _MAX_REASONS:
+    if len(finished) > _MAX_REASONS or any(len(reason) > _LONGEST_REASON for reason in finished):
         return None
     histograms = {}
     for name in HISTOGRAMS:

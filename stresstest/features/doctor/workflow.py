@@ -18,6 +18,7 @@ from stresstest.model import Decoding, EndpointProfile
 from stresstest.model.server import UNLISTED_MODEL, CheckState, HealthCheck
 from stresstest.telemetry.gpu.nvml_sampler import probe_gpus
 from stresstest.telemetry.gpu.watch import ELSEWHERE, MISSING_GPUS_COST, is_local
+from stresstest.telemetry.page_sampler import MAX_PAGE
 from stresstest.telemetry.prometheus import recognise_metrics
 
 _KNOWN_VERSIONS = ((0, 15), (0, 33))
@@ -167,6 +168,13 @@ def _metrics(page: Any) -> HealthCheck:
     if not isinstance(page, HttpReply):
         return HealthCheck(
             "/metrics", CheckState.MISSING, "no vLLM metrics page", cost, _REMEDIES["vLLM's /metrics"]
+        )
+    if len(page.body) > MAX_PAGE:
+        return HealthCheck(
+            "/metrics",
+            CheckState.DEGRADED,
+            f"the page has {len(page.body) / 2**20:.0f} MiB; a measurement reads {MAX_PAGE // 2**20}",
+            cost,
         )
     names = recognise_metrics(page.body.decode("utf-8", "replace"))
     parts = [f"{len(names.known)} metrics known"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from stresstest.endpoint.wire import EventReader
-from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
+from stresstest.endpoint.wire import MAX_OBJECTS, EventReader
+from stresstest.features.guard.answer import MAX_CHOICES, AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
 from stresstest.http_limits import MAX_REPLY_BYTES
@@ -23,6 +23,8 @@ _ONCE = ("role", "name", "type", "id")
 """Fields that are no text in pieces: servers say them once, or again in each piece."""
 _WORD, _FRAME = 16, 512
 """Bytes that are kept of an event with a word, at least, and that are not kept of any event with a text."""
+_PLAIN_OBJECTS = 4
+"""Objects and lists of a delta that are the frame of one piece, such as of a call's arguments."""
 _NULL = b"null"
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
@@ -73,6 +75,7 @@ class AnswerAssembly:
         self._response: dict[str, Any] | None = None
         self._text: list[str] = []
         self._size = 0
+        self._objects = 0
 
     def add(self, data: bytes) -> int:
         """Take bytes of the stream; returns about those that are kept of them.
@@ -133,7 +136,10 @@ class AnswerAssembly:
         for given in event.choices or ():
             index = int(given.index or 0)
             choice = self._choices.setdefault(index, self._blank(index))
+            if len(self._choices) > MAX_CHOICES:
+                raise UnreadableAnswerError("the answer has too many choices to be put together")
             if self._route is Route.CHAT:
+                self._count_objects(given.delta)
                 _merge_message(choice["message"], given.delta or {})
             else:
                 choice["text"] += given.text or ""
@@ -141,6 +147,12 @@ class AnswerAssembly:
             for name in ("finish_reason", "stop_reason"):
                 if (value := getattr(given, name)) is not None:
                     choice[name] = value
+
+    def _count_objects(self, delta: Any) -> None:
+        """What is decoded takes up to fifty times its bytes, and `add` counts these."""
+        self._objects += max(0, _count_objects(delta) - _PLAIN_OBJECTS)
+        if self._objects > MAX_OBJECTS:
+            raise UnreadableAnswerError("the answer has too many objects to be put together")
 
     def _keep_lists(self, index: int, given: _EventChoice) -> None:
         """Keep a chunk's token ids and logprobs as they were written: decoded, they take ten times that."""
@@ -164,6 +176,8 @@ class AnswerAssembly:
     def _take_delta(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "response.output_text.delta":
+            if not isinstance(event["delta"], str):
+                raise TypeError("a delta of the text is none")
             self._text.append(event["delta"])
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
             self._response = event["response"]
@@ -176,6 +190,17 @@ class AnswerAssembly:
         else:
             answer = {"text": ""}
         return {"index": index, **answer, "logprobs": None, "finish_reason": None, "stop_reason": None}
+
+
+def _count_objects(value: Any) -> int:
+    """How many objects and lists there are in it, itself included."""
+    found, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict | list):
+            found += 1
+            left.extend(each.values() if isinstance(each, dict) else each)
+    return found
 
 
 def _merge_message(message: dict[str, Any], delta: Mapping[str, Any]) -> None:

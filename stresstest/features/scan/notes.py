@@ -24,6 +24,9 @@ MIN_DRIFTING, DRIFTING_SHARE = 5, 0.8
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
 
+_MAY_HOLD_PROMPT = "'generated_text'"
+"""Where transformers and TGI have the prompt before the answer."""
+
 
 def left_out_lines(result: ScanResult) -> str:
     """How many lines were left out and why, as a clause."""
@@ -157,6 +160,12 @@ def _texts_read(result: ScanResult) -> list[str]:
         return []
     places = ", ".join(f"{place} ({format_count(n)})" for place, n in result.read_from.items())
     found = [f"Answers read from: {places}."]
+    if _MAY_HOLD_PROMPT in result.read_from and all(group.prompts is None for group in result.groups):
+        found.append(
+            f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
+            f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
+            f"or the prompts beside them."
+        )
     if result.not_judged:
         names = list(result.not_judged.items())
         shown = ", ".join(f"{name!r} ({format_count(n)})" for name, n in names[:MAX_NAMED_TEXTS])

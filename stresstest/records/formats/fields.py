@@ -24,6 +24,7 @@ from stresstest.records.formats.bodies.turns import (
     role_of,
     unwrap_turn,
 )
+from stresstest.records.formats.printed import refuse_printed
 from stresstest.records.full_texts import answer_at
 from stresstest.records.record import (
     FIELD_TARGETS,
@@ -111,7 +112,9 @@ def answered(
     base = _base(row, body, request, place, found)
     asked = _asked(row, base) if echoed or prompted else ()
     several = len(found) > 1
-    prompt_key = base.prompt_key or (_row_name(row) if several else None)
+    for answer in found:
+        refuse_printed(answer.text)
+    key = base.prompt_key or (_row_name(row) if several else None)
     return [
         replace(
             base,
@@ -128,7 +131,7 @@ def answered(
             refused=answer.refused,
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=None if echoed else answer.tokens,  # the prompt's are among them
-            prompt_key=prompt_key,
+            prompt_key=key,
             # The body's usage is of all its choices together.
             completion_tokens=None if several else base.completion_tokens,
         )
@@ -189,12 +192,9 @@ def _base(
         there = set().union(*places)
         apart = (key for key in _APART if key in there)
         beside += "".join(repr(given) for key in apart if _is_apart(key, given := at(key), prompt))
-    prompt_key = as_text(at("prompt_id"))
-    if (prompt or beside) and not prompt_key:
-        shaped = beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
-        asked_again = without_times_and_ids(prompt)
-        content = f"{asked_again}\0{shaped}" if shaped else asked_again
-        prompt_key = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    own_key = as_text(at("prompt_id"))
+    if (prompt or beside) and not own_key:
+        own_key = prompt_key(prompt, beside + "".join(repr(given) for key in _SHAPING if (given := at(key))))
     finish = at("finish_reason", *FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
     tokens = at("completion_tokens", *_COUNT_KEYS, within=[*usage, row])
@@ -224,13 +224,20 @@ def _base(
         messages=messages,
         whole_prompt=not (beside or row.get(FLATTENED) or _MIDDLE_LEFT_OUT in prompt)
         and bool(messages or not turns),
-        prompt_key=prompt_key,
+        prompt_key=own_key,
         extra={
             key: value
             for key in mapped.keys
             if (value := _extra((row, row.get("metadata"), body, request), key, mapped)) is not None
         },
     )
+
+
+def prompt_key(prompt: str, shaped: str = "") -> str:
+    """What answers to equal prompts share. shaped: what else shapes the answer."""
+    asked_again = without_times_and_ids(prompt)
+    content = f"{asked_again}\0{shaped}" if shaped else asked_again
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _cap(given: Any) -> int | None:

@@ -31,6 +31,7 @@ from stresstest.records.formats.given_up import marked_as_given_up
 from stresstest.records.formats.limit import cut_to_limit
 from stresstest.records.formats.tracers import langfuse, langsmith, litellm, opentelemetry
 from stresstest.records.formats.unread import is_looked_at, unread_texts
+from stresstest.records.padding import without_padding
 from stresstest.records.record import (
     LONG_ANSWER,
     FieldMapping,
@@ -70,7 +71,7 @@ def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> 
     """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
     row = raw if isinstance(raw, dict) else parse_json_object(raw)
     try:
-        found = list(_read(row, Place(source, line, mapped), ROW_FORMATS))
+        found = [without_padding(each) for each in _read(row, Place(source, line, mapped), ROW_FORMATS)]
     except UnreadableError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,13 @@ def test_values_that_json_does_not_know_are_what_they_mean(tmp_path: Path) -> No
         {"response": "One answer.", "completion_tokens": 334, "metadata": {"team": "a"}},
         {"response": b"\xff\xfe", "completion_tokens": 1.5, "metadata": []},
     ]
+
+
+def test_nanoseconds_are_read(tmp_path: Path) -> None:
+    """pandas writes them; Python's times have none, and the file was called damaged."""
+    kind = pyarrow.timestamp("ns", "UTC")
+    times = pyarrow.array([1_764_374_400_123_456_789], kind)
+    span = pyarrow.StructArray.from_arrays([times], ["end"])
+    (row,) = rows(write(tmp_path / "x", {"response": ["It ends."], "start": times, "span": span}))
+    assert row is not None
+    assert row["start"] == row["span"]["end"] == datetime(2025, 11, 29, 0, 0, 0, 123_456, UTC)

@@ -81,3 +81,24 @@ def test_a_killed_process_holds_nothing(store_url: str) -> None:
         holder.communicate()
         with store.claim("r1"):
             pass
+
+
+@pytest.mark.parametrize("uri", ["file:{}?uri=true", "file://{}?uri=true", "file:{}?mode=rwc&uri=true"])
+def test_a_store_named_by_a_uri_is_the_same_store(tmp_path: Path, uri: str) -> None:
+    """Two processes that name it so measured one run at once, and a failure of one gave way to an answer of
+    the other."""
+    path = tmp_path / "s t.sqlite3"
+    with (
+        open_store(str(path)) as store,
+        open_store(f"sqlite:///{uri.format(str(path).replace(' ', '%20'))}") as named,
+        store.claim("r1"),
+        pytest.raises(StoreError, match="another process"),
+        named.claim("r1"),
+    ):
+        pass
+
+
+def test_a_store_in_memory_needs_no_folder() -> None:
+    """SQLite has names for these, too, which are no paths."""
+    with open_store("sqlite:///file:runs?mode=memory&cache=shared&uri=true") as store, store.claim("r1"):
+        pass

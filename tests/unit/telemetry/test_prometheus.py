@@ -160,4 +160,5 @@ def test_a_page_of_megabytes_does_not_hold_the_measurement_up() -> None:
     line = 'vllm:request_success_total{{finished_reason="{}"}} 1.0'
     assert parse_metrics("\n".join(line.format("stop") for _ in range(8000))) is not None
     assert parse_metrics("\n".join(line.format("stop") for _ in range(12_000))) is None
-    assert parse_metrics("\n".join(line.format(n) for n in range(65))) is None
+    assert parse_metrics("\n".join(line.format(n) for n in range(17))) is None
+    assert parse_metrics(line.format("x" * 65)) is None

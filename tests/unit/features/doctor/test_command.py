@@ -136,6 +136,14 @@ def test_old_metric_names_are_known_and_what_is_missing_is_named(tmp_path: Path)
     assert "0.8.5" in checks["vLLM version"]["found"]
 
 
+def test_a_page_that_no_measurement_reads_is_not_read_here(tmp_path: Path) -> None:
+    """24 MB of names took 700 MB."""
+    with campaign_server(Behaviour()) as (fake, _):
+        fake.pages["/metrics"] = Page(b"vllm:a 1\n" * 600_000, content_type="text/plain")
+        check = doctor(tmp_path, "--base-url", fake.url, "--json").checks["/metrics"]
+    assert (check["state"], check["found"]) == ("degraded", "the page has 5 MiB; a measurement reads 4")
+
+
 def test_a_server_that_seeds_may_kill_is_told_beforehand(tmp_path: Path) -> None:
     """vLLM on the CPU dies when a request with a seed is read in parts: doctor says so, and what mends it."""
     with campaign_server(Behaviour()) as (fake, _):

@@ -1,0 +1,101 @@
+"""Texts of a chat template that hold a prompt and its answer, in a log without prompts beside them: what
+pipelines and `batch_decode` of transformers return."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from stresstest.detectors.extra_turns.marks import MODEL, ROLE_TOKEN, USER, any_of
+from stresstest.records.formats.fields import prompt_key
+from stresstest.records.record import Record
+
+_MOST = 0.9
+"""Share of texts that are such. Of a model that writes such turns itself, a few are."""
+_PREAMBLE = 4096
+"""Characters of a system prompt that a template writes without a mark, before the user's turn."""
+_START = (
+    r"(?:<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|<\|endoftext\|>|<pad>|\s)*"
+)
+_HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
+_TEMPLATES = tuple(
+    (re.compile(user), re.compile(model))
+    for user, model in (
+        (rf"{any_of(USER)}|{ROLE_TOKEN}system|<\|system\|>", rf"(?:{any_of(MODEL)}){_HEAD}"),
+        (r"\[INST\]", r"\[/INST\]"),
+        (r"(?m:^)(?:system|user)[ \t]*\n", r"\n(?:assistant|model)[ \t]*\n"),
+        (r"(?m:^|(?<=[.!?] ))(?:USER|User|Human):", r"(?<=\s)(?:ASSISTANT|Assistant):"),
+        (r"(?m:^)### (?:Instruction|Input|User|Human):", r"\n### (?:Response|Assistant):"),
+    )
+)
+"""How a turn of the system's or the user's begins, and one of the model's: in special tokens, Llama 2's and
+Mistral's, special tokens that were skipped, Vicuna's, Alpaca's."""
+_LEADING = re.compile(_START)
+
+
+class _Turns(NamedTuple):
+    """preamble: what stands before the first turn. asked: where that begins. first, last: where the first and
+    the last turn of the model begin."""
+
+    preamble: str
+    asked: int
+    first: int
+    last: int
+
+
+def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
+    """The records with answers alone, where nearly all texts that may hold a prompt begin with one in a chat
+    template, after a preamble that most share. An answer begins with the model's last turn where nearly all
+    have several, else with its first: what follows that, the model wrote itself."""
+    places = [n for n, record in enumerate(records) if _may_hold_prompt(record)]
+    found: dict[int, _Turns] = {}
+    for looked_at, n in enumerate(places):
+        if looked_at - len(found) > (1 - _MOST) * len(places):
+            return records
+        if turns := _turns(records[n].text):
+            found[n] = turns
+    preambles = Counter(turns.preamble for turns in found.values())
+    most = len(found) / 2
+    found = {n: t for n, t in found.items() if not t.preamble or preambles[t.preamble] >= most}
+    if not found or len(found) < _MOST * len(places):
+        return records
+    several = sum(turns.last > turns.first for turns in found.values()) >= _MOST * len(found)
+    return [
+        _behind(record, found[n], found[n].last if several else found[n].first) if n in found else record
+        for n, record in enumerate(records)
+    ]
+
+
+def _may_hold_prompt(record: Record) -> bool:
+    """Where a server says why an answer ended, its text has no prompt, but for TGI's."""
+    served = record.finish_reason is not None and "generated_text" not in record.read_from
+    return (
+        not (served or record.prompt_text or record.messages)
+        and record.has_text
+        and record.hole is None
+        and record.tokens is None
+    )
+
+
+def _turns(text: str) -> _Turns | None:
+    begins = _LEADING.match(text)
+    at = begins.end() if begins else 0
+    for user, model in _TEMPLATES:
+        asked = user.search(text, at, at + _PREAMBLE)
+        first = model.search(text, asked.end()) if asked else None
+        if asked and first:
+            *_, last = (first, *model.finditer(text, first.end()))
+            return _Turns(text[at : asked.start()].strip(), asked.start(), first.end(), last.end())
+    return None
+
+
+def _behind(record: Record, turns: _Turns, at: int) -> Record:
+    said, prompt = record.text[at:].lstrip(), record.text[turns.asked : at]
+    key = record.prompt_key or prompt_key(prompt)
+    if not said:  # nothing, or an echo: nobody knows
+        return replace(record, text="", has_text=False, prompt_text=prompt, prompt_key=key)
+    read_from = f"{record.read_from} behind the prompt"
+    return replace(record, text=said, prompt_text=prompt, prompt_key=key, answer_at=0, read_from=read_from)
