@@ -6,6 +6,8 @@ expand to gigabytes, or with a redirect to somebody else's address.
 
 from __future__ import annotations
 
+import urllib.parse
+import urllib.request
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
@@ -100,6 +102,20 @@ async def limited_pieces(
             if size > limit:
                 raise BodyTooLargeError(f"more than {limit / 2**20:.0f} MiB")
             yield piece
+
+
+def environment_proxy(scheme: str, host: str) -> str | None:
+    """The URL of the proxy that the environment sets for this address, if any (`http_proxy`, `all_proxy`,
+    `no_proxy`). Raises ValueError for one that is no HTTP proxy."""
+    proxies = urllib.request.getproxies()
+    found = proxies.get(scheme) or proxies.get("all")
+    if not found or urllib.request.proxy_bypass(host):
+        return None
+    url = found if "://" in found else f"http://{found}"
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not an HTTP proxy")
+    return url
 
 
 async def refuse_foreign_redirect(response: httpx2.Response) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import ssl
-import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,6 +25,7 @@ from stresstest.http_limits import (
     BodyDecoder,
     BodyDecodingError,
     BodyTooLargeError,
+    environment_proxy,
     limited_pieces,
 )
 
@@ -47,14 +47,8 @@ def _proxy_for(scheme: str, host: str) -> URL | None:
 
     aiohttp's own lookup ignores all_proxy, and would let ~/.netrc override the API key.
     """
-    proxies = urllib.request.getproxies()
-    found = proxies.get(scheme) or proxies.get("all")
-    if not found or urllib.request.proxy_bypass(host):
-        return None
-    proxy = URL(found if "://" in found else f"http://{found}")
-    if proxy.scheme not in ("http", "https") or not proxy.host:
-        raise ValueError("not an HTTP proxy")
-    return proxy
+    found = environment_proxy(scheme, host)
+    return None if found is None else URL(found)
 
 
 def _released(request: httpx2.Request) -> list[bytes]:

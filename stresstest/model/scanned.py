@@ -139,7 +139,8 @@ class GroupResult:
     wasted/total: positions from the onset on, and all positions. healthy_cut: share of healthy requests
     longer than the safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is
     None. sampled: size of the random subsample used for the threshold, None if all outputs were used.
-    prompts: distinct prompts, None if unknown. languages: language → requests; language_sources: source
+    prompts: distinct prompts, None if unknown; promptless: kept outputs without one, each of which counts as
+    one to a prompt of its own. languages: language → requests; language_sources: source
     of the language → requests. empty: answers without a word. uncounted: answers without a token count.
     undecided: healthy answers that ended with a possible symptom still open; T is chosen as if each had
     failed where that began. clustered: some prompt has several outputs; copies: records that are copies
@@ -173,6 +174,7 @@ class GroupResult:
     total: int = 0
     recovered: int = 0
     prompts: int | None = None
+    promptless: int = 0
     sampled: int | None = None
     languages: Mapping[str, int] = field(default_factory=dict)
     language_sources: Mapping[str, int] = field(default_factory=dict)

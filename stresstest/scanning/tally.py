@@ -179,6 +179,7 @@ class GroupTally:
             total=self.total[scale],
             recovered=self.recovered,
             prompts=sample.prompts,
+            promptless=sample.promptless,
             sampled=None if sample.complete else len(sample),
             languages=dict(self.languages.most_common()),
             language_sources=dict(self.language_sources.most_common()),

@@ -13,6 +13,28 @@ from stresstest.scanning.text_lengths import TextLengths
 
 _MAX_NAMES = 64
 """Names that are kept, the alphabetically first: memory stays bounded, and parts add up to the same."""
+_MAY_HOLD_PROMPT = "'generated_text'"
+"""Where transformers and TGI have the prompt before the answer."""
+
+
+def prompt_notes(places: Mapping[str, int], promptless: int, answers: int) -> list[str]:
+    """What it means that prompts are not known. places: where answers were read; promptless: so many of the
+    answers have no prompt."""
+    if not promptless or answers < 2:
+        return []
+    none = promptless == answers
+    whose = "No prompts are known" if none else f"{promptless:,} answers have no known prompt"
+    found = [
+        f"{whose}: each answer counts as one to a prompt of its own. If several answer one prompt, intervals "
+        f"are too narrow and T is too high: name the prompt with --field prompt=PATH or prompt_id=PATH."
+    ]
+    if _MAY_HOLD_PROMPT in places and none:
+        found.append(
+            f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
+            f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
+            f"or the prompts beside them."
+        )
+    return found
 
 
 @dataclass(slots=True)

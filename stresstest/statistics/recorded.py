@@ -206,6 +206,11 @@ class RecordedSample:
         return len(set(self._names[1]) - {0}) or None
 
     @property
+    def promptless(self) -> int:
+        """Outputs kept of which no prompt is known: each counts as one to a prompt of its own."""
+        return self._names[1].count(0)
+
+    @property
     def clustered(self) -> bool:
         """Whether some known prompt has several outputs."""
         known = [cluster for cluster in self._names[1] if cluster]

@@ -60,14 +60,17 @@ def _locked_file(path: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def _advisory_lock(engine: Engine, run_id: str) -> Iterator[None]:
+    """A lock of a transaction, which stays open: a pooler such as PgBouncer gives the connection that has the
+    lock of a session to others after each statement."""
     key = {"space": _SPACE, "run": zlib.crc32(run_id.encode()) - 2**31}
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with engine.connect() as connection:
         try:
-            if not connection.execute(text("SELECT pg_try_advisory_lock(:space, :run)"), key).scalar():
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+            if not connection.execute(text("SELECT pg_try_advisory_xact_lock(:space, :run)"), key).scalar():
                 raise _taken(run_id)
             yield
         finally:
-            connection.invalidate()  # a pooled connection would keep the lock
+            connection.invalidate()  # the server may have ended it
 
 
 def _taken(run_id: str) -> StoreError:

@@ -90,7 +90,7 @@ def _engine(address: Address) -> Engine:
         patience = {} if "connect_timeout" in address.url.query else {"connect_timeout": BUSY_SECONDS}
         return create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=patience)
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    if address.url.database is None:
+    if address.path is None:
         engine = create_engine(
             address.url, hide_parameters=True, connect_args=arguments, poolclass=StaticPool
         )

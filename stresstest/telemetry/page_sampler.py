@@ -10,12 +10,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from stresstest.clock import now
 from stresstest.http_limits import (
     ACCEPTED_ENCODING,
     BodyDecodingError,
     BodyTooLargeError,
+    environment_proxy,
     read_limited,
     refuse_foreign_redirect,
 )
@@ -61,15 +63,15 @@ class PageSampler(ABC):
         return self._task
 
     async def _run(self) -> None:
-        from httpx2 import AsyncClient
-
+        try:
+            opened = self._client()
+        except (ValueError, OSError):
+            self.last_error = "the proxy or the certificates that the environment names cannot be used"
+            self.failures += 1
+            self._first_read.set()
+            return
         loop = asyncio.get_running_loop()
-        async with AsyncClient(
-            headers={**self._headers, "Accept-Encoding": ACCEPTED_ENCODING},
-            timeout=self._timeout,
-            follow_redirects=True,
-            event_hooks={"response": [refuse_foreign_redirect]},
-        ) as client:
+        async with opened as client:
             due = loop.time()
             while not self._stopping.is_set():
                 began = loop.time()
@@ -84,6 +86,22 @@ class PageSampler(ABC):
                     continue
             if not self._failures_in_a_row:
                 await self._read(client)
+
+    def _client(self) -> AsyncClient:
+        """With the proxy and the certificates that the endpoint has, and no ~/.netrc. Raises ValueError,
+        OSError for those that cannot be used."""
+        from httpx2 import AsyncClient, create_ssl_context
+
+        at = urlsplit(self._url)
+        return AsyncClient(
+            headers={**self._headers, "Accept-Encoding": ACCEPTED_ENCODING},
+            timeout=self._timeout,
+            follow_redirects=True,
+            event_hooks={"response": [refuse_foreign_redirect]},
+            trust_env=False,
+            proxy=environment_proxy(at.scheme, at.hostname or ""),
+            verify=create_ssl_context() if at.scheme == "https" else True,
+        )
 
     async def _read(self, client: AsyncClient) -> None:
         from httpx2 import HTTPError, InvalidURL

@@ -32,6 +32,7 @@ from stresstest.scanning.position_scale import require_tokenizer
 from stresstest.scanning.scan import read_chunks
 from stresstest.scanning.tally import GroupTally
 from stresstest.scanning.text_lengths import TextLengths, cut_notes
+from stresstest.scanning.texts_read import prompt_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
 from stresstest.statistics.certify import known_observations, spoilt_windows_reason, unusable_reason
 from stresstest.statistics.recorded import certify_outputs
@@ -224,7 +225,7 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
 @dataclass(slots=True)
 class RecordedOutputs:
     """Judged outputs of some files. groups: (model, task) → answers. cut: files not read to their ends.
-    lengths: of all texts."""
+    lengths: of all texts; places: where they were read."""
 
     files: tuple[str, ...]
     tally: GroupTally
@@ -232,6 +233,7 @@ class RecordedOutputs:
     damaged: int = 0
     cut: int = 0
     lengths: TextLengths = field(default_factory=TextLengths)
+    places: Counter[str] = field(default_factory=Counter)
 
 
 def read_recorded(
@@ -255,6 +257,7 @@ def read_recorded(
         found.damaged += sum(not each.textless for each in batch.damaged)
         found.cut += sum(each.rest for each in batch.damaged)
         found.lengths.merge(batch.texts.lengths)
+        found.places.update(batch.texts.places)
         for each in batch.judged:
             found.tally.add(each)
             found.groups[each.group] += 1
@@ -339,6 +342,8 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
         )
     notes += _empty_note(_file_names(found.files), tally.empty)
+    for note in prompt_notes(found.places, tally.sample.promptless, len(tally.sample)):
+        notes.append(f"{_file_names(found.files)}: {note[0].lower()}{note[1:]}")
     if tally.sample.one_text:
         notes.append(
             f"{_file_names(found.files)}: {tally.sample.one_text} answers are one short text, to many "

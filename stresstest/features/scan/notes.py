@@ -11,6 +11,7 @@ from stresstest.model.percent import percent
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, GroupResult, ScanResult
 from stresstest.records.formats.limit import MAX_CHARACTERS, MAX_PIECES
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
+from stresstest.scanning.texts_read import prompt_notes
 
 MAX_NAMED_GROUPS = 3
 """Most groups that a note names; the others are counted."""
@@ -23,9 +24,6 @@ MIN_DRIFTING, DRIFTING_SHARE = 5, 0.8
 
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
-
-_MAY_HOLD_PROMPT = "'generated_text'"
-"""Where transformers and TGI have the prompt before the answer."""
 
 
 def left_out_lines(result: ScanResult) -> str:
@@ -88,17 +86,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
             "Structure (numbering, lengths of units) was not checked: that needs a task, as `run` has one."
         )
     found.append(_columns(result, left_out))
-    if any(group.clustered for group in result.groups):
-        found.append(
-            "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
-            f"uses one output of each {_prompts(result)}."
-        )
-    found += _one_text(result)
-    copies = sum(group.copies for group in result.groups)
-    if copies:
-        found.append(_copies(copies, at_least=any(group.sampled for group in result.groups)))
-    if any(group.sampled for group in result.groups):
-        found.append("Thresholds of very large groups use a random part of their prompts.")
+    found += _samples(result)
     return [*found, *result.notes, *_work_done(result)]
 
 
@@ -132,6 +120,25 @@ def _prompts(result: ScanResult) -> str:
     return "prompt, and there is only 1" if known == 1 else f"of {format_count(known)} prompts"
 
 
+def _samples(result: ScanResult) -> list[str]:
+    """What counts as one answer, and what as several: prompts, copies."""
+    found = []
+    if any(group.clustered for group in result.groups):
+        found.append(
+            "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
+            f"uses one output of each {_prompts(result)}."
+        )
+    kept = sum(group.sampled or group.requests for group in result.groups)
+    found += prompt_notes(result.read_from, sum(group.promptless for group in result.groups), kept)
+    found += _one_text(result)
+    copies = sum(group.copies for group in result.groups)
+    if copies:
+        found.append(_copies(copies, at_least=any(group.sampled for group in result.groups)))
+    if any(group.sampled for group in result.groups):
+        found.append("Thresholds of very large groups use a random part of their prompts.")
+    return found
+
+
 def _one_text(result: ScanResult) -> list[str]:
     """That many answers are one message, whatever was asked."""
     alike = sum(group.one_text for group in result.groups)
@@ -160,12 +167,6 @@ def _texts_read(result: ScanResult) -> list[str]:
         return []
     places = ", ".join(f"{place} ({format_count(n)})" for place, n in result.read_from.items())
     found = [f"Answers read from: {places}."]
-    if _MAY_HOLD_PROMPT in result.read_from and all(group.prompts is None for group in result.groups):
-        found.append(
-            f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
-            f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
-            f"or the prompts beside them."
-        )
     if result.not_judged:
         names = list(result.not_judged.items())
         shown = ", ".join(f"{name!r} ({format_count(n)})" for name, n in names[:MAX_NAMED_TEXTS])

@@ -24,6 +24,7 @@ from stresstest.records.formats.bodies.turns import (
     role_of,
     unwrap_turn,
 )
+from stresstest.records.formats.json_values import structure_in
 from stresstest.records.formats.printed import refuse_printed
 from stresstest.records.full_texts import answer_at
 from stresstest.records.record import (
@@ -85,13 +86,14 @@ _REDACTED = (
 of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
-_QUESTION_KEYS = ("question", "query", "instruction")
+_QUESTION_KEYS = ("question", "query", "instruction", "user_input")
 """Where evaluations keep what was asked, beside what else the prompt holds."""
 _ID_KEYS = ("id", "custom_id", "request_id")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
-    *("request", "body", "model_parameters", "params", "sampling_params", "optional_params", "parameters"),
-    *("extra_body", "generation_config", "generation_kwargs", "gen_kwargs", "invocation_params"),
+    *("request", "request_body", "proxy_server_request", "body", "model_parameters", "params"),
+    *("sampling_params", "optional_params", "parameters", "extra_body", "generation_config"),
+    *("generation_kwargs", "gen_kwargs", "invocation_params"),
 )
 ASKED_KEYS = frozenset({*PROMPT_KEYS, *_APART, *_SHAPING, *_REQUEST_KEYS, "conversation", "conversations"})
 """Where a row keeps what was asked, in any form."""
@@ -181,7 +183,10 @@ def _base(
             return value_at(row, mapped.fields[name])
         return next((p[k] for p in within for k in keys or (name,) if p.get(k) is not None), None)
 
-    asked = at("prompt", *PROMPT_KEYS)
+    asked = _decoded(at("prompt", *PROMPT_KEYS))
+    if not asked and "prompt" not in mapped.fields:  # LiteLLM's spend logs have empty messages beside it
+        asked = next((said for p in places for key in PROMPT_KEYS if (said := _decoded(p.get(key)))), None)
+        asked = asked or next((said for key in _QUESTION_KEYS if isinstance(said := row.get(key), str)), None)
     turns = _turns(asked)
     if turns:
         asked = turns = before_the_answer(turns, found)
@@ -233,6 +238,13 @@ def _base(
     )
 
 
+def _decoded(asked: Any) -> Any:
+    """The turns where they were written as JSON text."""
+    found = structure_in(asked) if isinstance(asked, str) else None
+    turns = isinstance(found, list) and all(isinstance(turn, dict) and "role" in turn for turn in found)
+    return found if turns or found == {} else asked
+
+
 def prompt_key(prompt: str, shaped: str = "") -> str:
     """What answers to equal prompts share. shaped: what else shapes the answer."""
     asked_again = without_times_and_ids(prompt)
@@ -261,6 +273,7 @@ def _request(row: Row) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in _REQUEST_KEYS:
         given = row.get(key)
+        given = structure_in(given) if isinstance(given, str) else given
         if isinstance(given, dict) and not is_body(given):
             for held in (given.get("extra_body"), given.get("body"), given):
                 found |= held if isinstance(held, dict) else {}

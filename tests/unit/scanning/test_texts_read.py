@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.records import Record
-from stresstest.scanning.texts_read import TextsRead
+from stresstest.scanning.texts_read import TextsRead, prompt_notes
 
 _PLACES = st.sampled_from(["'response'", "'text'", "conversation"])
 _RECORDS = st.lists(
@@ -38,3 +38,15 @@ def test_several_answers_of_one_line_are_one_line() -> None:
         [Record(id=str(n), source="f", line=3, text="x", read_from="chat") for n in range(4)]
     )
     assert (found.looked_at, found.places["chat"]) == (1, 4)
+
+
+def test_unknown_prompts_are_named() -> None:
+    """Answers to one prompt pass as independent ones where nobody knows it."""
+    (all_of_them,) = prompt_notes({"'output'": 200}, 200, 200)
+    assert all_of_them.startswith("No prompts are known: each answer counts as one to a prompt of its own.")
+    (some,) = prompt_notes({"'output'": 2000}, 1200, 2000)
+    assert some.startswith("1,200 answers have no known prompt")
+    assert prompt_notes({"'output'": 200}, 0, 200) == []
+    assert prompt_notes({"'output'": 1}, 1, 1) == []
+    _, within = prompt_notes({"'generated_text'": 200}, 200, 200)
+    assert "may hold the prompt before each answer" in within

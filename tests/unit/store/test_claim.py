@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from stresstest.errors import StoreError
 from stresstest.store import open_store
+from tests.postgres import server
 from tests.support.paths import ROOT
 
 _HOLD = """
@@ -35,6 +37,21 @@ def test_a_claimed_run_is_refused_and_others_are_not(store_url: str) -> None:
                 pass
         with other.claim("r1"):
             pass
+
+
+@pytest.mark.postgres
+def test_a_claim_is_an_open_transaction(postgres_server: str) -> None:
+    """The lock of a session is none behind a pooler that gives connections to others between transactions
+    (PgBouncer): two resumes measured one run at once."""
+    states = text("SELECT query FROM pg_stat_activity WHERE state = 'idle in transaction'")
+    with (
+        server.database(postgres_server) as url,
+        open_store(url) as store,
+        store.claim("r1"),
+        create_engine(url).connect() as other,
+    ):
+        (query,) = other.execute(states).scalars()
+    assert "pg_try_advisory_xact_lock" in query
 
 
 def test_a_claim_leaves_no_file_behind(tmp_path: Path) -> None:

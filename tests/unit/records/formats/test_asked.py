@@ -1,0 +1,56 @@
+"""Where rows keep what was asked: answers to one prompt are one prompt's, and no independent evidence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stresstest.records import FieldMapping, Record, parse_line
+
+TURNS = [{"role": "user", "content": "Why?"}]
+REQUEST = {"model": "m", "messages": TURNS, "max_tokens": 512}
+BODY = {
+    "id": "a",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "So."}, "finish_reason": "stop"}],
+}
+
+
+def read(row: dict[str, Any]) -> Record:
+    (record,) = parse_line(row, "a.jsonl", 1, FieldMapping())
+    return record
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"request": json.dumps(REQUEST), "response": json.dumps(BODY)},  # Databricks, MLflow
+        {"request_body": REQUEST, "response": BODY},
+        {"messages": {}, "proxy_server_request": REQUEST, "response": BODY},  # LiteLLM's spend logs
+        {"messages": "{}", "proxy_server_request": json.dumps(REQUEST), "response": json.dumps(BODY)},
+        {"messages": json.dumps(TURNS), "max_tokens": 512, "response": BODY},
+    ],
+)
+def test_a_request_is_read_wherever_it_is_kept(row: dict[str, Any]) -> None:
+    """Two hundred answers to four prompts passed as two hundred independent ones."""
+    record = read(row)
+    assert (record.prompt_text, record.max_tokens) == ("Why?", 512)
+    assert [(turn.role, turn.content) for turn in record.messages] == [("user", "Why?")]
+    assert record.prompt_key == read({"request": REQUEST, "response": BODY}).prompt_key
+
+
+@pytest.mark.parametrize("key", ["instruction", "question", "query", "user_input"])
+def test_what_evaluations_call_the_prompt_is_one(key: str) -> None:
+    """distilabel's instruction, Ragas' user_input; beside a prompt, they are part of it."""
+    record = read({key: "Why?", "generation": "So."})
+    assert record.prompt_text == "Why?"
+    assert record.prompt_key == read({"prompt": "Why?", "generation": "So."}).prompt_key
+    assert read({key: "Say it.", "prompt": "Why?", "generation": "So."}).prompt_text == "Why?"
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"a": 1}'])
+def test_a_prompt_that_is_json_stays_a_text(text: str) -> None:
+    """It was asked so."""
+    assert read({"prompt": text, "response": "So."}).prompt_text == text
