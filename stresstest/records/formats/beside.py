@@ -8,7 +8,7 @@ would pass. Such rows are refused until the user names the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -45,6 +45,8 @@ _THOUGHTS = frozenset({"cot", "scratchpad", "thought", "reasoning"})
 """Names of whole answers: a noun with qualifiers ("raw_output"), "raw" alone, a word for thoughts."""
 _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
+_MOST_ANSWERS = 16
+"""Answers of one row that are looked for in the texts beside them."""
 _LEAST_COPIES = 200
 """Characters that the copies at the end of a text need before it is refused whatever its key's name."""
 _PROMPT_END = 100
@@ -53,13 +55,15 @@ _DEPTH = 6
 _Path = tuple[str, ...]
 
 
-def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -> None:
-    """Raise UnreadableError if the answer may have been extracted from a longer text beside it, or if a text
-    that is not judged ends in repetitions and the answer does not.
+def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collection[str]) -> None:
+    """Raise UnreadableError if an answer may have been extracted from a longer text beside it, or if a text
+    that is not judged ends in repetitions and an answer does not.
 
-    read: keys of what is read as an answer, and is told apart from this one elsewhere.
+    said: the answers, of which the first few are looked for. read: keys of what is read as an answer, and is
+    told apart from this one elsewhere.
     """
-    least = max(_MIN_LONGER * len(said), _MIN_CHARS)
+    said, ends = said[:_MOST_ANSWERS], None
+    least = max(_MIN_LONGER * min(map(len, said), default=0), _MIN_CHARS)
     for name, value in row.items():
         if name in read or name in REASONING_KEYS or not isinstance(value, str | list | dict):
             continue
@@ -69,12 +73,23 @@ def refuse_whole_answers(row: Row, key: str, said: str, read: Collection[str]) -
         if named is None and name in ASKED_KEYS:
             continue
         for path, text in _texts(value, (name,)):
-            if len(text) < _MIN_CHARS or is_prompted(row, text.removesuffix(said), text):
+            if len(text) < _MIN_CHARS:
                 continue
-            if named is not None and len(text) >= least and (named or said.casefold() in text.casefold()):
+            ends = prompt_ends(row) if ends is None else ends
+            before = next((text.removesuffix(each) for each in said if each and text.endswith(each)), text)
+            if is_prompted(ends, before, text):
+                continue
+            if named is not None and len(text) >= least and (named or _holds_any(text, said)):
                 raise _unread(path, f"is far longer than {key!r}, which may have been read out of it")
-            if name not in ASKED_KEYS and _loops(text) and not ends_in_copies(said):
+            if name not in ASKED_KEYS and _loops(text) and not all(map(ends_in_copies, said)):
                 raise _unread(path, f"ends in repetitions, and {key!r} is judged")
+
+
+def _holds_any(text: str, said: Sequence[str]) -> bool:
+    folded = text.casefold()
+    return any(
+        len(text) >= max(_MIN_LONGER * len(each), _MIN_CHARS) and each.casefold() in folded for each in said
+    )
 
 
 def _loops(text: str) -> bool:
@@ -121,7 +136,12 @@ def _texts(value: Any, path: _Path, depth: int = _DEPTH) -> Iterator[tuple[_Path
             yield from _texts(each, (*path, str(n)), depth - 1)
 
 
-def is_prompted(row: Row, before: str, text: str) -> bool:
+def prompt_ends(row: Row) -> list[str]:
+    """How the row's prompts end, by which they are recognised in a text."""
+    ends = (prompt_text(row.get(key)).strip()[-_PROMPT_END:] for key in PROMPT_KEYS)
+    return [end for end in ends if end]
+
+
+def is_prompted(ends: Sequence[str], before: str, text: str) -> bool:
     """Whether what stands before the answer in a text is the row's prompt, in its template or without one."""
-    asked = (prompt_text(row.get(key)).strip()[-_PROMPT_END:] for key in PROMPT_KEYS)
-    return before != text and any(end and end in before for end in asked)
+    return before != text and any(end in before for end in ends)

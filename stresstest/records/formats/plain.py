@@ -13,7 +13,7 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.apis.openai import object_in
-from stresstest.records.formats.beside import is_prompted, refuse_whole_answers
+from stresstest.records.formats.beside import is_prompted, prompt_ends, refuse_whole_answers
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
 from stresstest.records.formats.bodies.bare import as_body
 from stresstest.records.formats.bodies.body import parse_answers
@@ -83,16 +83,17 @@ def _answer_key(row: Row) -> str:
     texts = {key: text for key in there if (text := _plain_text(row[key]))}
     if len(texts) < 2:
         key = next(iter(texts or there))
-        refuse_whole_answers(row, key, texts.get(key, ""), TEXT_KEYS)
+        refuse_whole_answers(row, key, [texts.get(key, "")], TEXT_KEYS)
         return key
     shortest = min(texts, key=lambda key: len(texts[key]))
     said = texts[shortest]
-    if not all(text == said or is_prompted(row, text.removesuffix(said), text) for text in texts.values()):
+    ends = prompt_ends(row)
+    if not all(text == said or is_prompted(ends, text.removesuffix(said), text) for text in texts.values()):
         raise UnreadableError(
             f"{' and '.join(map(repr, texts))} differ, and each could be the answer: name it with --field, "
             f"for example --field response={max(texts, key=lambda key: len(texts[key]))}"
         )
-    refuse_whole_answers(row, shortest, said, TEXT_KEYS)
+    refuse_whole_answers(row, shortest, [said], TEXT_KEYS)
     return shortest
 
 

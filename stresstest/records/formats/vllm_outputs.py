@@ -31,8 +31,7 @@ def _recognises(row: Row, _mapped: FieldMapping) -> bool:
 def _records(row: Row, place: Place) -> list[Record]:
     outputs = row["outputs"]
     found = read_several([outputs] if isinstance(outputs, str) else outputs, completion_output)
-    for answer in found:
-        refuse_whole_answers(row, "outputs", answer.text, ("outputs",))
+    refuse_whole_answers(row, "outputs", [answer.text for answer in found], ("outputs",))
     return answered(row, found, place)
 
 

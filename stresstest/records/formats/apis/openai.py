@@ -45,12 +45,21 @@ def object_in(value: Any) -> dict[str, Any] | None:
     return found if whole and isinstance(found, dict) else None
 
 
+_TRANSCRIPT = {"uuid", "sessionId", "parentUuid", "message"}
+"""Keys of a line of Claude Code's transcripts."""
+
+
 def _has_logged_response(row: Row, _mapped: FieldMapping) -> bool:
     return _logged_body(row) is not None
 
 
 def _logged_records(row: Row, place: Place) -> list[Record]:
     body = _logged_body(row) or {}
+    if row.keys() >= _TRANSCRIPT and len(body.get("content") or ()) == 1:
+        raise UnreadableError(
+            "a block of a message in a transcript of Claude Code, which has a line for each block: put those "
+            "of one message.id together"
+        )
     return answered(row, parse_answers(body), place, body)
 
 
