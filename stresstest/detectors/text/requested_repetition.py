@@ -10,9 +10,9 @@ counts as a whole: a sentence out of a quoted passage was not asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import count, groupby
 from typing import NamedTuple
 
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
@@ -28,6 +28,9 @@ _COUNT_DISTANCE = 160
 
 _MAX_TILES = 4
 """So many shown texts in turn may make one period: "yes" and "no" alternately."""
+
+_MOST_TRIED = 20_000
+"""Times that a text is tried at a place. A period of four out of twenty phrases takes a few hundred."""
 
 _MAX_SHOWN = 2_000
 """Shown texts of a prompt that are read: each costs some 30 µs."""
@@ -149,13 +152,13 @@ class RequestedRepetition:
         found: dict[str, _RequestedText] = {}
         for first, last in spans[:_MAX_SHOWN]:
             near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
-            count = max(_counts(near), default=self._units)
+            times = max(_counts(near), default=self._units)
             text = prompt[first:last]
             words = _words(text)
             for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
                 cycle = _cycle(repeatable)
                 if cycle:
-                    asked = count * max(1, len(_folded(repeatable)) // len(cycle))
+                    asked = times * max(1, len(_folded(repeatable)) // len(cycle))
                     known = found.get(cycle)
                     found[cycle] = _RequestedText(cycle, words, max(asked, known.copies if known else 0))
         return tuple(found.values())
@@ -227,26 +230,36 @@ def _counts(texts: Iterable[str]) -> list[int]:
 
 
 def _find_tiling(cycle: str, shown: Iterable[_RequestedText]) -> list[_RequestedText] | None:
-    """The shown texts, at most four in turn, that make the cycle, wherever one begins to read it."""
+    """The shown texts, at most four in turn, that make the cycle, wherever one begins to read it. None, too,
+    where they overlap in more ways than can be tried."""
     size, twice = len(cycle), cycle + cycle
     tiles = [text for text in shown if len(text.cycle) <= size and text.cycle in twice]
+    tried = count(1)
     for tile in tiles:
         at = twice.find(tile.cycle)
         while 0 <= at < size:
-            rest = _lay_tiles(tiles, twice[: at + size], at + len(tile.cycle), _MAX_TILES - 1)
+            text, begun = twice[: at + size], at + len(tile.cycle)
+            rest = _lay_tiles(tiles, text, begun, _MAX_TILES - 1, tried)
             if rest is not None:
                 return [tile, *rest]
+            if next(tried) > _MOST_TRIED:
+                return None
             at = twice.find(tile.cycle, at + 1)
     return None
 
 
-def _lay_tiles(tiles: Sequence[_RequestedText], text: str, at: int, left: int) -> list[_RequestedText] | None:
-    """At most `left` of the tiles that make the text from `at` to its end; None if none do."""
+def _lay_tiles(
+    tiles: Sequence[_RequestedText], text: str, at: int, left: int, tried: Iterator[int]
+) -> list[_RequestedText] | None:
+    """At most `left` of the tiles that make the text from `at` to its end; None if none do. tried: counts
+    the tiles that are tried."""
     if at == len(text):
         return []
     for tile in tiles if left else ():
+        if next(tried) > _MOST_TRIED:
+            return None
         if text.startswith(tile.cycle, at):
-            rest = _lay_tiles(tiles, text, at + len(tile.cycle), left - 1)
+            rest = _lay_tiles(tiles, text, at + len(tile.cycle), left - 1, tried)
             if rest is not None:
                 return [tile, *rest]
     return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import zlib
+from itertools import permutations
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.loop.online import LoopDetector, min_repeated_tokens
+from stresstest.detectors.text import requested_repetition
 from stresstest.detectors.text.requested_repetition import (
     COUNT_TOLERANCE,
     UNCOUNTED_LIMIT,
@@ -229,3 +232,24 @@ def test_a_hostile_prompt_costs_little(prompt: str) -> None:
     for period in ("a b ", "the sea was calm ", "a " * 3000):
         assert requests.requested_copies(period) in (None, 0, 150)
         requests.requested_words([period])
+
+
+def test_four_of_many_phrases_in_turn_are_requested() -> None:
+    """Some begin with one another."""
+    shown = [
+        " ".join(["go"] * n + [f"to {place}"]) for place in ("bed", "town", "sea", "work") for n in (1, 2)
+    ]
+    asked = RequestedRepetition("Say these again and again: " + ", ".join(f"'{each}'" for each in shown))
+    for four in permutations(shown, 4):
+        assert asked.requested_copies(" ".join(four) + " ") is not None
+
+
+def test_texts_that_overlap_in_too_many_ways_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt of 37 kB, and an answer that repeats it, held a guard's event loop for more than a minute."""
+    words = [f"{first}{second}" for first in "bcdfgh" for second in "aeiou"]
+    shown = [" ".join((words * 2)[at : at + n]) for at in range(len(words)) for n in range(1, 11)]
+    asked = RequestedRepetition("The vocabulary: " + ", ".join(f'"{each}"' for each in shown))
+    tried = Mock(side_effect=requested_repetition._lay_tiles)
+    monkeypatch.setattr(requested_repetition, "_lay_tiles", tried)
+    assert asked.requested_copies(" ".join(words * 2 + ["end"]) + " ") is None
+    assert tried.call_count <= requested_repetition._MOST_TRIED
