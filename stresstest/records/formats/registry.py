@@ -15,6 +15,7 @@ import msgspec
 from stresstest.model.lax_json import decode_lax
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
+    bench_serve,
     conversation,
     lm_eval,
     pieces,
@@ -51,6 +52,7 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     langsmith.FORMAT,
     litellm.FORMAT,
     lm_eval.FORMAT,
+    bench_serve.FORMAT,
     anthropic_batch.FORMAT,
     plain.USER_MAPPING,
     conversation.FORMAT,
