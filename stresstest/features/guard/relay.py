@@ -105,7 +105,9 @@ class Relay:
         if watch.is_behind:
             await watch.catch_up()
         if watch.endless:
-            raise CutError("endless_line", "The upstream sent a line without an end.")
+            raise CutError(
+                "endless_line", "The upstream sent a line without an end, or an event that is too large."
+            )
 
     def body(self, upstream: aiohttp.ClientResponse) -> UpstreamBody:
         """The body of a response."""

@@ -197,9 +197,13 @@ def _base(
         there = set().union(*places)
         apart = (key for key in _APART if key in there)
         beside += "".join(repr(given) for key in apart if _is_apart(key, given := at(key), prompt))
+    # An object of the caller's own (Langfuse's arguments, Braintrust's fields), or the ids of tokens.
+    unread = json.dumps(asked, sort_keys=True, default=str) if asked and not (prompt or beside) else ""
     own_key = as_text(at("prompt_id"))
-    if (prompt or beside) and not own_key:
-        own_key = prompt_key(prompt, beside + "".join(repr(given) for key in _SHAPING if (given := at(key))))
+    if (prompt or beside or unread) and not own_key:
+        own_key = prompt_key(
+            prompt or unread, beside + "".join(repr(given) for key in _SHAPING if (given := at(key)))
+        )
     finish = at("finish_reason", *FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
     tokens = at("completion_tokens", *_COUNT_KEYS, within=[*usage, row])
@@ -227,7 +231,7 @@ def _base(
         prompt_text=prompt,
         requested_text=requested_text(asked),
         messages=messages,
-        whole_prompt=not (beside or row.get(FLATTENED) or _MIDDLE_LEFT_OUT in prompt)
+        whole_prompt=not (beside or unread or row.get(FLATTENED) or _MIDDLE_LEFT_OUT in prompt)
         and bool(messages or not turns),
         prompt_key=own_key,
         extra={

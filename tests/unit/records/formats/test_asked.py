@@ -54,3 +54,20 @@ def test_what_evaluations_call_the_prompt_is_one(key: str) -> None:
 def test_a_prompt_that_is_json_stays_a_text(text: str) -> None:
     """It was asked so."""
     assert read({"prompt": text, "response": "So."}).prompt_text == text
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"args": ["Why?"], "kwargs": {"client": "<OpenAI object at 0x7f02a2271e40>"}},  # Langfuse's @observe
+        {"question": "Why?"},  # Braintrust, Weave
+        [128000, 10445, 30],  # the ids of tokens
+    ],
+)
+def test_a_prompt_that_nobody_can_read_is_one_all_the_same(asked: Any) -> None:
+    """Its answers share it, though it is no text to look for in them."""
+    record, other = (read({"input": each, "output": "So."}) for each in (asked, ["How?"]))
+    assert record.prompt_key is not None
+    assert record.prompt_key != other.prompt_key
+    assert (record.prompt_text, record.whole_prompt) == ("", False)
+    assert record.prompt_key == read({"input": asked, "output": "Not so."}).prompt_key
