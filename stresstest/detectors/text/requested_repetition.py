@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count, groupby
+from itertools import count, groupby, islice
 from typing import NamedTuple
 
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
@@ -57,6 +57,7 @@ _QUOTED = re.compile(
     )
 )
 _FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
+_LINE, _LINE_TEXT = re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"[^\n]+")
 _ITEM_NUMBER = re.compile(
     r"(?:(?:^|(?<=[\[(#]))(?:[^\w\n]|[^\W\d_]){0,24}?|\"\w{1,20}\"\s?:\s?\"?)(\d{1,6})(?!\w)", re.MULTILINE
 )
@@ -143,14 +144,8 @@ class RequestedRepetition:
     @cached_property
     def _requested_texts(self) -> tuple[_RequestedText, ...]:
         prompt = self._prompt
-        spans = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(prompt)]
-        spans += [match.span(2) for match in _counted()[1].finditer(prompt)]
-        for form in _FORM.finditer(prompt):
-            spans.append(form.span())
-            lines = re.finditer(r"[^\n]+", form[0])
-            spans += [(form.start() + line.start(), form.start() + line.end()) for line in lines]
         found: dict[str, _RequestedText] = {}
-        for first, last in spans[:_MAX_SHOWN]:
+        for first, last in islice(_shown_spans(prompt), _MAX_SHOWN):
             near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
             times = max(_counts(near), default=self._units)
             text = prompt[first:last]
@@ -183,6 +178,18 @@ class RequestedRepetition:
         return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None
 
 
+def _shown_spans(prompt: str) -> Iterator[tuple[int, int]]:
+    """Where texts are shown: in quotes, behind a count, in a form and on each of its lines."""
+    for match in _QUOTED.finditer(prompt):
+        yield match.span(match.lastindex or 0)
+    for match in _counted()[1].finditer(prompt):
+        yield match.span(2)
+    for form in _FORM.finditer(prompt):
+        yield form.span()
+        for line in _LINE_TEXT.finditer(prompt, form.start(), form.end()):
+            yield line.span()
+
+
 def _numbered_items(prompt: str) -> range:
     """The longest run of numbers that go up by one, of those by which a prompt may number items."""
     begun: dict[int, int] = {}  # last number → first one, of each run that may go on
@@ -197,7 +204,8 @@ def _numbered_items(prompt: str) -> range:
 
 def _bulleted_items(prompt: str) -> range:
     """As many numbers as the longest run of lines with bullets has lines."""
-    runs = (len(list(lines)) for bullet, lines in groupby(prompt.splitlines(), _is_bullet) if bullet)
+    lines = (match[0] for match in _LINE.finditer(prompt))
+    runs = (sum(1 for _ in run) for bullet, run in groupby(lines, _is_bullet) if bullet)
     most = max(runs, default=0)
     return range(1, most + 1) if most >= _LEAST_ITEMS else range(0)
 
