@@ -134,8 +134,8 @@ class GroupResult:
     """Rate and threshold of one group.
 
     key: group-by key → value. rate_ci: two-sided 95 % (Clopper-Pearson; prompts with several outputs are
-    clusters). dharma_rate: over the `dharma_known` requests whose finish reason or cap is known, None
-    without any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words".
+    clusters), its upper bound as if each of `unseen` degenerated. dharma_rate: over the `dharma_known`
+    requests whose finish reason or cap is known, None without any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words".
     wasted/total: positions from the onset on, and all positions. healthy_cut: share of healthy requests
     longer than the safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is
     None. sampled: size of the random subsample used for the threshold, None if all outputs were used.

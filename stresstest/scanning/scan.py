@@ -26,6 +26,7 @@ from stresstest.scanning.scan_state import BytesDone, RecordProgress, ScanState
 from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 from stresstest.statistics import without_certificate
+from stresstest.statistics.certify import rate_interval
 from stresstest.table_file import TableEncoder, table_encoder
 
 _T = TypeVar("_T")
@@ -158,7 +159,9 @@ def _with_unseen(group: GroupResult, limits: Mapping[int, int]) -> GroupResult:
     if not more:
         return group
     group = _without_limit(group, "the log cuts its texts at one length")
-    return replace(group, unseen=group.unseen + more, in_doubt=group.in_doubt + more)
+    unseen = group.unseen + more
+    interval = rate_interval(group.degenerate, unseen, group.requests, group.effective_share)
+    return replace(group, unseen=unseen, in_doubt=group.in_doubt + more, rate_ci=interval)
 
 
 def _mark_unfinished(group: GroupResult) -> GroupResult:

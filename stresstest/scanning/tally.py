@@ -16,7 +16,7 @@ from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.scanned import Extent, GroupResult, PartRate, ScanExample, ScanVerdict
 from stresstest.scanning.job import GroupKey
 from stresstest.statistics import safe_max_tokens
-from stresstest.statistics.certify import clustered_interval
+from stresstest.statistics.certify import clustered_interval, rate_interval
 from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_outputs, length_effect
 
 MAX_GROUPS = 5_000
@@ -167,7 +167,7 @@ class GroupTally:
             requests=self.requests,
             degenerate=self.degenerate,
             rate=self.degenerate / self.requests,
-            rate_ci=clustered_interval(self.degenerate, self.requests, share),
+            rate_ci=rate_interval(self.degenerate, self.unseen, self.requests, share),
             threshold=threshold,
             unit=unit,
             dharma_rate=self.dharma / self.dharma_known if self.dharma_known else None,

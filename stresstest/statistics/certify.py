@@ -419,3 +419,10 @@ def clustered_interval(
 ) -> tuple[float, float]:
     """Clopper-Pearson interval of d out of n at `effective_share` of the size (1: independent outputs)."""
     return clopper_pearson(d * effective_share, n * effective_share, confidence)
+
+
+def rate_interval(d: int, unseen: int, n: int, effective_share: float) -> tuple[float, float]:
+    """The 95 % interval of d out of n where `unseen` more may be among the d: its lower bound without them,
+    its upper bound with them."""
+    low, _ = clustered_interval(d, n, effective_share)
+    return low, clustered_interval(min(d + unseen, n), n, effective_share)[1]

@@ -218,7 +218,7 @@ def _unseen(result: ScanResult) -> list[str]:
         "Text not in the log: {} far more tokens than text, or no text, or one that the log has cut. Of "
         f"more than {MAX_PIECES:,} words or {MAX_CHARACTERS:,} characters, the rest is not judged and "
         "counts as such. Whether they degenerate there is not known: the rate takes them as healthy, "
-        "--fail-above as possible failures, and T as failed where their text ends.",
+        "its interval and --fail-above as possible failures, and T as failed where their text ends.",
     )
 
 

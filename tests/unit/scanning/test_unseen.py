@@ -41,3 +41,12 @@ def test_t_is_certified_against_the_unseen(tmp_path: Path, unseen: int, certifie
     group, whole = _scan(tmp_path, unseen), _scan(tmp_path, 0)
     assert group.threshold.certified is certified
     assert (group.unseen, group.undecided, group.degenerate) == (unseen, whole.undecided, 0)
+
+
+def test_the_interval_holds_what_nobody_has_seen(tmp_path: Path) -> None:
+    """A log that cuts every text said 0 %, at most 1.8 %: nobody knows."""
+    rows = [{"response": story(6, n)[:400], "completion_tokens": 900} for n in range(60)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (group,) = scan(ScanSettings((str(path),), ScanJob(language="en"), workers=1), Heard()).groups
+    assert (group.rate, group.unseen, group.rate_ci) == (0.0, 60, (0.0, 1.0))
