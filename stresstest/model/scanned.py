@@ -135,10 +135,11 @@ class GroupResult:
 
     key: group-by key → value. rate_ci: two-sided 95 % (Clopper-Pearson; prompts with several outputs are
     clusters), its upper bound as if each of `unseen` degenerated. dharma_rate: over the `dharma_known`
-    requests whose finish reason or cap is known, None without any. unit: scale of threshold, wasted and total: "tokens" | "tokens (estimate)" | "words".
-    wasted/total: positions from the onset on, and all positions. healthy_cut: share of healthy requests
-    longer than the safe limit (than T if the unit is words); above `MOST_HEALTHY_CUT`, safe_max_tokens is
-    None. sampled: size of the random subsample used for the threshold, None if all outputs were used.
+    requests whose finish reason or cap is known, None without any. unit: scale of threshold, wasted and
+    total: "tokens" | "tokens (estimate)" | "words". wasted/total: positions from the onset on, and all
+    positions. healthy_cut: share of healthy requests longer than the safe limit (than T if the unit is
+    words); above `MOST_HEALTHY_CUT`, safe_max_tokens is None.
+    sampled: size of the random subsample used for the threshold, None if all outputs were used.
     prompts: distinct prompts, None if unknown; promptless: kept outputs without one, each of which counts as
     one to a prompt of its own. languages: language → requests; language_sources: source
     of the language → requests. empty: answers without a word. uncounted: answers without a token count.
