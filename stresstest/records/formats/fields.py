@@ -280,6 +280,7 @@ def _request(row: Row) -> dict[str, Any]:
         given = structure_in(given) if isinstance(given, str) else given
         if isinstance(given, dict) and not is_body(given):
             for held in (given.get("extra_body"), given.get("body"), given):
+                held = structure_in(held) if isinstance(held, str) else held
                 found |= held if isinstance(held, dict) else {}
     return found
 

@@ -28,6 +28,10 @@ def read(row: dict[str, Any]) -> Record:
     [
         {"request": json.dumps(REQUEST), "response": json.dumps(BODY)},  # Databricks, MLflow
         {"request_body": REQUEST, "response": BODY},
+        {  # Kong's log of HTTP
+            "request": {"body": json.dumps(REQUEST), "url": "/v1/chat/completions"},
+            "response": {"status": 200, "body": json.dumps(BODY)},
+        },
         {"messages": {}, "proxy_server_request": REQUEST, "response": BODY},  # LiteLLM's spend logs
         {"messages": "{}", "proxy_server_request": json.dumps(REQUEST), "response": json.dumps(BODY)},
         {"messages": json.dumps(TURNS), "max_tokens": 512, "response": BODY},
