@@ -24,3 +24,24 @@ def _masked(found: re.Match[str]) -> str:
     figures = sum(sign.isdecimal() for sign in word)
     is_id = figures >= _ID_FIGURES and len(word) >= _ID_SIGNS and any(sign.isalpha() for sign in word)
     return "#" if figures >= _FIGURES or is_id or _CLOCK.search(word) else word
+
+
+_FILE = re.compile(r"https?://[^\s\"'<>\\]+|[A-Za-z0-9+/=_-]{200,}")
+"""The address of a file, or its content in base64."""
+_SIGNATURE = re.compile(
+    r"(?<=[?&;])(?:x-(?:amz|goog|oss|ms)-[\w-]+|signature|sig|expires|se|st|spr|skoid|sktid|skt|ske|token"
+    r"|access_token|policy|key-pair-id|awsaccesskeyid|googleaccessid|ossaccesskeyid|hdnts)=[^&;]*",
+    re.IGNORECASE,
+)
+"""Fields of an address that sign it for a while: S3, GCS, Azure, CloudFront, OSS."""
+
+
+def steady(beside: str) -> str:
+    """The same of what stands beside a prompt, as text or JSON: files are told apart by their content, or by
+    their address without its signature."""
+    kept: list[str] = []
+    end = 0
+    for found in _FILE.finditer(beside):
+        kept += [without_times_and_ids(beside[end : found.start()]), _SIGNATURE.sub("", found[0])]
+        end = found.end()
+    return "".join([*kept, without_times_and_ids(beside[end:])])

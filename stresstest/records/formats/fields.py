@@ -11,7 +11,7 @@ from typing import Any
 
 from stresstest.detectors.text.templated import without_model_turns
 from stresstest.model import Message
-from stresstest.model.volatile import without_times_and_ids
+from stresstest.model.volatile import steady, without_times_and_ids
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.body import is_body
@@ -73,6 +73,7 @@ _APART = (
 """Keys of what else the model reads, beside the turns or the text of a prompt."""
 _SHAPING = ("tools", "functions", "chat_template_kwargs")
 """Keys of what makes another prompt of the same turns, and is no text of them."""
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 TEXTLESS = "text_not_kept"
@@ -196,7 +197,7 @@ def _base(
     if asked:
         there = set().union(*places)
         apart = (key for key in _APART if key in there)
-        beside += "".join(repr(given) for key in apart if _is_apart(key, given := at(key), prompt))
+        beside += "".join(_shown(key, given) for key in apart if _is_apart(key, given := at(key), prompt))
     # An object of the caller's own (Langfuse's arguments, Braintrust's fields), or the ids of tokens.
     unread = json.dumps(asked, sort_keys=True, default=str) if asked and not (prompt or beside) else ""
     own_key = as_text(at("prompt_id"))
@@ -252,7 +253,7 @@ def _decoded(asked: Any) -> Any:
 def prompt_key(prompt: str, shaped: str = "") -> str:
     """What answers to equal prompts share. shaped: what else shapes the answer."""
     asked_again = without_times_and_ids(prompt)
-    content = f"{asked_again}\0{shaped}" if shaped else asked_again
+    content = f"{asked_again}\0{steady(shaped)}" if shaped else asked_again
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -262,14 +263,21 @@ def _cap(given: Any) -> int | None:
     return None if uncapped else as_token_count(given)
 
 
+def _shown(key: str, given: Any) -> str:
+    """A field as text. An id that stands for the turns before is one of the prompt's: no figures, no id."""
+    return repr(given).translate(_LETTERS) if key == "previous_response_id" else repr(given)
+
+
 def _is_apart(key: str, given: Any, prompt: str) -> bool:
     """Whether a field holds something for the model to read that its prompt does not hold as well.
 
-    The context of a tracer, an object, is none.
+    The context of a tracer, an object, is none; nor is Ollama's, the tokens of prompt and answer.
     """
     if isinstance(given, str):
         return given not in prompt
-    return isinstance(given, list if key == "context" else list | dict) and bool(given)
+    if key == "context":
+        return isinstance(given, list) and any(isinstance(each, str | dict) for each in given)
+    return isinstance(given, list | dict) and bool(given)
 
 
 def _request(row: Row) -> dict[str, Any]:

@@ -75,3 +75,19 @@ def test_a_prompt_that_nobody_can_read_is_one_all_the_same(asked: Any) -> None:
     assert record.prompt_key != other.prompt_key
     assert (record.prompt_text, record.whole_prompt) == ("", False)
     assert record.prompt_key == read({"input": asked, "output": "Not so."}).prompt_key
+
+
+@pytest.mark.parametrize(
+    ("field", "one", "other", "same"),
+    [
+        ("system", "It is 04:00:17.", "It is 05:12:09.", True),
+        ("system", "Be brief.", "Be verbose.", False),
+        ("context", [1, 2, 3], [4, 5, 6], True),  # Ollama's: the tokens of prompt and answer
+        ("context", ["The sea."], ["The wood."], False),
+        ("previous_response_id", "resp_0a1b2c3d4e", "resp_9f8e7d6c5b", False),
+    ],
+)
+def test_what_stands_beside_a_prompt_makes_it_another(field: str, one: Any, other: Any, same: bool) -> None:
+    """But for times and ids, which are new in each request."""
+    first, second = (read({"prompt": "Why?", field: value, "response": "So."}) for value in (one, other))
+    assert (first.prompt_key == second.prompt_key) is same
