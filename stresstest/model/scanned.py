@@ -44,19 +44,19 @@ class ScanVerdict:
     """The verdict on one recorded answer, with the data for the statistics of its group.
 
     group: values of the group-by keys. words: positions in words, always known; tokens: in the model's
-    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None.
-    onset_char, alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what
-    repeats, 0 where nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping:
-    whether it did so while the text repeated (DharmaOCR's rule), None where the log does not tell.
-    ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter)
-    before it failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other
-    ends too; repetition: the server ended it because it repeats itself. cluster, digest: 64-bit hashes of
-    prompt and output, 0 for none; identity: of the record, which only copies of it share. length_class:
-    the requested length. language: the expected language; language_source: "record" | "given" | "group" |
-    "prompt" | "other language than the group's" | "unknown name" | "answer". onset_in: the part that the
-    onset lies in. reasoned: it has reasoning; answered: it has anything after that. unseen: it may have
-    failed in text that the log did not keep. unknown_language: degenerate by its group's language, which
-    it may not be in, and healthy by none. model: as the log names it, where the groups do not tell.
+    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None. onset_char,
+    alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats, 0 where
+    nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping: whether it did so while
+    the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
+    `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
+    without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
+    ended it because it repeats itself. cluster, question, digest: 64-bit hashes of prompt, its text, and
+    output, 0 for none; identity: of the record, which only copies of it share. length_class: the requested
+    length. language: the expected language; language_source: "record" | "given" | "group" | "prompt" | "other
+    language than the group's" | "unknown name" | "answer". onset_in: the part that the onset lies in.
+    reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
+    the log did not keep. unknown_language: degenerate by its group's language, which it may not be in, and
+    healthy by none. model: as the log names it, where the groups do not tell.
     """
 
     id: str
@@ -81,6 +81,7 @@ class ScanVerdict:
     stop_unsure: bool = False
     repetition: bool = False
     cluster: int = 0
+    question: int = 0
     digest: int = 0
     identity: int = 0
     length_class: float | None = None
@@ -138,25 +139,24 @@ class GroupResult:
     requests whose finish reason or cap is known, None without any. unit: scale of threshold, wasted and
     total: "tokens" | "tokens (estimate)" | "words". wasted/total: positions from the onset on, and all
     positions. healthy_cut: share of healthy requests longer than the safe limit (than T if the unit is
-    words); above `MOST_HEALTHY_CUT`, safe_max_tokens is None.
-    sampled: size of the random subsample used for the threshold, None if all outputs were used.
-    prompts: distinct prompts, None if unknown; promptless: kept outputs without one, each of which counts as
-    one to a prompt of its own. languages: language → requests; language_sources: source
-    of the language → requests. empty: answers without a word. uncounted: answers without a token count.
-    undecided: healthy answers that ended with a possible symptom still open; T is chosen as if each had
-    failed where that began. clustered: some prompt has several outputs; copies: records that are copies
-    of an earlier one, without a prompt or with another one (of the random subsample, if there is one);
-    one_text: kept outputs that are one short text, to many prompts, beside longer answers;
-    effective_share: independent outputs over all, 1 where each has a prompt of its own. parts: reasoning
-    and answer apart; empty where no answer has reasoning. unsure_stops: answers of logs that write `stop`
-    for other ends too; repetitions: those of them that end in copies, so that the server has probably
-    stopped them. unseen: answers that may have failed in text that the log did not keep. capped: healthy
-    answers that a cap ended. stopped: answers that the server stopped as repetitions, and whose text does
-    not prove it. models: names of some of the models whose answers are in the group, where the key does
-    not tell them. unknown_language: answers that may be in a language that is not known here, and would
-    be degenerate in their group's. in_doubt: unseen, stopped, of an unknown language, or undecided over
-    more than a last passage. lost: healthy or empty answers that the service or the client gave up before
-    their end.
+    words); above `MOST_HEALTHY_CUT`, safe_max_tokens is None. sampled: size of the random subsample used for
+    the threshold, None if all outputs were used. prompts: distinct prompts, None if unknown; questions:
+    different texts of them; promptless: kept outputs without one, each of which counts as one to a prompt of
+    its own. languages: language → requests; language_sources: source of the language → requests. empty:
+    answers without a word. uncounted: answers without a token count. undecided: healthy answers that ended
+    with a possible symptom still open; T is chosen as if each had failed where that began. clustered: some
+    prompt has several outputs; copies: records that are copies of an earlier one, without a prompt or with
+    another one (of the random subsample, if there is one); one_text: kept outputs that are one short text, to
+    many prompts, beside longer answers; effective_share: independent outputs over all, 1 where each has a
+    prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
+    answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
+    that the server has probably stopped them. unseen: answers that may have failed in text that the log did
+    not keep. capped: healthy answers that a cap ended. stopped: answers that the server stopped as
+    repetitions, and whose text does not prove it. models: names of some of the models whose answers are in
+    the group, where the key does not tell them. unknown_language: answers that may be in a language that is
+    not known here, and would be degenerate in their group's. in_doubt: unseen, stopped, of an unknown
+    language, or undecided over more than a last passage. lost: healthy or empty answers that the service or
+    the client gave up before their end.
     """
 
     key: Mapping[str, str | None]
@@ -175,6 +175,7 @@ class GroupResult:
     total: int = 0
     recovered: int = 0
     prompts: int | None = None
+    questions: int = 0
     promptless: int = 0
     sampled: int | None = None
     languages: Mapping[str, int] = field(default_factory=dict)

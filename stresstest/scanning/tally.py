@@ -179,6 +179,7 @@ class GroupTally:
             total=self.total[scale],
             recovered=self.recovered,
             prompts=sample.prompts,
+            questions=sample.questions,
             promptless=sample.promptless,
             sampled=None if sample.complete else len(sample),
             languages=dict(self.languages.most_common()),

@@ -17,22 +17,32 @@ _MAY_HOLD_PROMPT = "'generated_text'"
 """Where transformers and TGI have the prompt before the answer."""
 
 
-def prompt_notes(places: Mapping[str, int], promptless: int, answers: int) -> list[str]:
-    """What it means that prompts are not known. places: where answers were read; promptless: so many of the
-    answers have no prompt."""
-    if not promptless or answers < 2:
-        return []
+def prompt_notes(
+    places: Mapping[str, int], answers: int, promptless: int, prompts: int, questions: int
+) -> list[str]:
+    """What makes the number of prompts doubtful. places: where answers were read; promptless: so many of the
+    answers have no prompt. prompts, questions: different prompts, and different texts of them."""
+    found = []
     none = promptless == answers
-    whose = "No prompts are known" if none else f"{promptless:,} answers have no known prompt"
-    found = [
-        f"{whose}: each answer counts as one to a prompt of its own. If several answer one prompt, intervals "
-        f"are too narrow and T is too high: name the prompt with --field prompt=PATH or prompt_id=PATH."
-    ]
-    if _MAY_HOLD_PROMPT in places and none:
+    if promptless and answers > 1:
+        whose = "No prompts are known" if none else f"{promptless:,} answers have no known prompt"
+        found.append(
+            f"{whose}: each answer counts as one to a prompt of its own. If several answer one prompt, "
+            f"intervals are too narrow and T is too high: name the prompt with --field prompt=PATH or "
+            f"prompt_id=PATH."
+        )
+    if none and _MAY_HOLD_PROMPT in places:
         found.append(
             f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
             f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
             f"or the prompts beside them."
+        )
+    if 0 < questions <= prompts / 2:
+        texts = "one text" if questions == 1 else f"only {questions:,} texts"
+        found.append(
+            f"{prompts:,} prompts have {texts}: what stands beside it (pictures, documents, a system prompt) "
+            f"tells them apart. If the model read the same, intervals are too narrow and T is too high: name "
+            f"the prompt with --field prompt_id=PATH."
         )
     return found
 

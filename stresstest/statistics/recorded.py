@@ -57,6 +57,7 @@ class RecordedSample:
         self._names = (array("Q"), array("Q"), array("Q"))
         self._flags = array("B")
         self._classes = array("d")
+        self._questions = array("Q")
 
     def __len__(self) -> int:
         return len(self._flags)
@@ -84,6 +85,7 @@ class RecordedSample:
         flags = _ENDED * judged.ended | _UNRESOLVED * judged.unresolved | _TRUNCATED * truncated
         self._flags.append(flags | _LOST * judged.lost)
         self._classes.append(float("nan") if judged.length_class is None else judged.length_class)
+        self._questions.append(judged.question if judged.cluster else 0)
         if len(self) > self._most:
             self.limit(self._most)
 
@@ -189,7 +191,7 @@ class RecordedSample:
 
         def first(name: int) -> int:
             while (earlier := joined.get(name, name)) != name:
-                name = earlier
+                name = joined[name] = joined.get(earlier, earlier)  # shorter each time: chains may be long
             return name
 
         names, _, digests = self._names
@@ -204,6 +206,11 @@ class RecordedSample:
     def prompts(self) -> int | None:
         """Number of distinct prompts kept; None if no prompt is known."""
         return len(set(self._names[1]) - {0}) or None
+
+    @property
+    def questions(self) -> int:
+        """Number of different texts of the prompts kept, but for times and ids."""
+        return len(set(self._questions) - {0})
 
     @property
     def promptless(self) -> int:
@@ -285,7 +292,7 @@ class RecordedSample:
         return {length: list(prompts.values()) for length, prompts in found.items()}
 
     def _columns(self) -> tuple[array[Any], ...]:
-        return (*self._words, *self._tokens, *self._names, self._flags, self._classes)
+        return (*self._words, *self._tokens, *self._names, self._flags, self._classes, self._questions)
 
     def _start_spread(self) -> array[int]:
         """The random groups of a sample that is no longer kept whole, or will not be."""

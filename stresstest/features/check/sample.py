@@ -342,7 +342,9 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
         )
     notes += _empty_note(_file_names(found.files), tally.empty)
-    for note in prompt_notes(found.places, tally.sample.promptless, len(tally.sample)):
+    sample = tally.sample
+    counts = len(sample), sample.promptless, sample.prompts or 0, sample.questions
+    for note in prompt_notes(found.places, *counts):
         notes.append(f"{_file_names(found.files)}: {note[0].lower()}{note[1:]}")
     if tally.sample.one_text:
         notes.append(

@@ -70,6 +70,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "unsure_stops": group.unsure_stops,
         "repetitions": group.repetitions,
         "prompts": group.prompts,
+        "questions": group.questions,
         "promptless": group.promptless,
         "copies": group.copies,
         "one_text": group.one_text,

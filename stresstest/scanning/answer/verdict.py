@@ -118,6 +118,7 @@ def build_verdict(
         stop_unsure=record.stop_unsure,
         repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
         cluster=_stable_hash(record.prompt_key),
+        question=_stable_hash(without_times_and_ids(record.prompt_text)),
         digest=_stable_hash(_compared_text(record)),
         identity=record.row_key or _stable_hash(f"{record.source}:{record.line}"),
         length_class=length_class(record, job.by_length),

@@ -42,11 +42,20 @@ def test_several_answers_of_one_line_are_one_line() -> None:
 
 def test_unknown_prompts_are_named() -> None:
     """Answers to one prompt pass as independent ones where nobody knows it."""
-    (all_of_them,) = prompt_notes({"'output'": 200}, 200, 200)
+    (all_of_them,) = prompt_notes({"'output'": 200}, 200, 200, 0, 0)
     assert all_of_them.startswith("No prompts are known: each answer counts as one to a prompt of its own.")
-    (some,) = prompt_notes({"'output'": 2000}, 1200, 2000)
+    (some,) = prompt_notes({"'output'": 2000}, 2000, 1200, 800, 800)
     assert some.startswith("1,200 answers have no known prompt")
-    assert prompt_notes({"'output'": 200}, 0, 200) == []
-    assert prompt_notes({"'output'": 1}, 1, 1) == []
-    _, within = prompt_notes({"'generated_text'": 200}, 200, 200)
+    assert prompt_notes({"'output'": 200}, 200, 0, 200, 200) == []
+    assert prompt_notes({"'output'": 1}, 1, 1, 0, 0) == []
+    _, within = prompt_notes({"'generated_text'": 200}, 200, 200, 0, 0)
     assert "may hold the prompt before each answer" in within
+
+
+def test_prompts_of_few_texts_are_named() -> None:
+    """A field that is new in each request, and that the model never read, makes many prompts of four."""
+    (few,) = prompt_notes({"'output'": 200}, 200, 0, 200, 4)
+    assert few.startswith("200 prompts have only 4 texts: what stands beside it")
+    (one,) = prompt_notes({"'output'": 200}, 200, 0, 200, 1)
+    assert one.startswith("200 prompts have one text")
+    assert prompt_notes({"'output'": 200}, 200, 0, 200, 101) == []
