@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import overload
 
+from stresstest.model.copies import ends_in_copies
 from stresstest.model.volatile import without_times_and_ids
 
 NO_ID = -(1 << 63)
@@ -125,6 +126,7 @@ class ArrivedTokens:
         )
 
 
+_EQUAL_TOKENS = 16
 MIN_UNSEEN_TOKENS = 64
 """With 64 counted tokens or more beyond the text, some are no special ones, and nobody saw them,
 so that nobody can call them sound."""
@@ -142,13 +144,15 @@ class TokenSummary:
     """What is kept of a generation's tokens when they are dropped.
 
     count: how many there are. digest: of their texts, None without tokens. outline: of a short text without
-    times and ids, by which two messages of a gateway are one. entropy: whether any was measured.
-    first_arrived, last_arrived: clock seconds, None without tokens.
+    times and ids, by which two messages of a gateway are one. repeats: they end in copies of one text, or in
+    one token again and again. entropy: whether any was measured. first_arrived, last_arrived: clock
+    seconds, None without tokens.
     """
 
     count: int = 0
     digest: str | None = None
     outline: str | None = None
+    repeats: bool = False
     entropy: bool = False
     first_arrived: float | None = None
     last_arrived: float | None = None
@@ -170,10 +174,16 @@ class TokenSummary:
             count=len(tokens),
             digest=_digest(_raw(whole)),
             outline=_digest(_raw(without_times_and_ids(whole))) if short else None,
+            repeats=_is_one(texts[-_EQUAL_TOKENS:]) or ends_in_copies(whole),
             entropy=any(value is not None for value in entropies(tokens)),
             first_arrived=tokens[0].arrived,
             last_arrived=tokens[-1].arrived,
         )
+
+
+def _is_one(last: Sequence[str]) -> bool:
+    """Whether the last tokens are one token, as often as services look for (Ollama: more than 30)."""
+    return len(last) == _EQUAL_TOKENS and len(set(last)) == 1
 
 
 def _raw(text: str) -> bytes:

@@ -24,7 +24,8 @@ from stresstest.model.volatile import NUMBERED_WORD
 from stresstest.model.words import REPETITION_REASON
 
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two
-# sentences) is ignored; a longer one is left undecided by the loss.
+# sentences) is ignored; a longer one is left undecided by the loss, and so is any that ends in repetitions:
+# Ollama breaks an answer off after 31 equal tokens.
 HEALTHY_TAIL_TOKENS = 64
 # From this share of answers on that came late, the service may have generated what it never delivered. One
 # of several replicas may buffer while the others stream; a slow start or two are no sign of it.
@@ -57,9 +58,9 @@ def observations(generations: Iterable[GenerationRecord]) -> list[Observation]:
     a loop runs into its time limit. A generation that stopped with an open candidate, by itself, at its cap
     or at its loss, is unresolved, because excluding it would remove failures only: an answer that drifts in
     its last sentences ends before any alarm. At a loss, a candidate counts as open from `HEALTHY_TAIL_TOKENS`
-    tokens on. An answer that came only when asked again stands for the attempt that got none, which may have
-    failed from its first token (:func:`redrawn`): its own health says nothing of that. `invalid_from` is
-    copied; :func:`censor` applies it, whatever the outcome.
+    tokens on, or if it repeats itself there. An answer that came only when asked again stands for the attempt
+    that got none, which may have failed from its first token (:func:`redrawn`): its own health says nothing
+    of that. `invalid_from` is copied; :func:`censor` applies it, whatever the outcome.
     """
     generations = list(generations)
     again = redrawn(generations) | late_refusals(generations)
@@ -113,8 +114,9 @@ def _observation(generation: GenerationRecord) -> Observation:
     unresolved = False
     if lost is not None and onset is None:
         observed = min(observed, lost.at_token)
-        unresolved = max(lost.at_token, verdict.tokens) - observed >= HEALTHY_TAIL_TOKENS and observed < cap
-        unresolved |= is_unseen(generation)
+        tail = max(lost.at_token, verdict.tokens) - observed
+        candidate = tail >= HEALTHY_TAIL_TOKENS or (tail > 0 and generation.token_summary.repeats)
+        unresolved = (candidate and observed < cap) or is_unseen(generation)
     healthy = onset is None and lost is None
     if healthy and generation.finish_reason is not None:
         unresolved = observed < verdict.tokens or was_cut_by_service(generation)

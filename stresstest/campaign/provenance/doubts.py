@@ -186,15 +186,20 @@ def _cut_notes(sample: Sequence[GenerationRecord]) -> list[str]:
 def _loss_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That many answers broke off while they were healthy: a gateway may end what begins to repeat."""
     lost = [g for g in sample if g.failure is not None and g.verdict.tokens and not g.verdict.degenerate]
-    if len(lost) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
-        return []
-    [(message, _)] = Counter(g.failure.message for g in lost if g.failure is not None).most_common(1)
-    why = message.rstrip(".")
-    return [
-        f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token ({why}), and "
-        f"count up to there. A service that ends answers because they begin to repeat leaves their failures "
-        f"out, and the limit is then too high."
-    ]
+    notes = []
+    if len(lost) >= max(_FEWEST_ALIKE, _ALIKE_SHARE * len(sample)):
+        notes.append(
+            f"{len(lost)} of the sample's {len(sample)} answers broke off after their first token "
+            f"({_commonest_failure(lost)}), and count up to there. A service that ends answers because they "
+            f"begin to repeat leaves their failures out, and the limit is then too high."
+        )
+    repeating = sum(g.token_summary.repeats for g in lost)
+    if repeating:
+        notes.append(
+            f"{repeating} of the sample's {len(sample)} answers broke off in the midst of repetitions, as "
+            f"Ollama ends an answer after 31 equal tokens: each counts as a possible failure."
+        )
+    return notes
 
 
 def _window_notes(sample: Sequence[GenerationRecord]) -> list[str]:

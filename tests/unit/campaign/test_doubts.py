@@ -93,6 +93,15 @@ def test_answers_that_broke_off_are_told() -> None:
         )
 
 
+def test_repetitions_that_broke_off_are_told() -> None:
+    """One in a hundred is as many as a strict certificate allows."""
+    made = [replace(make_generation(n), verdict=GenerationVerdict(50, 50)) for n in range(100)]
+    cut = ServiceFailure(FailureKind.CUT, "The server closed the stream.", at_token=50)
+    repeating = replace(made[0], failure=cut, tokens=(Token(" the"),) * 31)
+    [note] = [n for n in doubts(make_run(), [repeating, *made[1:]], []) if "broke off" in n]
+    assert note.startswith("1 of the sample's 100 answers broke off in the midst of repetitions")
+
+
 def test_answers_that_are_others_after_a_kill_are_told() -> None:
     """They count as possible failures."""
     made = [make_generation(n) for n in range(6)]

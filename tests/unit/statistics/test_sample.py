@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.model import RIGORS, FailureKind, GenerationRecord, Observation, SymptomKind
+from stresstest.model.tokens import Token
 from stresstest.statistics import certified_threshold, deduplicate, observations, risk_at, upper_bound
 from stresstest.statistics.sample import censor, count_distinct_prompts, redrawn
 from tests.support.generations import make, make_job
@@ -128,6 +129,18 @@ def test_a_loss_with_an_open_candidate_is_doubtful() -> None:
     """Leaving it out at its candidate while the healthy ones stay on to the loss would drop failures only."""
     (found,) = observations([make(JOB, 352, observed=288, lost=True)])
     assert (found.onset, found.observed, found.unresolved) == (None, 288, True)
+
+
+@pytest.mark.parametrize("end", [[" the"] * 31, ["\n"] * 16, ["and", "so", "it", "went", "on,"] * 4])
+def test_a_loss_in_the_midst_of_repetitions_is_doubtful(end: list[str]) -> None:
+    """Ollama breaks an answer off after 31 equal tokens: "none of 317" was certified where 3 % failed."""
+    told = [f"w{n} " for n in range(300)]
+    cut = make(JOB, 300 + len(end), observed=300, lost=True)
+    repeated, healthy = (
+        replace(cut, tokens=tuple(map(Token, texts)))
+        for texts in ([*told, *end], [*told, *[f"x{n} " for n in range(len(end))]])
+    )
+    assert [o.unresolved for o in observations([repeated, healthy])] == [True, False]
 
 
 def test_no_position_lies_beyond_the_cap() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.model.copies import ends_in_copies
 from stresstest.records import FieldMapping, parse_line
-from stresstest.records.formats.copies import ends_in_copies
 from stresstest.records.record import Record
 
 LOOP = "and the end of the road "
