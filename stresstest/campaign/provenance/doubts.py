@@ -56,6 +56,12 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
             f"and context are the same there; other server flags (quantization, cache) were not compared."
         )
+    if run.settings.continued_after and not run.profile.metrics:
+        notes.append(
+            f"The run was interrupted, and continued after {run.settings.continued_after[-1]} answers. The "
+            f"server has no counters that begin again when it is restarted: nothing shows whether the same "
+            f"weights gave all answers."
+        )
     if restarts := count_restarts(samples):
         notes.append(
             f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "

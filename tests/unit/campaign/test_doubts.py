@@ -102,6 +102,20 @@ def test_repetitions_that_broke_off_are_told() -> None:
     assert note.startswith("1 of the sample's 100 answers broke off in the midst of repetitions")
 
 
+@pytest.mark.parametrize("metrics", [True, False])
+def test_a_continuation_that_nothing_vouches_for_is_told(metrics: bool) -> None:
+    """A check was killed, `ollama create` replaced the model, and the same command passed it. vLLM's counters
+    show that it was restarted."""
+    run = make_run()
+    run = replace(
+        run,
+        settings=replace(run.settings, continued_after=(36,)),
+        profile=replace(run.profile, metrics=metrics),
+    )
+    notes = [n for n in doubts(run, [make_generation(1)], []) if "continued after 36 answers" in n]
+    assert len(notes) == (not metrics)
+
+
 def test_answers_that_are_others_after_a_kill_are_told() -> None:
     """They count as possible failures."""
     made = [make_generation(n) for n in range(6)]
