@@ -38,12 +38,14 @@ class RowFormat:
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """Rows around other rows. unwrapped: the rows inside, which the formats after this one read. Raises
-    UnreadableError when there are none. completed: adds to a record of theirs what the envelope tells."""
+    UnreadableError when there are none. completed: adds to a record of theirs what the envelope tells. apart:
+    they are requests of their own, of which the envelope's errors say nothing."""
 
     name: str
     recognises: Callable[[Row, FieldMapping], bool]
     unwrapped: Callable[[Row, FieldMapping], Iterable[Row]]
     completed: Callable[[Record], Record] = lambda record: record
+    apart: bool = False
 
 
 class LineReader(Protocol):

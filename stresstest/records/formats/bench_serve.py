@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
+from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.record import FieldMapping
 
 _TEXTS = "generated_texts"
@@ -24,17 +25,18 @@ def _recognises(row: Row, mapped: FieldMapping) -> bool:
 
 
 def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
-    """A plain record for each request; one that failed has no response."""
+    """A plain record for each request. Of one that failed, the text is not whole."""
     texts, errors = row[_TEXTS], row.get("errors")
     if not isinstance(errors, list) or len(errors) != len(texts):
         errors = [""] * len(texts)
-    beside = {"model": row.get("model_id"), "backend": row.get("backend"), "date": row.get("date")}
+    settings = {key: value for key, value in row.items() if isinstance(value, str | int | float)}
+    beside = {"model": row.get("model_id"), **settings}
     found = []
     for n, (text, error) in enumerate(zip(texts, errors, strict=True)):
         counts = {
             key: count for name, key in _COUNTS.items() if (count := _count(row.get(name), n)) is not None
         }
-        answer = {"response": None, "status": "failure"} if error and not text else {"response": text}
+        answer = {"response": text, "finish_reason": "error", TEXTLESS: True} if error else {"response": text}
         found.append({"id": str(n), **beside, **counts, **_times(row, n), **answer})
     return found
 
@@ -55,4 +57,4 @@ def _times(row: Row, n: int) -> Row:
     return {"start": start, "first_token": start + first, "end": start + first + sum(gaps)}
 
 
-FORMAT = Envelope("vllm bench serve", _recognises, _unwrapped)
+FORMAT = Envelope("vllm bench serve", _recognises, _unwrapped, apart=True)

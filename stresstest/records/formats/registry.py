@@ -118,8 +118,9 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
             else:
                 inner = _read_several(list(found.unwrapped(row, place.mapped)), place, formats[n:])
                 records = map(found.completed, inner)
+            apart = isinstance(found, Envelope) and found.apart
             for record in records:
-                yield cut_to_limit(marked_as_given_up(record, row))
+                yield cut_to_limit(record if apart else marked_as_given_up(record, row))
             return
     raise UnreadableError(_unrecognised(row))
 

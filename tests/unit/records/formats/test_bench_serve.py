@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stresstest.records import FieldMapping, Record, parse_line
+from stresstest.records import FieldMapping, Record, parse_fields, parse_line
 
 RESULT: dict[str, Any] = {
     "date": "20261129-040000",
@@ -36,6 +36,16 @@ def test_each_request_is_a_record() -> None:
     ]
     assert (first.id, second.id) == ("0", "1")
     assert (failed.text, failed.has_text) == ("", False)
+    assert [record.finish_reason for record in (first, second, failed)] == [None, None, "error"]
+
+
+def test_answers_are_grouped_by_what_the_benchmark_varies() -> None:
+    """A model's name stands there under a name of its own, too."""
+    mapped = parse_fields([], ("request_rate", "model_id"))
+    records = parse_line({**RESULT, "request_rate": 4.0}, "a.json", 1, mapped)
+    assert {tuple(record.extra.items()) for record in records} == {
+        (("request_rate", "4.0"), ("model_id", "m"))
+    }
 
 
 def test_times_are_read_where_they_were_written() -> None:
