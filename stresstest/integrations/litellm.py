@@ -15,9 +15,9 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from stresstest.api.streaming import StreamDetector, judge_body
 from stresstest.api.verdict import Verdict
 from stresstest.detectors.identification.names import require_language
+from stresstest.records.formats.asked import PROMPT_KEYS
 from stresstest.records.formats.bodies.calls import message_arguments
 from stresstest.records.formats.bodies.reasoning import find_reasoning
-from stresstest.records.formats.fields import PROMPT_KEYS
 
 FINISH_REASON = "length"
 """Of a choice that is ended here, as the guard writes it: LiteLLM makes a clean ``stop`` of vLLM's

@@ -8,9 +8,9 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.names import read_language_name, require_language
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.model import GenerationVerdict
+from stresstest.records.formats.asked import requested_text
 from stresstest.records.formats.bodies.content import message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
-from stresstest.records.formats.fields import requested_text
 from stresstest.records.record import TextlessError
 
 Conversation = str | Sequence[Mapping[str, object]]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stresstest.detectors.extra_turns.marks import MODEL, ROLE_TOKEN, USER, any_of
-from stresstest.records.formats.fields import prompt_key
+from stresstest.records.formats.asked import prompt_key
 from stresstest.records.record import Record
 
 _MOST = 0.9

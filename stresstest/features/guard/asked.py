@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stresstest.features.guard.metrics import OTHER
-from stresstest.records.formats.fields import prompt_text, requested_text
+from stresstest.records.formats.asked import prompt_text, requested_text
 
 MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""

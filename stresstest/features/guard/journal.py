@@ -13,7 +13,8 @@ import msgspec
 from stresstest.features.guard.asked import MAX_PROMPT_CHARS, Asked, Route
 from stresstest.features.guard.lines import LineWriter, LogFile
 from stresstest.features.guard.watch import JudgedChoice
-from stresstest.records.formats.fields import FLATTENED, TEXTLESS
+from stresstest.records.formats.asked import FLATTENED
+from stresstest.records.formats.fields import TEXTLESS
 
 _DEPTH = 6
 """Levels of a turn in which data is looked for."""

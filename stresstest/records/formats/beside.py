@@ -14,10 +14,11 @@ from typing import Any
 
 from stresstest.model.copies import ends_in_copies
 from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.asked import PROMPT_KEYS, prompt_text
 from stresstest.records.formats.bodies.body import is_body, parse_answers
 from stresstest.records.formats.bodies.choices import has_choices
 from stresstest.records.formats.bodies.reasoning import REASONING_KEYS
-from stresstest.records.formats.fields import ASKED_KEYS, PROMPT_KEYS, prompt_text
+from stresstest.records.formats.fields import ASKED_KEYS
 from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import UnreadableError
 

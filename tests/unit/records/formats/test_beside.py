@@ -9,7 +9,7 @@ import pytest
 
 from stresstest.records import FieldMapping, UnreadableError, parse_line
 from stresstest.records.formats import beside
-from stresstest.records.formats.fields import PROMPT_KEYS, prompt_text
+from stresstest.records.formats.asked import PROMPT_KEYS, prompt_text
 from tests.support.stories import story
 
 PASSAGE = story(6)

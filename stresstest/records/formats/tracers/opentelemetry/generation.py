@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stresstest.records.formats.adapter import Row
+from stresstest.records.formats.asked import FLATTENED
 from stresstest.records.formats.bodies.body import parse_answers
-from stresstest.records.formats.fields import FLATTENED, TEXTLESS
+from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.formats.json_values import as_object, objects, structure_in
 from stresstest.records.formats.tracers.opentelemetry.messages import (
     as_choice,
