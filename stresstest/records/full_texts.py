@@ -52,7 +52,8 @@ def answer_at(turns: Sequence[str], text: str) -> int | None:
         long = [len(pieces) - 1]
     end, found = 0, False
     for n, piece in enumerate(pieces):
-        at = squeezed.find(piece, end, None if n in long else end + len(piece) + _APART)
+        is_long = len(piece) >= _LEAST_PROMPT or n == long[-1]
+        at = squeezed.find(piece, end, None if is_long else end + len(piece) + _APART)
         end = at + len(piece) if at >= 0 else end
         found = at >= 0 if n == long[-1] else found
     return _unsqueezed(window, end) if found else 0

@@ -36,7 +36,8 @@ def unread_texts(row: Row, records: Sequence[Record]) -> tuple[str, ...]:
     row has few. Elements of a list have no names of their own. Of a row with many texts the first are looked
     at, so that the time is linear.
     """
-    read = [text.strip() for each in records for text in (each.text, each.reasoning, each.prompt_text)]
+    texts = dict.fromkeys(text for each in records for text in (each.text, each.reasoning, each.prompt_text))
+    read = [text.strip() for text in texts]  # many answers have one prompt
     known = _Read("\0".join(read), read if len(records) <= _FEW_ANSWERS else ())
     left = iter(range(_MOST_TEXTS))
     others = {key: value for key, value in row.items() if key not in ASKED_KEYS}

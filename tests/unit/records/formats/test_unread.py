@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from stresstest.records.formats import unread
 from stresstest.records.formats.registry import parse_line
 from stresstest.records.formats.unread import is_looked_at
 from stresstest.records.record import FieldMapping, Record
@@ -65,6 +67,17 @@ def test_many_texts_and_many_answers_take_no_time_of_their_own() -> None:
     assert len(_record({"response": "B", **many}).beside) == 64
     choices = [{"message": {"content": f"{n} {LONG}"}, "notes": f"{n} {OTHER}"} for n in range(900)]
     assert _record({"object": "chat.completion", "choices": choices}).beside == ("choices.notes",)
+
+
+def test_the_prompt_of_many_answers_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six thousand choices to one long prompt took 2.4 GB."""
+    kept = Mock(side_effect=unread._Read)
+    monkeypatch.setattr(unread, "_Read", kept)
+    prompt = "Where do the boats go at night? " * 100
+    records = [Record(str(n), "f", 1, f"To harbour {n}.", prompt_text=prompt) for n in range(500)]
+    unread.unread_texts({"response": "x"}, records)
+    (joined, _), _ = kept.call_args
+    assert joined.count("at night?") == 100
 
 
 def test_they_are_looked_for_in_some_lines() -> None:
