@@ -14,7 +14,7 @@ _TEMPLATES = re.compile(
     rf"\bchat ?ml\b|(?:chat|prompt)[ _-]?(?:template|format)|special tokens?|{_TUNING}", re.IGNORECASE
 )
 _RENDERED = re.compile(
-    r"\s*(?:<s>|<bos>)?\s*(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]"
+    r"\s*+(?:(?:<s>|<bos>)\s*+)?(?:<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[gMASK\]"
     rf"|\[INST\]|{any_of(USER)}|<\|(?:START_OF_TURN_TOKEN|system|im_system)\|>|\[\|system\|\]"
     rf"|{ROLE_TOKEN}(?:system|developer)"
     r"|(?:user|human|system)[ ]*\n)"

@@ -32,6 +32,9 @@ _MAX_TILES = 4
 _MOST_TRIED = 20_000
 """Times that a text is tried at a place. A period of four out of twenty phrases takes a few hundred."""
 
+_MOST_KEPT = 256
+"""Periods whose answers are kept: a loop is asked for at each of its copies."""
+
 _MAX_SHOWN = 2_000
 """Shown texts of a prompt that are read: each costs some 30 µs."""
 
@@ -97,6 +100,7 @@ class RequestedRepetition:
     def __init__(self, prompt: str, units: int | None = None) -> None:
         self._given = prompt
         self._units = units or 0
+        self._asked: dict[str, int | None] = {}
 
     def requested_copies(self, period: str) -> int | None:
         """Up to how many copies of the period are as requested: None if none are, 0 for no count.
@@ -106,6 +110,13 @@ class RequestedRepetition:
         if not self._given:
             return None
         cycle = _cycle(period)
+        if cycle not in self._asked:
+            if len(self._asked) >= _MOST_KEPT:
+                self._asked.clear()
+            self._asked[cycle] = self._copies_of(cycle)
+        return self._asked[cycle]
+
+    def _copies_of(self, cycle: str) -> int | None:
         shown = _find_tiling(cycle, self._requested_texts)
         if shown is not None:
             return COUNT_TOLERANCE * max(text.copies for text in shown)

@@ -253,3 +253,12 @@ def test_texts_that_overlap_in_too_many_ways_are_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(requested_repetition, "_lay_tiles", tried)
     assert asked.requested_copies(" ".join(words * 2 + ["end"]) + " ") is None
     assert tried.call_count <= requested_repetition._MOST_TRIED
+
+
+def test_a_period_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop asks at each of its copies, and a long prompt is read for each answer."""
+    asked = RequestedRepetition("a " * 5000)
+    looked = Mock(side_effect=requested_repetition._continues_in)
+    monkeypatch.setattr(requested_repetition, "_continues_in", looked)
+    assert {asked.requested_copies("a " * n) for n in range(1, 100)} == {0}
+    assert looked.call_count <= 2
