@@ -23,7 +23,8 @@ from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 
 MAX_JUDGED_TOKENS = 262_144
-"""Tokens of one choice that the detectors are given. They keep about 100 bytes of each."""
+"""Tokens of an answer that the detectors are given, of all its choices together. They keep 100 to 400 bytes
+of each."""
 MAX_CHOICES = 128
 MAX_JUDGED_CHARS = 4 * 1024 * 1024
 """Characters of one long text that are judged."""
@@ -47,22 +48,34 @@ def _size(token: Token) -> int:
     return len(token.text) if token.text.isascii() else len(token.text.encode("utf-8", "surrogatepass"))
 
 
+class JudgedTokens:
+    """How many tokens of an answer may still be judged; below 0 once there were more."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_JUDGED_TOKENS
+
+
 class ChoiceWatch:
     """One choice of an answer while it arrives.
 
-    assembler: makes tokens of its chunks. texts: (reasoning, text) of its tokens, kept only where asked for.
-    size: bytes of their texts. answering: its answer has begun, after any reasoning. alarm: output token at
-    which it was known to fail.
+    allowed: shared by all choices of the answer. assembler: makes tokens of its chunks. texts: (reasoning,
+    text) of its tokens, kept only where asked for. size: bytes of their texts. answering: its answer has
+    begun, after any reasoning. cut_off: it has tokens that were not judged, since the answer has too many.
+    alarm: output token at which it was known to fail.
     """
 
-    def __init__(self, index: int, spec: DetectorSpec, *, keep_text: bool) -> None:
+    def __init__(self, index: int, spec: DetectorSpec, allowed: JudgedTokens, *, keep_text: bool) -> None:
         self.index = index
         self.assembler = TokenAssembler(index, longest_split=_LONG_EVENT)
         self.tokens = 0
         self.size = 0
         self.answering = False
+        self.cut_off = False
         self.texts: list[Token] | None = [] if keep_text else None
         self.finish_reason: str | None = None
+        self._allowed = allowed
         self._suite = DetectorSuite(spec)
 
     def add(self, tokens: Sequence[Token]) -> None:
@@ -71,7 +84,9 @@ class ChoiceWatch:
         self.size += sum(map(_size, tokens))
         if not self.answering:
             self.answering = any(token.text and not token.reasoning for token in tokens)
-        if self.tokens > MAX_JUDGED_TOKENS:
+        self._allowed.left -= len(tokens)
+        if self._allowed.left < 0:
+            self.cut_off = self.cut_off or bool(tokens)
             return
         if self.texts is not None:
             self.texts.extend(tokens)
@@ -162,11 +177,14 @@ def _decoded(fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
 class AnswerReader:
     """Reads one answer, event by event, or whole.
 
-    head: the first event as decoded, which an event of the guard's own repeats. choices: by index.
-    failed: the server has reported an error in place of tokens. usage: of the whole answer, as sent.
+    most: choices that were asked for. head: the first event as decoded, which an event of the guard's own
+    repeats. choices: by index. failed: the server has reported an error in place of tokens. usage: of the
+    whole answer, as sent.
     """
 
-    def __init__(self, route: Route, spec: DetectorSpec, *, keep_text: bool = False) -> None:
+    def __init__(
+        self, route: Route, spec: DetectorSpec, *, keep_text: bool = False, most: int = MAX_CHOICES
+    ) -> None:
         self.head: dict[str, Any] = {}
         self.choices: dict[int, ChoiceWatch] = {}
         self.failed = False
@@ -174,6 +192,8 @@ class AnswerReader:
         self._route = route
         self._spec = spec
         self._keep_text = keep_text
+        self._most = min(most, MAX_CHOICES)
+        self._allowed = JudgedTokens()
         self._long: list[tuple[ChoiceWatch, Token]] | None = None
 
     @property
@@ -283,12 +303,18 @@ class AnswerReader:
                     yield
 
     def choice(self, index: int) -> ChoiceWatch:
-        """The watch of a choice. Raises UnreadableAnswerError beyond `MAX_CHOICES`."""
+        """The watch of a choice.
+
+        Raises UnreadableAnswerError beyond the choices that were asked for, `MAX_CHOICES` at most, and after
+        `MAX_JUDGED_TOKENS`, so that nothing of what follows is kept either.
+        """
+        if self._allowed.left < 0:
+            raise UnreadableAnswerError(f"more than {MAX_JUDGED_TOKENS} tokens")
         found = self.choices.get(index)
         if found is None:
-            if len(self.choices) >= MAX_CHOICES:
-                raise UnreadableAnswerError(f"more than {MAX_CHOICES} choices")
-            found = ChoiceWatch(index, self._spec, keep_text=self._keep_text)
+            if len(self.choices) >= self._most:
+                raise UnreadableAnswerError(f"more than {self._most} choices")
+            found = ChoiceWatch(index, self._spec, self._allowed, keep_text=self._keep_text)
             self.choices[index] = found
         return found
 

@@ -131,7 +131,8 @@ class Asked:
     def choices(self) -> int:
         """The choices that are asked for: `n` for every prompt."""
         n = _number(self.body.get("n"))
-        return max(1, int(n or 1)) * _prompts(self.body.get("prompt"))
+        given = (self.body.get(name) for name in ("prompt", "prompt_embeds"))
+        return max(1, int(n or 1)) * max(1, sum(_prompts(each) for each in given if each is not None))
 
     def changed(self, changes: Mapping[str, Any]) -> bytes:
         """The body as JSON with these fields set; what is not changed keeps its order."""

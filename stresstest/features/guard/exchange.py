@@ -90,7 +90,7 @@ class Exchange:
         asked, rule = self.asked, self.rule
         assert asked is not None
         spec = DetectorSpec(language=rule.language, prompt_text=asked.prompt, requested_text=asked.requested)
-        reader = AnswerReader(asked.route, spec, keep_text=keep_text)
+        reader = AnswerReader(asked.route, spec, keep_text=keep_text, most=asked.choices)
         self.watch = AnswerWatch(
             reader,
             streamed=streamed,

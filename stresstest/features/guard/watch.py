@@ -11,12 +11,7 @@ from dataclasses import dataclass
 
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.wire import EventReader, LineTooLongError
-from stresstest.features.guard.answer import (
-    MAX_JUDGED_TOKENS,
-    AnswerReader,
-    ChoiceWatch,
-    UnreadableAnswerError,
-)
+from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
 from stresstest.http_limits import MAX_REPLY_BYTES
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
@@ -234,7 +229,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
         seen=seen,
         size=choice.size,
         counted=counted is not None,
-        broken=(broken and choice.finish_reason is None) or choice.tokens > MAX_JUDGED_TOKENS,
+        broken=(broken and choice.finish_reason is None) or choice.cut_off,
     )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.features.guard import answer as guard_answer
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
@@ -80,6 +81,52 @@ def test_the_choices_of_a_request() -> None:
     assert choices(prompt=["a", "b"], n=3) == 6
     assert choices(prompt=[[1], [2]]) == 2
     assert choices(prompt=[[1]] * 200_000) == MANY
+    assert choices(prompt_embeds=["QQ==", "Qg=="]) == 2
+    assert choices(prompt="a", prompt_embeds="QQ==", n=2) == 4
+
+
+def _event(index: int, text: str, finish: str | None = None) -> bytes:
+    return json.dumps(
+        {"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]}
+    ).encode()
+
+
+@pytest.mark.parametrize("size", [20, 400], ids=["short events", "long events"])
+def test_all_choices_of_an_answer_share_one_limit(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen choices, each up to the limit, took 1.7 GB. Nothing is kept of what comes after it."""
+    judged: list[str] = []
+    monkeypatch.setattr(guard_answer, "MAX_JUDGED_TOKENS", 2000)
+    monkeypatch.setattr(
+        guard_answer,
+        "DetectorSuite",
+        lambda _spec: SimpleNamespace(update=lambda token: judged.append(token.text)),
+    )
+    reader = AnswerReader(Route.CHAT, DetectorSpec(), keep_text=True)
+
+    def feed() -> None:
+        for turn in range(200):
+            for index in range(4):
+                reader.add_event(_event(index, "wordword " * size, "stop" if turn == 199 else None))
+                for _ in reader.judge_long(32):
+                    pass
+
+    with pytest.raises(UnreadableAnswerError, match="more than 2000 tokens"):
+        feed()
+    watches = reader.choices.values()
+    assert 1500 < len(judged) <= 2000
+    assert sum(len(watch.texts or ()) for watch in watches) == len(judged)
+    assert sum(watch.tokens for watch in watches) < 2000 + 2 * size
+    assert [watch.cut_off for watch in watches].count(True) == 1
+
+
+async def test_choices_that_nobody_asked_for_are_not_judged() -> None:
+    """An upstream that sends 128 of them would take their memory for a request of one."""
+    both = [*chat_events(HEALTHY, index=0), *chat_events(HEALTHY + LOOP, index=1)]
+    for n, outcome in ((1, "unread"), (2, "degenerate")):
+        async with guarded(Events([*both, DONE])) as here:
+            await here.ask(body={**ASK, "n": n})
+            found = await here.judged(1)
+        assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
 
 
 def test_a_body_of_many_items_is_read_in_no_time() -> None:
