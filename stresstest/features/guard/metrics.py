@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from stresstest.telemetry.page_sampler import MAX_USED
 
 MAX_MODELS = 64
 """Model names that have series of their own: names come from requests, and anybody may invent some."""
@@ -83,18 +86,14 @@ class GuardMetrics:
 
 
 def named_series(page: bytes, names: Iterable[str]) -> bytes:
-    """The lines of an upstream's metrics page that belong to these series."""
-    wanted = tuple(names)
-    kept = []
-    for line in page.splitlines(keepends=True):
-        words = line.split(None, 3)
-        name = (
-            words[2] if line.startswith(b"#") and len(words) > 2 else line.partition(b"{")[0].split(b" ")[0]
-        )
-        if any(_belongs(name.decode("utf-8", "replace").strip(), each) for each in wanted):
-            kept.append(line)
-    return b"".join(kept)
-
-
-def _belongs(name: str, series: str) -> bool:
-    return name == series or name.removeprefix(series) in ("_bucket", "_count", "_sum", "_total", "_created")
+    """The lines of an upstream's metrics page that belong to these series; none where they have more than
+    `MAX_USED` bytes, as a part of them would be a wrong sum."""
+    series = b"|".join(re.escape(name.encode()) for name in names)
+    name = rb"(?:%b)(?:_bucket|_count|_sum|_total|_created)?(?=[{\s]|\Z)" % series
+    lines = re.compile(rb"^(?:#[ \t]+\S+[ \t]+)?%b[^\n]*\n?" % name, re.MULTILINE)
+    kept = bytearray()
+    for line in lines.finditer(page):  # the page is not split: it may have millions of lines
+        kept += line[0]
+        if len(kept) > MAX_USED:
+            return b""
+    return bytes(kept)

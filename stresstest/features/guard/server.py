@@ -24,7 +24,7 @@ from stresstest.features.guard.relay import SERVER, Relay
 from stresstest.features.guard.settings import GuardLimits, GuardSettings
 from stresstest.features.guard.upstream import Upstream, UpstreamFailure, end_to_end, error_body
 from stresstest.features.guard.watch import JudgeQueue
-from stresstest.http_limits import MAX_REPLY_BYTES
+from stresstest.telemetry.page_sampler import MAX_PAGE
 
 OWN_FOLDER = "/guard/"
 """Paths below it are the guard's own: the upstream's /metrics and /health pass through like any other."""
@@ -176,7 +176,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     page = bytearray()
     while piece := await content.readany():
         page += piece
-        if len(page) > MAX_REPLY_BYTES:
+        if len(page) > MAX_PAGE:
             return b""
     return bytes(page)
 

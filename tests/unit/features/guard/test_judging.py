@@ -510,6 +510,7 @@ def test_the_upstreams_series_are_repeated_by_name() -> None:
         b'# TYPE vllm:h histogram\nvllm:h_bucket{le="1"} 1\nvllm:h_sum 3\n'
     )
     assert named_series(page, ["vllm:a", "vllm:h"]) == page.replace(b"vllm:ab 2\n", b"")
+    assert named_series(b"x vllm:a 1\nvllm.a 1\nvllm:a 2", ["vllm:a"]) == b"vllm:a 2"
 
 
 async def test_an_answer_of_which_nothing_is_known_is_not_called_healthy() -> None:
