@@ -21,6 +21,8 @@ _ENCODING = "o200k_base"
 _SPECIAL_TOKENS = 16
 """Tokens that a server may count beyond max_tokens: those that end a turn."""
 _DOWNLOAD = 20.0
+_TEMPLATE_TOKENS = 16 * 1024
+"""Tokens that a chat template may add to a prompt, such as a system prompt of its own."""
 
 
 # A reply is decoded into what is needed of it: as Python objects it takes twenty times its size.
@@ -29,7 +31,7 @@ class _Count(msgspec.Struct):
 
 
 class _Ids(msgspec.Struct):
-    tokens: list[int]
+    tokens: msgspec.Raw
 
 
 _Reply = TypeVar("_Reply", _Count, _Ids)
@@ -70,18 +72,27 @@ async def prompt_ids(
     endpoint: TokenizeClient,
     prompt: Sequence[Message] | str,
     fields: Mapping[str, Any] | None = None,
+    *,
+    context: int | None = None,
 ) -> tuple[int, ...] | None:
     """Token ids of a prompt, special tokens included; the chat template is applied to a conversation.
 
-    fields: see `count_tokens`. None if /tokenize does not return them.
+    fields: see `count_tokens`. context: tokens of the model's, if known. None if /tokenize does not return
+    them, or returns more than the context holds or the request and a chat template can amount to.
     """
     if isinstance(prompt, str):
-        found = await _tokenize_reply(endpoint, {"prompt": prompt, "add_special_tokens": True}, _Ids)
+        question: dict[str, Any] = {"prompt": prompt, "add_special_tokens": True}
     else:
-        found = await _tokenize_reply(endpoint, _conversation(prompt, fields), _Ids)
-    if found is None or not found.tokens or min(found.tokens) < 0:
+        question = _conversation(prompt, fields)
+    most = len(msgspec.json.encode(question)) + _TEMPLATE_TOKENS
+    found = await _tokenize_reply(endpoint, question, _Ids)
+    if found is None or bytes(found.tokens).count(b",") >= min(most, context or most):
         return None
-    return tuple(found.tokens)
+    try:
+        ids = msgspec.json.decode(found.tokens, type=tuple[int, ...])
+    except (ValueError, RecursionError):
+        return None
+    return ids if ids and min(ids) >= 0 else None
 
 
 async def count_text(endpoint: TokenizeClient, text: str) -> int | None:

@@ -341,7 +341,9 @@ class InterventionRunner:
             return None
         if prompt.fingerprint not in self._ids:
             content = prompt.text if prompt.text is not None else prompt.messages
-            self._ids[prompt.fingerprint] = await prompt_ids(self.prepared.endpoint, content, fields)
+            self._ids[prompt.fingerprint] = await prompt_ids(
+                self.prepared.endpoint, content, fields, context=self.run.profile.max_model_len
+            )
         return self._ids[prompt.fingerprint]
 
     def fork_job(self, fork: Fork, arm: str, limit: int) -> Job:

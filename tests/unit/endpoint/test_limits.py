@@ -12,7 +12,7 @@ import pytest
 
 from stresstest.endpoint.capabilities import fetch_served_models
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.counting import count_text
+from stresstest.endpoint.counting import count_text, prompt_ids
 from stresstest.endpoint.failures import failure_from_status
 from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
 from stresstest.endpoint.stream import StreamLimits
@@ -177,6 +177,27 @@ def test_a_reply_is_not_built_of_what_nobody_asked_for(path: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 40 << 20
+
+
+async def test_more_token_ids_than_a_prompt_can_have_are_none() -> None:
+    """Eight million ids of a prompt of four letters were kept, and copied into every task: gigabytes."""
+    ask = [Message("user", "Ciao")]
+    async with fake_vllm(Page(status=404)) as server, Endpoint(server.url) as endpoint:
+
+        async def ids(number: int, prompt: str | list[Message], context: int | None = None) -> int | None:
+            server.pages["/tokenize"] = Page(b'{"tokens":[' + b",".join([b"7"] * number) + b"]}")
+            found = await prompt_ids(endpoint, prompt, context=context)
+            return None if found is None else len(found)
+
+        assert await ids(1000, ask) == await ids(1000, ask, 1000) == 1000
+        assert await ids(1001, ask, 1000) is None
+        assert await ids(20_000, ask) is await ids(20_000, ask, 2**31 - 1) is None
+        assert await ids(20_000, "字" * 10_000) == 20_000  # a byte-level token has a byte
+        assert await ids(0, ask) is None
+        server.pages["/tokenize"] = Page(b'{"tokens":[1,-2]}')
+        assert await prompt_ids(endpoint, ask) is None
+        server.pages["/tokenize"] = Page(b'{"tokens":["a"]}')
+        assert await prompt_ids(endpoint, ask) is None
 
 
 def test_an_encoding_that_was_not_requested_is_a_sentence() -> None:
