@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise, repeat
 from math import inf
+from sys import intern
 from typing import cast
 
 from stresstest.detectors.text.tokens import split_complete
@@ -41,6 +42,9 @@ _LONGEST_REST = 64
 # Tokens that usage alone counts in one event: of more, nobody knows which part of its text each is.
 _MOST_JOINED = 8
 _LONGEST_SHARED = 32
+_SHORT = 2
+"""Characters of a piece of text that is a sign, or of a script without blanks. Several are often one token,
+and detectors keep less than half of what they keep of a word."""
 _LONGEST_ID = 128
 LONGEST_SPLIT = 1 << 18
 """Characters of an event's text that is cut into words: they are held at once."""
@@ -108,7 +112,8 @@ class TokenAssembler:
     finish_reason, stop_reason, prompt_tokens, completion_tokens, reasoning_tokens, fingerprint, model: last
     values from the server. answer_id, created: of the stream's first event.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
-    server did not count, which are words. event_ends: characters of all such text after each event.
+    server did not count, which are words. uncounted_size: how many they are, and what is kept of them, in
+    halves of a word. event_ends: characters of all such text after each event.
     has_ids, top_seen: whether the server sends token ids, and the largest number of top logprobs seen.
     """
 
@@ -128,6 +133,7 @@ class TokenAssembler:
         self.produced = 0
         self.characters = 0
         self.uncounted_texts: list[str] = []
+        self.uncounted_size = 0
         self.event_ends = array("Q")
         self.has_ids = False
         self.top_seen = 0
@@ -224,7 +230,9 @@ class TokenAssembler:
         if answer:
             tokens += self._add_words(answer, False, at)
         if tokens:
-            self.uncounted_texts += [token.text for token in tokens]
+            texts = [token.text for token in tokens]
+            self.uncounted_texts += texts
+            self.uncounted_size += sum([2 if len(text) > _SHORT else 1 for text in texts])
             self.produced += len(tokens)
         return tokens
 
@@ -241,7 +249,8 @@ class TokenAssembler:
         self._carry, self._is_carry_uncounted, self._carry_reasoning = rest, True, reasoning
         if pieces:
             self._before = pieces[-1][-1]
-            tokens += [_token(piece, None, at, reasoning) for piece in pieces]
+            # They recur, and all are kept.
+            tokens += [_token(piece, None, at, reasoning) for piece in map(intern, pieces)]
         return tokens
 
     def event_scale(self) -> PositionMap | None:

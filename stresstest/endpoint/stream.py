@@ -28,31 +28,36 @@ _EVENT_BYTES, _EVENT_BYTES_PER_TOKEN = 2 * 1024 * 1024, 4 * 1024
 """Of one event, which may hold the whole answer."""
 _CHARACTERS, _CHARACTERS_PER_TOKEN = 64 * 1024, 128
 """Of an answer: the longest tokens of a vocabulary are runs of blanks or signs of about so many."""
+_UNCOUNTED = 4 * 1024
 _SECONDS_PER_TOKEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Where a stream is closed, because its server does not end it. event: bytes of one event.
-    characters: of the text. seconds: after
-    the first token, beside one silence of the stall limit."""
+    """Where a stream is closed, because its server does not end it. event: bytes of one event. characters: of
+    the text. uncounted: halves of words that nobody counted. A word has at least one token, and a token, on
+    the average, at most two signs or characters of a script without blanks. seconds: after the first token,
+    beside one silence of the stall limit."""
 
     max_tokens: int
     tokens: int
     bytes: int
     event: int
     characters: int
+    uncounted: int
     seconds: float
 
     @classmethod
     def of(cls, max_tokens: int) -> StreamLimits:
         """The limits of a request with this cap."""
+        tokens = max_tokens + max(_SLACK_TOKENS, max_tokens // 4)
         return cls(
             max_tokens,
-            tokens=max_tokens + max(_SLACK_TOKENS, max_tokens // 4),
+            tokens=tokens,
             bytes=_SLACK_BYTES + max_tokens * _BYTES_PER_TOKEN,
             event=min(_EVENT_BYTES + max_tokens * _EVENT_BYTES_PER_TOKEN, MAX_EVENT),
             characters=_CHARACTERS + max_tokens * _CHARACTERS_PER_TOKEN,
+            uncounted=_UNCOUNTED + 2 * tokens,
             seconds=max_tokens * _SECONDS_PER_TOKEN,
         )
 
@@ -206,7 +211,7 @@ class ResponseStream:
                 made.finish_reason = None
                 self.failure = self._malformed(payload)
                 return True
-            if made.characters > self._limits.characters:
+            if made.characters > self._limits.characters or made.uncounted_size > self._limits.uncounted:
                 made.finish_reason = None
                 self.failure = failures.endless_stream_failure(self._address, "bytes", at_token=before)
                 return True
@@ -218,7 +223,7 @@ class ResponseStream:
                 if self._sink(tokens) and going_on:
                     self.aborted = True
                     return True
-                # Chunks without a count may be smaller than tokens: the limit of characters holds for them.
+                # Chunks without a count may be smaller than tokens: they have limits of their own.
                 counted = made.produced - len(made.uncounted_texts)
                 if counted > self._limits.tokens and going_on:
                     return self._close_endless()

@@ -7,9 +7,11 @@ import gzip
 import time
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.capabilities import fetch_served_models
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_text, prompt_ids
@@ -18,7 +20,7 @@ from stresstest.endpoint.outcome import HttpReply, StreamOutcome, Timeouts
 from stresstest.endpoint.stream import StreamLimits
 from stresstest.endpoint.wire import MAX_EVENT
 from stresstest.http_limits import MAX_ERROR_BYTES
-from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
+from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure, Token
 from tests.support.fake_vllm import Events, Page, chunk, fake_vllm, sse
 from tests.support.steady_clock import steady_clock
 
@@ -89,6 +91,60 @@ def test_text_that_nobody_counts_has_a_limit() -> None:
     assert outcome.failure is not None
     assert "far more than max_tokens tokens can hold" in outcome.failure.message
     assert outcome.failure.at_token == 0
+
+
+@pytest.mark.parametrize("size", [50, 20_000], ids=["short events", "long events"])
+@pytest.mark.parametrize("text", ["字典水火", "!?;.", " one two"], ids=["Chinese", "signs", "words"])
+def test_words_that_nobody_counts_have_a_limit(text: str, size: int) -> None:
+    """128 signs a token were allowed, and each takes up to 1 KB in detectors and lists: eight streams of a
+    server that ignores max_tokens took gigabytes."""
+    request = replace(REQUEST, max_tokens=1000)
+    arrived: list[Token] = []
+
+    def sink(tokens: Sequence[Token]) -> bool:
+        arrived.extend(tokens)
+        return False
+
+    async def steps() -> StreamOutcome:
+        event = sse(chunk(text * (size // len(text))))[0]
+        async with fake_vllm(Events([event] * (60_000 // size))) as server, Endpoint(server.url) as endpoint:
+            endpoint.can_tokenize = endpoint.can_estimate = False
+            return await endpoint.generate(request, sink)
+
+    outcome = asyncio.run(steps())
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.CAP_IGNORED
+    limit = StreamLimits.of(1000).uncounted
+    assert len(arrived) <= (limit // 2 if "one" in text else limit) + 1 < 9000  # one is held until the end
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        " gelegen",
+        " a",
+        "字",
+        "时候",
+        "ที",
+        '":',
+        "    ",
+        ");",
+        " Donaudampfschifffahrtskapitän",
+        "-" * 3,
+        " 123",
+    ],
+)
+def test_an_answer_of_max_tokens_that_nobody_counts_is_whole(token: str) -> None:
+    """Tokens of real vocabularies, up to the cap and a little beyond it."""
+    n = 16_384
+    made = TokenAssembler()
+    for at in range(0, n + 64, 64):
+        made.add_uncounted("", token * 64, float(at))
+    made.flush(1.0)
+    limits = StreamLimits.of(n)
+    assert "".join(made.uncounted_texts) == token * (n + 64)
+    assert made.characters <= limits.characters
+    assert 0 < made.uncounted_size <= limits.uncounted
 
 
 def test_an_event_of_many_megabytes_is_no_event() -> None:
