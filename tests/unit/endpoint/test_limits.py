@@ -130,7 +130,7 @@ def test_words_that_nobody_counts_have_a_limit(text: str, size: int) -> None:
         "    ",
         ");",
         " Donaudampfschifffahrtskapitän",
-        "-" * 3,
+        "--",
         " 123",
     ],
 )
