@@ -5,10 +5,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_MOST_CHARACTERS = 64 * 1024
+"""Of the known names that are compared: a server may list 24 MB of them, and each may take a millisecond."""
+
 
 def closest_names(given: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """At most `most` similar known names, best match first. cutoff: minimum similarity, 0-1."""
-    return difflib.get_close_matches(given, list(known), n=most, cutoff=cutoff)
+    """At most `most` similar known names, best match first. cutoff: minimum similarity, 0-1.
+
+    Of very many names only the first are compared.
+    """
+    compared, left = [], _MOST_CHARACTERS
+    for name in known:
+        left -= len(name)
+        if left < 0:
+            break
+        compared.append(name)
+    return difflib.get_close_matches(given, compared, n=most, cutoff=cutoff)
 
 
 def did_you_mean(given: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
