@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from stresstest.errors import StoreError
+from stresstest.output_file import refuse_link
 from stresstest.store.location import Address
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _SPACE = 7306742  # any fixed number: PostgreSQL's advisory locks on our runs
 
 @contextmanager
 def claimed(engine: Engine, address: Address, run_id: str) -> Iterator[None]:
-    """Hold a run for the block. Raises StoreError when another process holds it.
+    """Hold a run for the block. Raises StoreError when another process holds it, and UsageError for a
+    symbolic link in the lock's place.
 
     A store in memory has no other process. A PostgreSQL server that restarts forgets its claims.
     """
@@ -46,6 +48,7 @@ def claimed(engine: Engine, address: Address, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def _locked_file(path: Path, run_id: str) -> Iterator[None]:
+    refuse_link(path)  # SQLite would make a file wherever it leads
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN EXCLUSIVE")

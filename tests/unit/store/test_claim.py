@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from stresstest.errors import StoreError
+from stresstest.errors import StoreError, UsageError
 from stresstest.store import open_store
 from tests.postgres import server
 from tests.support.paths import ROOT
@@ -59,6 +59,22 @@ def test_a_claim_leaves_no_file_behind(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "s.sqlite3")) as store, store.claim("r1"):
         assert len(list(tmp_path.glob("*.lock"))) == 1
     assert list(tmp_path.glob("*.lock")) == []
+
+
+@pytest.mark.parametrize("suffix", ["", "-journal"])
+def test_a_lock_is_made_through_no_symbolic_link(tmp_path: Path, suffix: str) -> None:
+    """A cloned folder with a store in it made a file outside of it, at the first command on that run. SQLite
+    itself refuses a link only in the place of the lock's journal."""
+    outside = tmp_path / "outside"
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        with store.claim("r1"):
+            (lock,) = tmp_path.glob("*.lock")
+        link = lock.with_name(lock.name + suffix)
+        link.symlink_to(outside)
+        with pytest.raises((UsageError, StoreError)), store.claim("r1"):
+            pass
+    assert not outside.exists()
+    assert link.is_symlink()
 
 
 def test_a_link_to_a_store_is_the_same_store(tmp_path: Path) -> None:
