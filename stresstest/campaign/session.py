@@ -172,6 +172,7 @@ class CampaignSession:
             model=self.run.profile.model,
             api_key=self.api_key,
             on_sample=self._on_sample,
+            hide=self.prepared.endpoint.address.hide_secrets,
         )
         sampler.start()
         stack.push_async_callback(sampler.stop)

@@ -101,6 +101,10 @@ class EndpointAddress:
             text = text.replace(secret, "***")
         return text
 
+    def is_echoed(self, text: str) -> bool:
+        """Whether server text holds a secret. Short ones, which it may hold by chance, do not count."""
+        return any(secret in text for secret in self.secrets if len(secret) >= _LEAST_ECHOED)
+
     def hide_in_tokens(self, tokens: TokenColumns) -> Sequence[Token]:
         """Tokens of an answer, ``***`` in the place of a secret that the server has echoed in its text.
 

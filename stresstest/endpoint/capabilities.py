@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     rejects the key, or does not serve the model.
     """
     missing: list[MissingCapability] = []
-    _require_short((model or "",))
+    _require_storable(endpoint, (model or "",))
     version = await _version(endpoint)
     simulated = _names_simulator(version)
     cards = await _fetch_cards(endpoint, optional=model is not None)
@@ -79,7 +79,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
     probed = await probe_features(endpoint)
     features = endpoint.features = probed.features
     missing += await missing_capabilities(endpoint, probed)
-    fingerprint, answer = probed.trial.assembler.fingerprint, probed.trial.outcome
+    answer = probed.trial.outcome
     return EndpointProfile(
         base_url=endpoint.base_url,
         model=card.id,
@@ -94,7 +94,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         kv_cache_tokens=_kv_cache_tokens(cache or {}),
         on_cpu=endpoint.on_cpu,
         simulated=simulated,
-        fingerprint=fingerprint and endpoint.address.hide_secrets(fingerprint[:LONGEST_MODEL_NAME]),
+        fingerprint=answer.fingerprint,
         missing=tuple(missing),
         clock=None
         if answer.created is None
@@ -137,7 +137,7 @@ def _on_its_base(endpoint: Endpoint, card: _ModelCard, cards: Sequence[_ModelCar
     """The card with a root that can be shown; an adapter's with the root and the context of its base, too."""
     base = next((each for each in cards if each.id == card.parent), None)
     below = card.parent if base is None else base.root or base.id
-    roots = [endpoint.address.hide_secrets(each[:LONGEST_MODEL_NAME]) for each in (card.root, below) if each]
+    roots = [endpoint.address.hide_secrets(each)[:LONGEST_MODEL_NAME] for each in (card.root, below) if each]
     length = card.max_model_len or (None if base is None else base.max_model_len)
     return _ModelCard(card.id, sane_count(length) or None, " on ".join(roots) or None, card.parent)
 
@@ -186,17 +186,23 @@ async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard
             hint="Check --base-url (it usually ends in /v1).",
         ) from None
     cards = listed if isinstance(listed, list) else listed.data  # Together's API gives the bare list
-    _require_short(card.id for card in cards)
+    _require_storable(endpoint, [card.id for card in cards])
     return cards
 
 
-def _require_short(names: Iterable[str]) -> None:
-    """EndpointError for a name that would make every list and table of runs unreadable."""
+def _require_storable(endpoint: Endpoint, names: Sequence[str]) -> None:
+    """EndpointError for a name that would make every list and table of runs unreadable, or show a secret in
+    them: what requests must repeat cannot be hidden."""
     longest = max(map(len, names), default=0)
     if longest > LONGEST_MODEL_NAME:
         raise EndpointError(
             f"A model's name has {longest:,} characters; {LONGEST_MODEL_NAME} are the most.",
             hint="Serve it under a shorter name (vLLM: --served-model-name).",
+        )
+    if any(map(endpoint.address.is_echoed, names)):
+        raise EndpointError(
+            "A model's name holds the server's API key or password, and every record of a run repeats it.",
+            hint="Serve it under another name (vLLM: --served-model-name), or use another key.",
         )
 
 

@@ -94,12 +94,15 @@ class _MetricSeries(NamedTuple):
     value: float
 
 
-def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> ServerSample | None:
+def parse_metrics(
+    text: str, model: str | None = None, *, at: float = 0.0, hide: Callable[[str], str] = str
+) -> ServerSample | None:
     """The reading of a /metrics page at clock second `at`.
 
     model: selects the series with this `model_name`, if the page names several models. A single, different
     name is accepted: vLLM labels its series only with the first --served-model-name, but also serves
-    aliases and LoRA adapters. Returns None for a page that cannot be parsed or has no known vLLM metric.
+    aliases and LoRA adapters. hide: makes a text of the page safe to keep. Returns None for a page that
+    cannot be parsed or has no known vLLM metric.
     """
     lines = text.replace("\r", "").split("\n")
     page = _read(
@@ -119,7 +122,7 @@ def parse_metrics(text: str, model: str | None = None, *, at: float = 0.0) -> Se
 
     finished: dict[str, float] = {}
     for series in page.get("request_success_total", []):
-        reason = series.labels.get("finished_reason", "")
+        reason = hide(series.labels.get("finished_reason", ""))
         finished[reason] = finished.get(reason, 0.0) + series.value
     if len(finished) > _MAX_REASONS or any(len(reason) > _LONGEST_REASON for reason in finished):
         return None
@@ -186,7 +189,8 @@ class MetricsSampler(PageSampler):
 
     url: of the metrics page itself. model: see `parse_metrics`. samples: the readings so far. on_sample:
     called in the event loop with each reading, so it must be fast; an exception in it ends the sampling
-    and is raised by `stop`. timeout: seconds for one reading.
+    and is raised by `stop`. hide: takes the server's secrets out of a text that is kept, since a server may
+    echo the key of its requests. timeout: seconds for one reading.
     """
 
     def __init__(
@@ -198,6 +202,7 @@ class MetricsSampler(PageSampler):
         interval: float = 0.25,
         timeout: float = 2.0,
         on_sample: Callable[[ServerSample], None] | None = None,
+        hide: Callable[[str], str] = str,
     ) -> None:
         authorization = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         super().__init__(url, {"Accept": "text/plain", **authorization}, interval=interval, timeout=timeout)
@@ -207,6 +212,7 @@ class MetricsSampler(PageSampler):
         secrets = [secret for secret in (api_key, userinfo) if secret]
         self._secrets = [form for secret in secrets for form in spellings(secret)]
         self._on_sample = on_sample
+        self._hide = hide
 
     def start(self) -> None:
         """Begin sampling; needs a running event loop. A second call does nothing."""
@@ -223,7 +229,7 @@ class MetricsSampler(PageSampler):
         return why
 
     def _add_page(self, text: str, at: float) -> str | None:
-        sample = parse_metrics(text, self._model, at=at)
+        sample = parse_metrics(text, self._model, at=at, hide=self._hide)
         if sample is None:
             return "the page holds no metrics of vLLM"
         self.samples.append(sample)

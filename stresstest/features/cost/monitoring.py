@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -17,10 +17,16 @@ BatchWindows = Mapping[str, tuple[float, float]]
 
 
 class CostMonitor:
-    """Samples between entering and leaving a `with` block. Raises UsageError for invalid GPU options."""
+    """Samples between entering and leaving a `with` block. hide: see `MetricsSampler`. Raises UsageError for
+    invalid GPU options."""
 
     def __init__(
-        self, settings: RunSettings, profile: EndpointProfile, progress: Progress, api_key: str | None
+        self,
+        settings: RunSettings,
+        profile: EndpointProfile,
+        progress: Progress,
+        api_key: str | None,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._gpus = GpuWatch(settings.gpus, settings.gpu_exporter, settings.base_url)
         self._samples: list[ServerSample] = []
@@ -32,6 +38,7 @@ class CostMonitor:
                 model=profile.model,
                 api_key=api_key,
                 on_sample=self._on_sample,
+                hide=hide,
             )
 
     async def __aenter__(self) -> Self:

@@ -77,7 +77,8 @@ async def measure_cost(
         units = workload.units or max(1, round(answer / prepared.prompts.tokens_per_unit))
         runner = BatchRunner(prepared, workload, units, progress, stop or asyncio.Event())
         profile = prepared.profile
-        async with CostMonitor(prepared.settings, profile, progress, api_key) as monitor:
+        hide = prepared.endpoint.address.hide_secrets
+        async with CostMonitor(prepared.settings, profile, progress, api_key, hide) as monitor:
             return await _CostMeasurement(runner, profile, prices, monitor, store).run()
 
 

@@ -48,6 +48,8 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Complete]:
     """One campaign for the tests that only read what it left behind."""
     store = tmp_path_factory.mktemp("complete") / "s.sqlite3"
     with campaign_server(Behaviour(onset=60)) as (fake, script):
+        echoed = f'vllm:request_success_total{{finished_reason="{KEY}"}} 1.0\n'
+        fake.pages["/metrics"] = Page(echoed.encode(), content_type="text/plain")
         done = run(store, fake.url, "--horizon", "120", "--api-key", KEY)
         yield Complete(store, done, fake, script)
 
@@ -338,12 +340,14 @@ def test_401_is_one_sentence_and_nothing_is_stored(tmp_path: Path) -> None:
 
 
 def test_the_api_key_is_in_no_store_report_or_log(complete: Complete) -> None:
-    """The key goes to the server in its header, and nowhere else."""
+    """The key goes to the server in its header, and nowhere else, even where the server's metrics echo it."""
     assert any(KEY in a.headers.get("authorization", "") for a in complete.server.generations)
     report = here(complete.store, "report", "latest")
     assert report.returncode == 0, report.stderr
     assert KEY not in complete.done.stdout + complete.done.stderr + report.stdout
     assert all(KEY.encode() not in f.read_bytes() for f in complete.store.parent.iterdir())
+    with open_store(str(complete.store)) as opened:
+        assert "***" in opened.samples(complete.result["run_id"])[-1].finished
 
 
 def test_budget_starts_nothing_more_and_says_so(tmp_path: Path) -> None:

@@ -264,6 +264,35 @@ async def test_absurd_numbers_of_a_server_are_left_out(digits: int) -> None:
     assert (found.kv_cache_tokens, found.max_model_len) == (None, None)
 
 
+async def test_a_model_named_by_the_key_is_refused() -> None:
+    """The name goes back with every request, so it cannot be hidden, and it stood in every report. A short
+    key may be part of a name by chance."""
+    key = "sk-9f8e7d6c5b4a"
+    async with fake_vllm(healthy) as server, Endpoint(server.url, api_key=key) as endpoint:
+        with pytest.raises(EndpointError, match="holds the server's API key") as caught:
+            await profile_endpoint(endpoint, f"m-{key}")
+        assert key not in str(caught.value)
+        server.pages["/v1/models"] = page({"data": [{"id": "a"}, {"id": key}]})
+        with pytest.raises(EndpointError, match="holds the server's API key"):
+            await profile_endpoint(endpoint, "a")
+    async with fake_vllm(healthy) as server, Endpoint(server.url, api_key="lab") as endpoint:
+        assert (await profile_endpoint(endpoint, None)).model == "lab"
+
+
+async def test_what_a_server_tells_of_itself_holds_no_key() -> None:
+    """Not even the beginning of one, where what it tells is cut to a length."""
+    key = "sk-9f8e7d6c5b4a"
+    told = "r" * 505 + key
+    seen = {"system_fingerprint": told}
+    async with (
+        fake_vllm(Events(sse(chunk("Ciao", finish="stop") | seen))) as server,
+        Endpoint(server.url, api_key=key) as endpoint,
+    ):
+        server.pages["/v1/models"] = page({"data": [{"id": "m", "root": told}]})
+        found = await profile_endpoint(endpoint, None)
+    assert (found.root, found.fingerprint) == ("r" * 505 + "***", "r" * 505 + "***")
+
+
 async def test_a_name_of_megabytes_is_refused_where_it_enters() -> None:
     """Once stored, it made `runs list` take 18 s; what else a server says of itself is cut."""
     async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from stresstest.clock import now
+from stresstest.endpoint.address import EndpointAddress
 from stresstest.model import ServerSample
 from stresstest.telemetry.prometheus import MetricsSampler, metrics_url
 from tests.support.deaf_port import deaf_port
@@ -92,6 +93,17 @@ async def test_stop_takes_a_last_reading(server: _Server) -> None:
     assert len(sampler.samples) == 2
     await sampler.stop()
     assert len(sampler.samples) == 2
+
+
+async def test_a_key_that_a_server_echoes_as_a_finish_reason_is_not_kept(server: _Server) -> None:
+    """It was stored with every reading, and stood in the report."""
+    key, name = "sk-9f8e7d6c5b4a", "vllm:request_success_total"
+    ends = [f'{name}{{finished_reason="{reason}"}} 3.0' for reason in (key, "stop")]
+    server.answers = [(200, "\n".join(ends).encode() + b"\n")]
+    hide = EndpointAddress.parse(server.url, key).hide_secrets
+    sampler = MetricsSampler(server.url, model=None, interval=0.01, timeout=60, hide=hide)
+    await _sample_until(sampler, 1)
+    assert sampler.samples[0].finished == {"***": 3.0, "stop": 3.0}
 
 
 async def test_failures_are_counted_and_survived(server: _Server) -> None:
