@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -103,13 +105,28 @@ async def count_text(endpoint: TokenizeClient, text: str) -> int | None:
 async def estimate_tokens(text: str) -> tuple[int | None, str | None]:
     """(tokens by tiktoken's o200k_base, None), or (None, reason) if its tables cannot be loaded."""
     try:
-        # tiktoken downloads its tables at first use, blocking and without a timeout.
-        return await asyncio.wait_for(asyncio.to_thread(_tiktoken, text), _DOWNLOAD), None
+        return await asyncio.wait_for(_in_thread(text), _DOWNLOAD), None
     except (OSError, ImportError, ValueError, TimeoutError) as error:
         return None, (
             "tiktoken could not load its tables: it fetches them from the network at first use, and "
             f"TIKTOKEN_CACHE_DIR can hold a copy ({type(error).__name__}). Words are counted."
         )
+
+
+async def _in_thread(text: str) -> int:
+    """Tokens by tiktoken, which downloads its tables at first use, blocking and without a time limit: in a
+    daemon thread, since the event loop and the interpreter wait for those of a pool before they end."""
+    counted: Future[int] = Future()
+    counted.set_running_or_notify_cancel()
+
+    def count() -> None:
+        try:
+            counted.set_result(_tiktoken(text))
+        except Exception as error:  # noqa: BLE001  raised where it is waited for
+            counted.set_exception(error)
+
+    threading.Thread(target=count, daemon=True).start()
+    return await asyncio.wrap_future(counted)
 
 
 def _tiktoken(text: str) -> int:

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from stresstest.errors import ExitCode
@@ -42,10 +43,21 @@ class Interruptions:
         self._listener.start()
 
     def take_over(self) -> None:
-        """Take the signals; again once an event loop has begun, which takes them for itself."""
+        """Take the signals; again once an event loop has begun or ended, which takes them for itself."""
         for number in SIGNALS:
-            signal.signal(number, lambda *_: None)
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            signal.signal(number, self._forward)
+        self._take_descriptor()
+
+    def _take_descriptor(self) -> bool:
+        """Have signals written to the listener; whether they were already."""
+        ours = self._writer.fileno()
+        return signal.set_wakeup_fd(ours, warn_on_full_buffer=False) == ours
+
+    def _forward(self, number: int, _frame: object) -> None:
+        """Pass on what an event loop kept to itself: it takes the signals again while it closes."""
+        if not self._take_descriptor():
+            with suppress(BlockingIOError):
+                self._writer.send(bytes((number,)))
 
     def end(self) -> None:
         """Give the signals back, once the store is closed: until then it may be what does not answer."""
@@ -80,7 +92,7 @@ def _say_goodbye() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream.isatty():
             stream.write(_SHOW_CURSOR)
-    why = "since the store or the terminal did not answer"
+    why = "since the store, the network or the terminal did not answer"
     sys.stderr.write(f"\nstresstest: ended at once, {why}. What was stored is kept.\n")
     for stream in (sys.stderr, sys.stdout):
         stream.flush()

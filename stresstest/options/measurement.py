@@ -50,7 +50,10 @@ def run_measurement(
     try:
         with open_store(options["store"]) as store, closing(progress_for(options["display"])) as progress:
             interruptions.start()
-            return run(_until_interrupted(lambda stop: workflow(store, progress, stop), interruptions))
+            try:
+                return run(_until_interrupted(lambda stop: workflow(store, progress, stop), interruptions))
+            finally:
+                interruptions.take_over()
     except InterruptedEarlyError:
         if empty is not None:
             typer.echo(dumps(empty()))

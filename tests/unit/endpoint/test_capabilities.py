@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import tiktoken
 
+from stresstest.endpoint import counting
 from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import count_tokens, estimate_tokens
@@ -236,6 +239,26 @@ async def test_vllm_on_the_cpu_is_told_from_one_on_a_gpu() -> None:
             server.pages["/metrics"] = Page((DATA / name).read_bytes(), content_type="text/plain")
             assert (await profile_endpoint(endpoint, "lab")).on_cpu is expected
             assert bool(endpoint.likely_death) is expected
+
+
+async def test_tables_that_never_arrive_keep_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy took the connection of tiktoken's download and said nothing: `run` measured everything and
+    never printed it, since the event loop waits for the threads of its pool, as the interpreter does."""
+    waiting: list[threading.Thread] = []
+    released = threading.Event()
+
+    def download(text: str) -> int:
+        waiting.append(threading.current_thread())
+        released.wait(60)
+        return 1
+
+    monkeypatch.setattr(counting, "_tiktoken", download)
+    monkeypatch.setattr(counting, "_DOWNLOAD", 0.01)
+    number, note = await estimate_tokens("Ciao")
+    released.set()
+    assert (number, [thread.daemon for thread in waiting]) == (None, [True])
+    assert note is not None
+    assert "TimeoutError" in note
 
 
 async def test_tiktoken_without_its_tables_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,35 @@
+"""Ctrl-C and SIGTERM reach a command's listener, whoever has taken the signals in between."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+
+import pytest
+
+from stresstest.options import interruptions
+from stresstest.options.interruptions import SIGNALS, Interruptions
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_an_event_loop_took_is_heard_once(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop takes the wakeup descriptor while it closes and waits for its threads: neither signal was heard,
+    and a thread that hung could be ended by kill -9 only."""
+    monkeypatch.setattr(interruptions, "_end_at_once", lambda: None)
+    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+    listening, (mine, theirs) = Interruptions(), socket.socketpair()
+    theirs.setblocking(False)
+    listening.heard = lambda: heard.put("heard")
+    with mine, theirs:
+        listening.start()
+        signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        for _ in range(2):  # the second time, the descriptor is the listener's again
+            os.kill(os.getpid(), number)
+            assert heard.get(timeout=60) == "heard"
+        listening.end()
+    assert heard.empty()
+    assert signal.set_wakeup_fd(-1) == -1
