@@ -111,7 +111,7 @@ def _settings_class() -> type[BaseSettings]:
         system_prompt: Annotated[str, AfterValidator(plain_system_prompt)] | None = None
         extra_body: Annotated[str, BeforeValidator(parse_extra_body)] | None = None
         concurrency: int = Field(default=8, ge=1, le=4096)
-        horizon: int | None = Field(default=None, ge=64, le=10_000_000)
+        horizon: int | None = Field(default=None, ge=64, le=1_000_000)
         margin: Annotated[float, BeforeValidator(parse_share)] = 0.10
         prompts: str | None = None
         budget_tokens: Annotated[int, BeforeValidator(parse_count)] | None = None

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stresstest.errors import StoreError
@@ -26,10 +27,13 @@ _HEADER = struct.Struct("<2sBI")  # magic, format, number of tokens
 _LENGTH = struct.Struct("<I")
 _MAGIC = b"ST"
 _FORMAT = 1
-_COLUMNS = 6
 _LEVEL = 6
-_LARGEST = 256 * 1024 * 1024
-"""Bytes of an unpacked column. A million tokens take 8 MB: what is larger is no answer."""
+_MOST_TOKENS = 1_300_000
+"""The longest horizon is a million, and a stream ends at 1.25 times that. A store may come from elsewhere,
+and a block may unpack to a thousand times its size."""
+_LARGEST_TEXTS = 32 * 1024 * 1024
+"""Bytes of the unpacked texts: some 8 a token in English, 16 in Chinese."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _MOST = (1 << 63) - 1
 _WRAP = 1 << 64
 _LITTLE = sys.byteorder == "little"
@@ -61,37 +65,46 @@ def unpack_tokens(blob: bytes) -> TokenColumns:
             raise ValueError("not a token block")
         if fmt != _FORMAT:
             raise StoreError(f"The stored tokens are of format {fmt}, which this version cannot read.")
-        columns = _split(blob)
-        texts = json.loads(columns[0])
-        ids = _unshuffle("q", columns[1])
-        logprobs = _unshuffle("f", columns[2])
-        entropies = _unshuffle("f", columns[3])
-        arrivals = _undelta(_unshuffle("Q", columns[4]))
-        if {len(c) for c in (texts, ids, logprobs, entropies, arrivals, columns[5])} != {n}:
+        if n > _MOST_TOKENS:
+            raise ValueError("there are too many")
+        columns = _split(blob, (_LARGEST_TEXTS, 8 * n, 4 * n, 4 * n, 8 * n, n))
+        texts = _texts(next(columns), n)
+        ids = _unshuffle("q", next(columns))
+        logprobs = _unshuffle("f", next(columns))
+        entropies = _unshuffle("f", next(columns))
+        arrivals = _undelta(_unshuffle("Q", next(columns)))
+        (reasoning,) = columns
+        if {len(c) for c in (texts, ids, logprobs, entropies, arrivals, reasoning)} != {n}:
             raise ValueError("columns of unequal length")
     except (ValueError, struct.error, zlib.error) as exc:
         raise StoreError(f"The stored tokens of a generation are damaged ({exc}).") from exc
-    return TokenColumns(texts, ids, logprobs, entropies, arrivals, columns[5])
+    return TokenColumns(texts, ids, logprobs, entropies, arrivals, reasoning)
 
 
-def _split(blob: bytes) -> list[bytes]:
-    """The decompressed columns of a block."""
+def _split(blob: bytes, largest: Sequence[int]) -> Iterator[bytes]:
+    """The columns of a block, each decompressed when it is asked for. largest: bytes of each, unpacked."""
     at = _HEADER.size
-    columns = []
-    for _ in range(_COLUMNS):
+    for size in largest:
         (length,) = _LENGTH.unpack_from(blob, at)
         at += _LENGTH.size
-        columns.append(_decompress(blob[at : at + length]))
+        yield _decompress(blob[at : at + length], size)
         at += length
     if at != len(blob):
         raise ValueError("trailing bytes")
-    return columns
 
 
-def _decompress(squeezed: bytes) -> bytes:
+def _texts(column: bytes, n: int) -> list[str]:
+    """The n texts of a column; what else JSON may hold could take twenty times its size as objects."""
+    if _STRING.sub(b"", column) != b"[%s]" % (b"," * (n - 1)):
+        raise ValueError("a column holds something else than its texts")
+    texts: list[str] = json.loads(column)
+    return texts
+
+
+def _decompress(squeezed: bytes, largest: int) -> bytes:
     unpacking = zlib.decompressobj()
-    column = unpacking.decompress(squeezed, _LARGEST)
-    if not unpacking.eof:
+    column = unpacking.decompress(squeezed, largest + 1)
+    if len(column) > largest or not unpacking.eof:
         raise ValueError("a column is cut, or too large")
     return column
 

@@ -29,6 +29,9 @@ _MIB = 1 << 20
 _NOT_THERE = "not on the exporter's page"
 _LARGEST = 1 << 53  # larger values are implausible, and floats no longer represent every integer
 _XIDS_AT_ONCE = 64
+_MOST_DEVICES, _LONGEST_LABEL = 256, 128
+"""GPUs, with the parts of them that MIG makes, and characters of what names one: every reading keeps them, and
+every GPU that is lost is named. A DGX has 8 GPUs of 7 parts at most; a UUID with its prefix has 40."""
 
 # Ranges of DCGM's values for "blank", "not found", "not supported" and "not permitted": dcgm_structs.h.
 _BLANKS = ((2147483632.0, 2147483635.0), (140737488355328.0, 140737488355331.0), (9.2e18, math.inf))

@@ -72,6 +72,7 @@ def test_close_but_unknown_variable_is_warned_about(monkeypatch: pytest.MonkeyPa
         ("temperature", -1, "--temperature"),
         ("budget_time", "soon", "90s, 30m"),
         ("budget_tokens", "-4", "above 0"),
+        ("horizon", 1_000_001, "--horizon"),  # the store reads no longer answers
         ("concurrency", 0, "--concurrency"),
     ],
 )

@@ -106,13 +106,35 @@ def test_a_limit_that_was_raised_by_hand_is_refused(path: str, change: str) -> N
         store.thresholds()
 
 
-@pytest.mark.slow
-def test_tokens_that_unpack_without_end_are_damage() -> None:
-    """Half a megabyte of zeros became half a gigabyte."""
-    squeezed = zlib.compress(bytes(400 * 1024 * 1024), 1)
-    column = struct.pack("<I", len(squeezed)) + squeezed
+@pytest.mark.parametrize("column", range(6))
+def test_tokens_that_unpack_without_end_are_damage(column: int) -> None:
+    """Half a megabyte of zeros became half a gigabyte, in whichever column."""
+    sizes = [1, 8, 4, 4, 8, 1]
+    columns = [b'["a"]', *map(bytes, sizes[1:])]
+    assert len(unpack_tokens(_block(1, columns))) == 1
+    columns[column] += b" " * (40 * 1024 * 1024 if column == 0 else 1)
     with pytest.raises(StoreError, match="too large"):
-        unpack_tokens(struct.pack("<2sBI", b"ST", 1, 1) + column * 6)
+        unpack_tokens(_block(1, columns))
+
+
+@pytest.mark.parametrize(
+    "texts", [b'["a","b"]', b"[[]]", b'["a",[]]', b'[["a"]]', b'{"a":"b"}', b"[1]", b'["']
+)
+def test_what_is_no_list_of_so_many_texts_is_damage(texts: bytes) -> None:
+    """It is refused before Python makes objects of it: empty lists take twenty times their size."""
+    with pytest.raises(StoreError, match="something else"):
+        unpack_tokens(_block(1, [texts, *map(bytes, (8, 4, 4, 8, 1))]))
+
+
+def test_more_tokens_than_any_answer_has_are_damage() -> None:
+    """A store of 1.7 MB that came with a folder held 33 million of one answer, and `report` took 2.8 GB."""
+    with pytest.raises(StoreError, match="too many"):
+        unpack_tokens(_block(1_300_001, []))
+
+
+def _block(tokens: int, columns: list[bytes]) -> bytes:
+    squeezed = [zlib.compress(column, 1) for column in columns]
+    return struct.pack("<2sBI", b"ST", 1, tokens) + b"".join(struct.pack("<I", len(s)) + s for s in squeezed)
 
 
 def test_a_number_too_long_for_python_in_the_settings_is_a_sentence(tmp_path: Path) -> None:
