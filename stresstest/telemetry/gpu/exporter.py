@@ -29,9 +29,9 @@ _MIB = 1 << 20
 _NOT_THERE = "not on the exporter's page"
 _LARGEST = 1 << 53  # larger values are implausible, and floats no longer represent every integer
 _XIDS_AT_ONCE = 64
-_MOST_DEVICES, _LONGEST_LABEL = 256, 128
-"""GPUs, with the parts of them that MIG makes, and characters of what names one: every reading keeps them, and
-every GPU that is lost is named. A DGX has 8 GPUs of 7 parts at most; a UUID with its prefix has 40."""
+_MOST_GPUS, _LONGEST_NAME = 128, 300
+"""GPUs on all pages together, parts of them that MIG makes included, and characters of what names one: all of
+them are kept, and those that are lost are reported. A server has 8 GPUs of at most 7 parts."""
 
 # Ranges of DCGM's values for "blank", "not found", "not supported" and "not permitted": dcgm_structs.h.
 _BLANKS = ((2147483632.0, 2147483635.0), (140737488355328.0, 140737488355331.0), (9.2e18, math.inf))
@@ -132,7 +132,8 @@ class ExporterReader:
         self._lost: set[str] = set()
 
     def read(self, text: str, at: float) -> list[GpuSample] | None:
-        """The readings on a page of clock second `at`; None for a page without known GPU metrics.
+        """The readings on a page of clock second `at`; None for a page without known GPU metrics, and for one
+        whose GPUs have names that are too long, or are too many with those of the pages before.
 
         A GPU that is no longer on the page gets a last reading with `lost` set. A page marked stale
         (nvidia_smi_last_collect_success 0) is treated as empty.
@@ -141,6 +142,12 @@ class ExporterReader:
         if source is None:
             return None
         chosen = {label: page for label, page in pages.items() if self._is_wanted(label, page)}
+        named = (name for label, page in chosen.items() for name in (label, page.uuid, page.name) if name)
+        if (
+            len(self._last_devices.keys() | chosen) > _MOST_GPUS
+            or max(map(len, named), default=0) > _LONGEST_NAME
+        ):
+            return None
         samples = [self._sample(source, label, page, at) for label, page in sorted(chosen.items())]
         for label in sorted(set(self._last_devices) - set(chosen) - self._lost):
             self._lost.add(label)
@@ -164,9 +171,11 @@ class ExporterReader:
         if xids is None:
             missing["xids"] = _NOT_THERE
         device = GpuDevice(label, page.uuid, page.name, dict(sorted(missing.items())))
-        changed = self._last_devices.get(label) != device
+        before = self._last_devices.get(label)
+        if device == before:
+            return GpuSample(at, before.gpu, source, **values, xids=xids)
         self._last_devices[label] = device
-        return GpuSample(at, label, source, **values, xids=xids, device=device if changed else None)
+        return GpuSample(at, label, source, **values, xids=xids, device=device)
 
     def _xids(self, source: str, label: str, page: _GpuMetrics) -> tuple[int, ...] | None:
         """XIDs since the previous page. DCGM exports only the latest, so repetitions of it are missed."""
