@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from stresstest.model.address import SIGNING_FIELD
+from stresstest.model.address import SIGNING_FIELD, USER
 
 _KEY = b"--api-key"
-_PASSWORD = re.compile(rb"://[^/@\s:]*:(?!\d{1,5}/)(\S+)@")
-_SIGNED = re.compile(rb"(?i)" + SIGNING_FIELD.encode() + rb"([^&\s]+)")
+_USER = re.compile(USER.encode())
+_SIGNED = re.compile(rb"(?i)(" + SIGNING_FIELD.encode() + rb")([^&\s]+)")
 _STAT = Path("/proc/self/stat")
 _START, _END = 45, 46
 """Places of `arg_start` and `arg_end` among the fields behind the command's name (proc(5))."""
@@ -40,6 +40,6 @@ def secret_places(arguments: bytes) -> Iterator[tuple[int, int]]:
         elif argument.startswith(_KEY + b"="):
             yield at + len(_KEY) + 1, len(argument) - len(_KEY) - 1
         if b":/" in argument:
-            for match in (*_PASSWORD.finditer(argument), *_SIGNED.finditer(argument)):
-                yield at + match.start(1), len(match[1])
+            for match in (*_USER.finditer(argument), *_SIGNED.finditer(argument)):
+                yield at + match.start(2), len(match[2])
         at, before = at + len(argument) + 1, argument

@@ -6,9 +6,12 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 _USERINFO = re.compile(r"(://)[^/\s@]*@")
-_PASSWORD = re.compile(r"(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))(?:[^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@")
-"""Of any address, and of one that became a path, which has one slash of two; `abfs://container@account` has
-no password. One that nobody encoded may hold "@" and "/"; behind a port and a slash there is none."""
+USER = r"(?i)(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))([^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@"
+"""What stands before a user, and the user with the password: of any address with a password, and of HTTP,
+where a user alone may be a token. An address that became a path has one slash of two;
+`abfs://container@account` has no password. One that nobody encoded may hold "@" and "/"; behind a port and a
+slash there is none."""
+_USER = re.compile(USER)
 
 
 def clean_url(url: str) -> str:
@@ -34,4 +37,4 @@ _SIGNED = re.compile(rf"(?i)({SIGNING_FIELD})[^&\s'\"]+")
 
 def without_secrets(text: str) -> str:
     """Text in which no address holds a password, and what signs one is an ellipsis."""
-    return _SIGNED.sub(r"\1…", _PASSWORD.sub(r"\1", text)) if ":/" in text else text
+    return _SIGNED.sub(r"\1…", _USER.sub(r"\1", text)) if ":/" in text else text

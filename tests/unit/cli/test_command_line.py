@@ -18,9 +18,12 @@ from tests.support.commands import clean_environment
     [
         (["--api-key", "sk-1", "doctor"], ["--api-key", "****", "doctor"]),
         (["--api-key=sk-1", "run"], ["--api-key=****", "run"]),
-        (["--store", "postgresql://me:pw@host/db"], ["--store", "postgresql://me:**@host/db"]),
-        (["--base-url=http://u:p@gpu:8000/v1"], ["--base-url=http://u:*@gpu:8000/v1"]),
-        (["--store", "postgresql://me:p/w@x@host/db"], ["--store", "postgresql://me:*****@host/db"]),
+        (["--store", "postgresql://me:pw@host/db"], ["--store", "postgresql://*****@host/db"]),
+        (["--base-url=http://u:p@gpu:8000/v1"], ["--base-url=http://***@gpu:8000/v1"]),
+        (["--base-url", "HTTP://tok@gpu:8000/v1"], ["--base-url", "HTTP://***@gpu:8000/v1"]),
+        (["--base-url", "http://tok:@gpu:8000/v1"], ["--base-url", "http://****@gpu:8000/v1"]),
+        (["scan", "abfs://container@account/x"], ["scan", "abfs://container@account/x"]),
+        (["--store", "postgresql://me:p/w@x@host/db"], ["--store", "postgresql://********@host/db"]),
         (
             ["--store", "postgresql://host/db?user=me&password=pw&connect_timeout=3"],
             ["--store", "postgresql://host/db?user=me&password=**&connect_timeout=3"],
@@ -34,7 +37,7 @@ from tests.support.commands import clean_environment
     ],
 )
 def test_only_what_is_secret_is_hidden(given: list[str], shown: list[str]) -> None:
-    """Keys and passwords, wherever an option takes them."""
+    """Keys, passwords and users that may be tokens, wherever an option takes them."""
     held = bytearray("".join(f"{argument}\0" for argument in given).encode())
     for at, size in secret_places(bytes(held)):
         held[at : at + size] = b"*" * size

@@ -12,6 +12,7 @@ from stresstest.model.address import without_secrets
     [
         ("http://bob:hunter2@host/x", "http://host/x"),
         ("http://bob:p@hunter2@host/x", "http://host/x"),
+        ("HTTPS://hunter2@host/x", "HTTPS://host/x"),
         ("http://bob:p/hunter2@host/x", "http://host/x"),
         ("'http:/bob:hunter2@host/x' is no file", "'http:/host/x' is no file"),
         ("s3://b/x?X-Amz-Signature=hunter2&part=1", "s3://b/x?X-Amz-Signature=…&part=1"),
