@@ -16,6 +16,8 @@ from stresstest.config.credentials.texts import hide_credentials
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LONGEST_LINE = 16_384
+_MOST_GRAPHS = 16
+"""Kinds of CUDA graphs: vLLM has two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _engine_config(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 def _arguments(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
     text = found.group(1)
     values: dict[str, Any] = {}
-    share = re.search(r"'gpu_memory_utilization': ([\d.]+)", text)
+    share = re.search(rf"'gpu_memory_utilization': {_F}", text)
     seqs = re.search(r"'max_num_seqs': (\d+)", text)
     if share:
         values["utilization"] = float(share.group(1))
@@ -176,6 +178,8 @@ def _arguments(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 
 
 def _graphs(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
+    if len(facts.graphs) >= _MOST_GRAPHS:
+        return facts
     return replace(facts, graphs={**facts.graphs, found.group(1).strip(): _int(found.group(2))})
 
 
@@ -210,30 +214,31 @@ def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 _BEGINS = re.compile(r"vLLM API server version|non-default args:|█\s+version \d")
 _N = r"([\d,_]+)"
 _F = r"(\d+(?:\.\d+)?)"
-_DICT = r"(\{[^}]*\})"
+_DICT = r"(\{[^{}]{0,2000}\})"
 _ATTENTION = "Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA"
-_OVERRIDDEN = rf"(?:have been|were) overridden[^{{]*: ?`?{_DICT}"
+_OVERRIDDEN = rf"(?:have been|were) overridden[^{{]{{0,200}}: ?`?{_DICT}"
 _NEEDED = (
     rf"{_F} GiB KV cache is needed, which is larger than the available "
-    rf"KV cache memory \({_F} GiB\)(?:.*?estimated maximum model length is {_N})?"
+    rf"KV cache memory \({_F} GiB\)(?:.{{0,200}}?estimated maximum model length is {_N})?"
 )
 _MEMORY = _set("total_gib", "utilization", convert=float)
 _GRAPH_COST = _set("graph_seconds", "graph_gib", convert=float)
+# A line may begin a rule a thousand times over: what takes blanks has a bound, or is the end of its rule.
 _RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
     (re.compile(pattern), apply)
     for pattern, apply in (
         (r"vLLM API server version ([\w.+-]+)", _set("version")),
-        (r"█\s+version ([\w.+-]+)\s*$", _set("version")),
-        (r"█\s+model\s+(\S+)", _set("model")),
+        (r"█\s{1,9}version ([\w.+-]+)$", _set("version")),
+        (r"█\s{1,9}model\s{1,9}(\S+)", _set("model")),
         (r"non-default args: (.*)", _arguments),
         (r"Initializing an? (?:V\d )?LLM engine \(v([\w.+-]+)\) with config: (.*)", _engine_config),
         (r"Resolved architecture: (\w+)", _set("architecture")),
         (rf"Using max model len {_N}", _set("max_model_len", convert=_int)),
         (rf"Auto-fit max_model_len: reduced from [\d,]+ to {_N}", _set("max_model_len", convert=_int)),
         (r"convertible to (\w+) during runtime\. Using (\w+) kernel", _set("quantization", "kernel")),
-        (r"(?:Using|Selected) (\w+(?:Linear\w*|Kernel\w*)) for \w+", _set("kernel")),
-        (r"Using ([\w. -]+?) attention backend\b", _set("attention")),
-        (rf"(?i)Using ({_ATTENTION})\b.* backend", _set("attention")),
+        (r"(?:Using|Selected) (?=\w+(?:Linear|Kernel))(\w+) for \w+", _set("kernel")),
+        (r"Using ([\w. -]{1,60}?) attention backend\b", _set("attention")),
+        (rf"(?i)Using ({_ATTENTION})\b.{{0,100}} backend", _set("attention")),
         (r"Using AttentionBackendEnum\.(\w+)", _set("attention")),
         (rf"Loading weights took {_F} s", _extreme("weights_seconds", float, max)),
         (rf"Model loading took {_F} Gi?B", _extreme("weights_gib", float, max)),
@@ -248,7 +253,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
         (rf"memory reserved for KV Cache is {_F} ?GiB", _extreme("kv_cache_gib", float, min)),
         (rf"KV cache size: {_N} tokens", _extreme("kv_cache_tokens", _int, min)),
         (rf"Maximum concurrency for [\d,]+ tokens per request: {_F}x", _extreme("concurrency", float, min)),
-        (r"Capturing CUDA graphs? \(([^)]*)\): 100%\D*(\d+)/\d+", _graphs),
+        (r"Capturing CUDA graphs? \(([^)]{1,60})\): 100%\D{0,200}(\d+)/\d+", _graphs),
         (rf"Graph capturing finished in {_F} secs, took {_F} GiB", _GRAPH_COST),
         (
             rf"Chunked prefill is enabled with max_num_batched_tokens={_N}",
@@ -256,8 +261,8 @@ _RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
         ),
         (r"Chunked prefill is enabled", _flag("chunked_prefill", True)),
         (r"Enforce eager set|enforce-eager|Cudagraph is disabled under eager mode", _flag("eager", True)),
-        (r"(?i)prefix caching[^.]*\bdisabled", _flag("prefix_caching", False)),
-        (rf"init engine \(.*\) took {_F} s", _set("init_seconds", convert=float)),
+        (r"(?i)prefix caching[^.]{0,200}\bdisabled", _flag("prefix_caching", False)),
+        (rf"init engine \(.{{0,200}}\) took {_F} s", _set("init_seconds", convert=float)),
         (rf"[Dd]efault (?:vLLM )?sampling param\w* {_OVERRIDDEN}", _set("sampling_defaults")),
         (
             rf"Using default (?:chat |completion )?sampling params from model: {_DICT}",
@@ -266,7 +271,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
         (r"Starting vLLM (?:API )?server|Application startup complete", _flag("ready", True)),
         (rf"max seq len \({_N}\),? \(?{_NEEDED}", _parse_shortage),
         (
-            rf"max seq len \({_N}\) is larger than the maximum number of tokens .* KV cache \({_N}\)",
+            rf"max seq len \({_N}\) is larger than the maximum number of tokens .{{1,100}} KV cache \({_N}\)",
             _old_shortage,
         ),
         (r"No available memory for the cache blocks", _nothing_left),

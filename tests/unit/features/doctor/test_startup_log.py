@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from stresstest.diagnosis.capacity import explain_kv_shortage, kv_capacity
 from stresstest.features.doctor.console import capacity_sentences, startup_rows
 from stresstest.features.doctor.startup_log import explain_startup_log, may_die_of_seeds
 from stresstest.model import Subject
+from stresstest.records import startup_log
 from stresstest.records.startup_log import StartupFacts, read_startup_log
 from tests.support.paths import DATA
 
@@ -127,6 +129,34 @@ def test_rows_show_what_is_missing_as_missing() -> None:
     values = dict(startup_rows(StartupFacts()))
     assert values["KV cache size"] == "–"
     assert values["weights"] == "–"
+
+
+def test_no_rule_reads_to_the_end_of_a_line_that_begins_it_again_and_again() -> None:
+    """`Using FlashInfer `, repeated, took 6 s a megabyte: each of them was followed to the line's end."""
+    for pattern, _ in startup_log._RULES:
+        for repeated in re.finditer(r"(?<!\\)(\\?[.\w]|\\\W|\[[^\]]+\])[*+]", pattern.pattern):
+            takes_blanks = re.fullmatch(repeated[1], " ") is not None
+            assert not takes_blanks or not pattern.pattern[repeated.end() :].strip(")"), pattern.pattern
+
+
+@pytest.mark.parametrize("piece", ["Linear", "Using FlashInfer ", "init engine (", "x: {", "prefix caching "])
+def test_a_line_of_one_piece_is_read_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything worse would not end here within a test run."""
+    monkeypatch.setattr(startup_log, "_LONGEST_LINE", 300_000)
+    found = read_startup_log(["Using " + piece * (300_000 // len(piece))])
+    assert (found.lines, found.known) == (1, 0)
+
+
+def test_kinds_of_graphs_without_number_are_not_kept() -> None:
+    """With each of them all were copied."""
+    found = read_startup_log([f"Capturing CUDA graphs (kind {n}): 100%|###| 19/19" for n in range(100)])
+    assert found.graphs == {f"kind {n}": 19 for n in range(16)}
+
+
+def test_a_share_that_is_no_number_is_no_share() -> None:
+    """It ended the command with a traceback."""
+    found = read_startup_log(["non-default args: {'gpu_memory_utilization': 0.9.1, 'max_num_seqs': 8}"])
+    assert (found.utilization, found.max_num_seqs) == (0.9, 8)
 
 
 @given(
