@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stresstest.endpoint import failures
-from stresstest.endpoint.client import LONGEST_MODEL_NAME, Endpoint
+from stresstest.endpoint.client import LONGEST_MODEL_NAME, Endpoint, lists_too_many
 from stresstest.endpoint.counting import count_text
 from stresstest.endpoint.cpu_vllm import computes_on_cpu
 from stresstest.endpoint.probe import logprobs_mode, missing_capabilities, probe_features
@@ -176,6 +176,11 @@ async def _fetch_cards(endpoint: Endpoint, *, optional: bool) -> list[_ModelCard
     if reply.status >= 400:
         raise failures.endpoint_error(
             failures.failure_from_status(reply.status, reply.body, endpoint.address)
+        )
+    if lists_too_many(reply.body):
+        raise EndpointError(
+            f"The server at {endpoint.base_url} lists too many models to read.",
+            hint="Check --base-url: a server for one of them lists fewer.",
         )
     try:
         listed = msgspec.json.decode(reply.body, type=_ModelList | list[_ModelCard])

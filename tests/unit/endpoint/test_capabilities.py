@@ -287,6 +287,21 @@ async def test_absurd_numbers_of_a_server_are_left_out(digits: int) -> None:
     assert (found.kv_cache_tokens, found.max_model_len) == (None, None)
 
 
+@pytest.mark.parametrize(("models", "taken"), [(399_999, True), (400_001, False)])
+async def test_models_without_number_are_refused(models: int, taken: bool) -> None:
+    """A list of 24 MiB held 1.8 million, and took half a gigabyte as objects."""
+    listed = b'[{"id":"lab"}' + b',{"id":"x"}' * (models - 1) + b"]"
+    async with fake_vllm(healthy) as server, Endpoint(server.url) as endpoint:
+        server.pages["/v1/models"] = Page(listed)
+        if taken:
+            assert (await profile_endpoint(endpoint, "lab")).model == "lab"
+        else:
+            with pytest.raises(EndpointError, match="lists too many models"):
+                await profile_endpoint(endpoint, "lab")
+        server.pages["/v1/models"] = Page(b'{"data":' + listed + b"}")
+        assert len(await endpoint.served_models()) == (models if taken else 0)
+
+
 async def test_a_model_named_by_the_key_is_refused() -> None:
     """The name goes back with every request, so it cannot be hidden, and it stood in every report. A short
     key may be part of a name by chance."""
