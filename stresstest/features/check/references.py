@@ -12,6 +12,7 @@ from stresstest.campaign.conclude import find_run
 from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.errors import UsageError
 from stresstest.features.check.campaign_match import is_same_server, matches_settings
+from stresstest.features.check.origins import derived_runs
 from stresstest.features.check.project.baseline import earlier_runs
 from stresstest.model import Run, RunSettings, RunStatus
 from stresstest.records.input_file import is_address, label
@@ -67,10 +68,10 @@ def find_baseline(
     """Files, or the run with the threshold to compare at. UsageError when there is none.
 
     candidate: what it is to be compared with; of a run, only earlier ones can be the baseline.
-    A model's name means its newest finished run, a certified one if there is one, and "latest" the newest of
-    any model. Both pass over runs that a check did not pass, because a regression that became the
-    baseline would make the next check pass; a run that regressed is none by its id either, unless
-    `allow_refused`.
+    A model's name means its newest finished run, a certified one if there is one and one that a user began
+    rather than a sweep or a check, and "latest" the newest of any model. Both pass over runs that a check did
+    not pass, because a regression that became the baseline would make the next check pass; a run that
+    regressed is none by its id either, unless `allow_refused`.
     """
     files = _files(words, "--baseline")
     if files:
@@ -129,8 +130,9 @@ def _latest_baseline(store: Store, candidate: Run | None, task: str | None, lang
 
 
 def _newest_accepted(store: Store, rows: Sequence[RunSummary], name: str) -> RunSummary:
-    """The newest certified run that no check refused and that is not unfit, else the newest other one. rows:
-    newest first."""
+    """The newest certified run that no check refused and that is not unfit, else the newest other one; of a
+    model, one that a user began goes before those of sweeps and checks, whose candidate, passed with a
+    tolerance, would move the baseline a little each time. rows: newest first."""
     refused = rejected_run_ids(store)
     good = [row for row in rows if row.id not in refused]
     if not good:
@@ -140,7 +142,9 @@ def _newest_accepted(store: Store, rows: Sequence[RunSummary], name: str) -> Run
             "stresstest runs list",
         )
     usable = [row for row in good if row.threshold is not None and row.threshold.usable]
-    return (usable or good)[0]
+    derived = {} if name == _LATEST else derived_runs(store)
+    own = [row for row in usable if row.id not in derived]
+    return (own or usable or good)[0]
 
 
 def find_candidate(

@@ -22,6 +22,7 @@ from stresstest.features.check.fresh_baseline import (
     refuse_candidate_as_baseline,
     withhold_pass_if_baseline_failed,
 )
+from stresstest.features.check.origins import origin_notes
 from stresstest.features.check.outcome import compare_samples, uncertified_reason, undecided_comparison
 from stresstest.features.check.references import (
     CandidateQuery,
@@ -150,6 +151,8 @@ class _CheckSession:
         fresh = None
         if isinstance(found, Run):
             baseline = sample_of_run(self.store, found.id)
+            origin = origin_notes(self.store, baseline, settings.baseline)
+            baseline = replace(baseline, notes=(*origin, *baseline.notes))
             fresh = self._fresh_baseline(baseline)
             refuse_candidate_as_baseline(fresh, (reference.id,) if isinstance(reference, Run) else ())
             if not baseline.threshold.usable:

@@ -34,6 +34,7 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
     return {
         "values": dict(cell.values),
         "run_id": cell.run_id,
+        "measured_now": cell.measured_now,
         "distinct_prompts": cell.prompts,
         "subject": asdict(cell.subject),
         "threshold": {

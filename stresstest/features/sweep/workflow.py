@@ -149,7 +149,11 @@ async def run_sweep(
         if result.overruled_by in {cell.run_id for cell in document.cells}:
             result = ending.result  # this sweep compares the two
         found = sweep_cell(shown, result, pattern, store.loader(ending.result.run.id))
-        found = replace(found, doubts=tuple(doubts(result.run, result.generations, result.samples)))
+        found = replace(
+            found,
+            doubts=tuple(doubts(result.run, result.generations, result.samples)),
+            measured_now=known is None or known.status is not RunStatus.DONE,
+        )
         document.add(found, simulated=ending.result.run.profile.simulated)
     if working := working_cells(document.cells, list(params)):
         progress.note("the prompts of the first cell are asked again: are its failures still there?")

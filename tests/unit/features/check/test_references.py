@@ -1,4 +1,5 @@
-"""No run that a check refused becomes a baseline, whatever it is called and whatever came before."""
+"""No run that a check refused becomes a baseline, whatever it is called and whatever came before; and by its
+model's name none that a sweep or a check began, beside one that the user began."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ steps = st.lists(
             st.booleans(),
         ),
         st.tuples(st.just("check"), st.sampled_from(["latest", *MODELS, "0"]), st.integers(0, 3)),
+        st.tuples(st.just("derived"), st.sampled_from(["sweep", "check"]), st.integers(0, 3)),
         st.tuples(st.just("project"), st.sampled_from(["pass", "warning", "breach"]), st.integers(0, 3)),
     ),
     min_size=2,
@@ -51,10 +53,13 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[object, ...]]) -> None:
-    """Random sequences of runs, aborted runs, checks, projects: after each, no name means a refused run."""
+    """Random sequences of runs, aborted runs, checks, projects, and runs that a sweep or a check began.
+
+    After each, no name means a refused run, and a model's name none that a command began while one of the
+    user's can be the baseline."""
     with TemporaryDirectory() as folder:
         store = str(shutil.copy(seeded, Path(folder) / "s.sqlite3"))
-        runs, refusals = ["run-0"], dict[str, set[str]]()
+        runs, refusals, derived = ["run-0"], dict[str, set[str]](), set[str]()
         for step in steps:
             if step[0] == "run":
                 _, model, failing, status, simulated = step
@@ -63,6 +68,11 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
                 more = {"model": model, "status": status, "simulated": simulated}
                 stored(store, name, sample(failing), created=1000.0 + len(runs), **more)
                 runs.append(name)
+            elif step[0] == "derived":
+                _, command_name, place = step
+                assert isinstance(place, int)
+                derived.add(runs[place % len(runs)])
+                _began(store, str(command_name), runs[place % len(runs)])
             elif step[0] == "project":
                 _, outcome, place = step
                 assert isinstance(place, int)
@@ -83,11 +93,30 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
                 elif document.get("verdict") == "pass":
                     refusals.get(candidate, set()).difference_update(used)
                 assert not any(refusals.get(each) for each in used)
-            _require_good_baselines(store, runs, {run for run, by in refusals.items() if by})
+            _require_good_baselines(store, runs, {run for run, by in refusals.items() if by}, derived)
 
 
-def _require_good_baselines(store: str, runs: list[str], refused: set[str]) -> None:
+def _began(store: str, name: str, run_id: str) -> None:
+    """Store that a sweep measured this run as a cell, or a check as the candidate that it passed."""
+    bodies: dict[str, dict[str, object]] = {
+        "sweep": {"cells": [{"run_id": run_id, "measured_now": True}]},
+        "check": {"candidate": {"run_ids": [run_id], "measured_now": True}, "verdict": "pass"},
+    }
     with open_store(store) as opened:
+        opened.save_document(DocumentKind(name), bodies[name], runs=[run_id])
+
+
+def _require_good_baselines(store: str, runs: list[str], refused: set[str], derived: set[str]) -> None:
+    with open_store(store) as opened:
+        ineligible = rejected_run_ids(opened) | derived
+        own = {
+            row.subject.model
+            for row in opened.runs()
+            if row.status is DONE
+            and row.threshold is not None
+            and row.threshold.usable
+            and row.id not in ineligible
+        }
         for word in ("latest", *MODELS, *runs):
             for candidate in ((), (runs[-1],)):
                 try:
@@ -98,6 +127,8 @@ def _require_good_baselines(store: str, runs: list[str], refused: set[str]) -> N
                 assert found.id not in refused
                 if word not in runs:
                     assert found.status is DONE
+                if word in own and not candidate:
+                    assert found.id not in derived
                 if word == "latest" and candidate:
                     assert found.profile.simulated == opened.run(candidate[0]).profile.simulated
 
@@ -208,3 +239,24 @@ def test_a_model_that_was_measured_in_another_language_is_said_to_be(tmp_path: P
         model = opened.run("good").settings.subject.model
         with pytest.raises(UsageError, match=r"has no finished run with --lang de\. It was measured for"):
             find_baseline(opened, [model], lang="de")
+
+
+@pytest.mark.parametrize("command_name", ["sweep", "check"])
+def test_a_model_stands_for_the_users_own_run(tmp_path: Path, command_name: str) -> None:
+    """`--baseline MODEL` was the last cell of a sweep, or the last candidate that a check had passed: each
+    check moved the baseline by what it tolerates."""
+    store = str(tmp_path / "s.sqlite3")
+    stored(store, "own", sample(0), created=1000.0)
+    stored(store, "begun", sample(0), created=2000.0)
+    stored(store, "next", sample(0), created=3000.0, model="other")
+    _began(store, command_name, "begun")
+    code, document, err = check(store, "--baseline", "lab", "--candidate", "next")
+    assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["own"]), err
+    assert not any("began yourself" in note for note in document["notes"])
+    command("--store", store, "runs", "delete", "own", "--yes")
+    code, document, _ = check(store, "--baseline", "lab", "--candidate", "next")
+    assert (code, document["baseline"]["run_ids"]) == (ExitCode.DONE, ["begun"])
+    assert [note for note in document["notes"] if f"begun, {ORIGIN[command_name]}" in note]
+
+
+ORIGIN = {"sweep": "a cell of sweep ", "check": "the candidate of check "}

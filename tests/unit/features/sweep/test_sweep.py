@@ -451,7 +451,10 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         assert not kept.complete
         first = kept.runs
         asyncio.run(stopped_in_the_control(settings, params, store))
-        assert not store.documents(DocumentKind.SWEEP)[0].complete
+        second = store.documents(DocumentKind.SWEEP)[0]
+        assert not second.complete
+        began = [[c["measured_now"] for c in each.body["cells"]] for each in (kept, second)]
+        assert began == [[True], [False, True]]
         asked = {g.key for g in store.arm_records(first[0])}
         assert 1 <= len(asked) < 8
         done = asyncio.run(run_sweep(settings, params, store, Progress())).sweep
@@ -470,11 +473,11 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         assert newest.simulated
         assert newest.body == sweep_document(done)
         assert list(newest.runs) == [c.run_id for c in done.cells]
-        second = asyncio.run(run_sweep(settings, params, store, Progress()))
-        again = second.sweep
+        last = asyncio.run(run_sweep(settings, params, store, Progress()))
+        again = last.sweep
         assert again.cells == done.cells
-        assert [run.id for run in second.stored] == [cell.run_id for cell in done.cells]
-        assert stored_words(second.stored, 2).startswith("2 of 2 cells are stored runs of 20")
+        assert [run.id for run in last.stored] == [cell.run_id for cell in done.cells]
+        assert stored_words(last.stored, 2).startswith("2 of 2 cells are stored runs of 20")
         hot = replace(settings, decoding=Decoding(temperature=0.9))
         asyncio.run(run_sweep(hot, {"repetition_penalty": ["1.1"]}, store, Progress()))
         assert len(store.runs()) == 3
