@@ -12,7 +12,8 @@ from stresstest.store.repository import Store
 def derived_runs(store: Store) -> dict[str, str]:
     """What measured each run that no user began for itself: "a cell of sweep …", "the candidate of check …".
 
-    Cells stored without a word on it count, too. Projects are left out: a run that met a project's budgets is what the next one is compared with.
+    Cells of which the store does not tell who measured them count, too. Projects are left out: a run that met
+    a project's budgets is what the next one is compared with.
     """
     found: dict[str, str] = {}
     for document in store.documents(DocumentKind.SWEEP):
