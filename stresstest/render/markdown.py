@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult, ServerSummary
+from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult
 from stresstest.model.percent import percent
 from stresstest.render.sentences import (
     BLIND_SPOTS,
@@ -36,6 +36,12 @@ from stresstest.render.text import (
 
 SIMULATED_NOTE = "> **Simulated.** These numbers come from the simulator; they do not measure a real model."
 
+_SIMULATED_SERVER = (
+    "A simulated server's latencies are in seconds of its own clock, which runs faster than the real one. It "
+    "writes ahead of what is read, so that it counts more tokens, and more answers that end by themselves, "
+    "than arrive."
+)
+
 
 def run_markdown(result: RunResult, *, found: Diagnosis | None = None, diagnosis: str = "") -> str:
     """The complete report of one run. Model output is escaped, so that it cannot become markup.
@@ -56,7 +62,7 @@ def run_markdown(result: RunResult, *, found: Diagnosis | None = None, diagnosis
     sections.append(diagnosis)
     sections += ["## What was seen", _symptom_section(result)]
     sections += ["## Evidence", _evidence_section(result.verdict.evidence)]
-    sections += ["## The server during the run", _server_section(result.server), _gpu_section(result.gpus)]
+    sections += ["## The server during the run", _server_section(result), _gpu_section(result.gpus)]
     text = _excerpt_section(result)
     if text:
         sections += ["## The text around an onset", text]
@@ -112,7 +118,8 @@ def _evidence_section(evidence: Sequence[Evidence]) -> str:
     return markdown_table(("plane", "", "source", "fact"), rows)
 
 
-def _server_section(server: ServerSummary | None) -> str:
+def _server_section(result: RunResult) -> str:
+    server = result.server
     if server is None:
         return "Not measured: the server has no /metrics."
     finished = ", ".join(f"{reason} {format_count(n)}" for reason, n in server.finished.items() if n)
@@ -130,7 +137,8 @@ def _server_section(server: ServerSummary | None) -> str:
     for name, seconds in server.means.items():
         words = name.removesuffix("_seconds").replace("_", " ")
         rows.append((f"{words}, mean", f"{1000 * seconds:,.1f} ms"))
-    return markdown_table(("", ""), rows)
+    table = markdown_table(("", ""), rows)
+    return f"{_SIMULATED_SERVER}\n\n{table}" if result.run.profile.simulated else table
 
 
 def _gpu_section(gpus: Sequence[GpuSummary]) -> str:

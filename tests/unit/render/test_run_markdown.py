@@ -30,7 +30,7 @@ from stresstest.model import (
     Token,
 )
 from stresstest.model.percent import percent
-from stresstest.model.server import MissingCapability, ServerClock
+from stresstest.model.server import MissingCapability, ServerClock, ServerSummary
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.json_text import dumps
 from stresstest.render.markdown import run_markdown
@@ -175,6 +175,14 @@ def test_not_measured_is_a_dash_and_never_zero() -> None:
     """Absent is never 0."""
     assert (format_count(None), percent(None), duration(None)) == ("–", "–", "–")
     assert (format_count(0), percent(0), duration(0)) == ("0", "0 %", "0 s")
+
+
+def test_the_clock_of_a_simulated_server_is_explained() -> None:
+    """The demo's report gave a latency of 12 s in a run of 4 s, and counts that nothing else agreed with."""
+    found = replace(result(), server=ServerSummary(17, 4.0, means={"e2e_request_latency_seconds": 12.6}))
+    faked = replace(found, run=replace(found.run, profile=replace(found.run.profile, simulated=True)))
+    assert "its own clock, which runs faster" in run_markdown(faked)
+    assert "its own clock" not in run_markdown(found)
 
 
 def test_reproduce_command_is_quoted_for_a_shell() -> None:
