@@ -286,9 +286,7 @@ def language_source(language: str) -> str:
     """Where the language of the answers comes from, if it was not given on the command line."""
     given = os.environ.get(f"{config.ENV_PREFIX}LANG")
     where = f"{config.ENV_PREFIX}LANG" if given else "a settings file (stresstest.toml)"
-    return (
-        f"The language {language} was not given on the command line: it is from {where}. --lang overrides it."
-    )
+    return f'The language "{language}" is from {where}, not from the command line. --lang gives another one.'
 
 
 def refuse_options(given: set[str], *, allowed: set[str], why: str, hint: str) -> None:

@@ -214,6 +214,7 @@ def _run(
     limit: float | None,
     notes: tuple[str, ...] = (),
 ) -> None:
+    """Scan, print, and raise what the exit code must be. notes: what must be read before the numbers."""
     from stresstest.features.scan.console import print_judgement, print_scan
     from stresstest.features.scan.document import scan_document
     from stresstest.features.scan.keys import missing_keys
@@ -223,7 +224,6 @@ def _run(
 
     with closing(progress):
         result = scan(settings, progress)
-    result = replace(result, notes=(*result.notes, *notes))
     missing = missing_keys(result) if result.requests and not result.interrupted else []
     if missing:
         raise _missing_key_error(missing, survey.hint(missing[0]))
@@ -231,8 +231,10 @@ def _run(
     if limit is not None and not result.interrupted:
         judged = judge_rates(result.groups, limit, damaged=result.damaged, unread=result.unread)
     if json_output:
-        typer.echo(dumps(scan_document(result, judged)))
+        typer.echo(dumps(scan_document(replace(result, notes=(*notes, *result.notes)), judged)))
     elif result.requests:
+        for note in notes:
+            stdout_console().print(note, highlight=False, markup=False)
         print_scan(stdout_console(), result)
         if judged is not None:
             print_judgement(stdout_console(), judged)

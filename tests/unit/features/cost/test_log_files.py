@@ -416,6 +416,6 @@ def test_a_language_from_a_settings_file_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path, rows())
     _, out, _ = command("cost", path)
-    assert "it is from a settings file (stresstest.toml)" in " ".join(out.split())
+    assert '"it" is from a settings file (stresstest.toml)' in " ".join(out.split())
     _, out, _ = command("cost", path, "--lang", "en")
     assert "settings file" not in out
