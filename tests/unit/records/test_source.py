@@ -317,12 +317,24 @@ def test_a_vllm_log_without_answers_says_what_it_needs(tmp_path: Path) -> None:
     """The most likely mistakes: a log of requests only, and one of neither."""
     path = tmp_path / "vllm.log"
     engine = "INFO 11-22 06:00:01 [loggers.py:123] Engine 000: Avg prompt throughput: 12.3 tokens/s\n" * 3
-    for log in ("\n".join(LOG.splitlines()[:3]), engine, f"(APIServer pid=4711) {engine}"):
+    composed = "vllm-1  | INFO 11-22 06:00:01 [__init__.py:239] Automatically detected platform cuda.\n"
+    own_layout = "2026-11-22T06:00:01Z INFO vllm.engine.core: started\n"
+    servers = (engine, f"(APIServer pid=4711) {engine}", composed, own_layout)
+    for log in ("\n".join(LOG.splitlines()[:3]), *servers):
         path.write_text(log, encoding="utf-8")
         found, damaged = scan(path)
         assert found == []
         assert len(damaged) == 1
         assert "--enable-log-outputs" in damaged[0]
+
+
+def test_a_page_about_vllm_is_no_log_of_it(tmp_path: Path) -> None:
+    """A README was "a vLLM log without answers", with a hint on the options of a server."""
+    path = tmp_path / "README.md"
+    path.write_text("# notes\n\nA model served by vLLM can look healthy.\n`vllm serve` has more info.\n")
+    found, damaged = scan(path)
+    assert found == []
+    assert all("not JSON" in reason for reason in damaged)
 
 
 @pytest.mark.parametrize("mark", ["Received request 7: ", "Generated response 7: output: 'x'"])

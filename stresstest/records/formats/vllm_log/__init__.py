@@ -21,20 +21,22 @@ from stresstest.records.formats.plain import ANSWER_KEYS
 from stresstest.records.formats.vllm_log.lines import ANSWERED, MESSAGES, RECEIVED
 from stresstest.records.formats.vllm_log.reader import RequestLog
 
-_PREFIX = re.compile(
-    rb"^(?:\(\w+ pid=\d+\) )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[", re.MULTILINE
+_LEVEL = rb"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b"
+_LOGGED = re.compile(
+    rb"^.*" + _LEVEL + rb" \d\d-\d\d \d\d:\d\d:\d\d \[|^(?=.*" + _LEVEL + rb").*(?:vllm|vLLM)",
+    re.MULTILINE,
 )
-"""How vLLM's text lines begin, whatever they say."""
+"""vLLM's lines, whatever they say: as it writes them itself, or with its name and a level in another layout.
+A text about vLLM has its name, too."""
 _REQUEST_MARKS = (ANSWERED, RECEIVED)
 """What the lines of requests and answers have in them, and what an answer about vLLM may have too."""
-_MARKS = (*_REQUEST_MARKS, b" vLLM ", b"vllm")
 
 
 def _recognises(head: bytes) -> bool:
     """Whether a file that begins so is vLLM's log, as text or as JSON lines."""
     if head.lstrip()[:1] in (b"{", b"["):
         return _is_json_log(head)
-    return any(mark in head for mark in _MARKS) or _PREFIX.search(head) is not None
+    return any(mark in head for mark in _REQUEST_MARKS) or _LOGGED.search(head) is not None
 
 
 def _is_json_log(head: bytes) -> bool:
