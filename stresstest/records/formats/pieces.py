@@ -11,6 +11,7 @@ from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.json_values import structure_in
 from stresstest.records.record import FieldMapping, Record, UnreadableError
 
+_PIECE = "a piece of a streamed answer: put the pieces of each answer together"
 _MIN_PIECES = 8
 _MAX_MEAN, _MAX_MEAN_UNSPACED = 24, 8
 """Characters of a piece, a token or a few, on the mean; of one in a script without spaces."""
@@ -111,7 +112,13 @@ def _holds_chunks(text: str) -> bool:
 
 
 def _raise_piece(_row: Row, _place: Place) -> list[Record]:
-    raise UnreadableError("a piece of a streamed answer: put the pieces of each answer together")
+    raise UnreadableError(_PIECE)
+
+
+def refuse_event_line(line: bytes) -> None:
+    """Raise UnreadableError for a line of server-sent events: as damaged JSON it would hide what to do."""
+    if line.lstrip()[:6].startswith((b"data:", b"event:")):
+        raise UnreadableError(_PIECE)
 
 
 PIECE = RowFormat("piece of a stream", _is_piece, _raise_piece)

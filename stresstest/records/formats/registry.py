@@ -180,6 +180,7 @@ def parse_json_object(raw: bytes) -> Row:
             raw.decode("utf-8")
         except UnicodeDecodeError as bad:
             raise UnreadableError(f"not UTF-8 (byte {bad.start + 1})") from None
+        pieces.refuse_event_line(raw)
         raise UnreadableError(f"not JSON ({_first(str(error))})") from None
     if not isinstance(row, dict):
         raise UnreadableError(f"{describe_type(row)}, not an object")

@@ -46,6 +46,13 @@ def test_an_event_of_a_stream_is_no_answer(row: Any) -> None:
         read(row)
 
 
+@pytest.mark.parametrize("line", [b'data: {"choices": []}', b"data: [DONE]", b"event: message_stop"])
+def test_a_dump_of_server_sent_events_is_named(line: bytes) -> None:
+    """Each line was "not JSON (invalid character (byte 0))", which does not tell what to do."""
+    with pytest.raises(UnreadableError, match="a piece of a streamed answer"):
+        list(parse_line(line, "f.jsonl", 1, FieldMapping()))
+
+
 def test_what_ends_a_stream_or_was_never_one_is_read() -> None:
     """Ollama's whole answers say that they are done; a completion's body has its end or its usage."""
     (whole,) = read({"model": "m", "created_at": "2026-01-01", "response": TEXT, "done": True})
