@@ -262,7 +262,9 @@ def _tell_nothing(result: ScanResult) -> None:
     from stresstest.records.formats.plain import TEXT_KEYS
 
     lines = "1 line is" if result.damaged == 1 else f"{result.damaged:,} lines are"
-    damage = f" {lines} damaged; see above." if result.damaged else ""
+    named = len(result.damaged_examples)
+    above = "see above" if named == result.damaged else f"the first {named} are named above"
+    damage = f" {lines} damaged; {above}." if result.damaged else ""
     if result.textless:
         answers = count_answers(result.textless, "is", "are")
         damage = f" {answers} only tool calls.{damage}"

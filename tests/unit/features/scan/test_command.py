@@ -84,6 +84,15 @@ def test_damaged_lines_are_named_on_stderr(tmp_path: Path, called: Called) -> No
     assert f"{path}:2:" in done.stderr
 
 
+def test_how_many_damaged_lines_are_named_is_stated(tmp_path: Path, called: Called) -> None:
+    """ "7 lines are damaged; see above" stood below five."""
+    path = tmp_path / "a.jsonl"
+    path.write_text("nonsense\n" * 7, encoding="utf-8")
+    said = called("scan", str(path)).stderr
+    assert said.count("not JSON") == 5
+    assert "7 lines are damaged; the first 5 are named above." in said
+
+
 TOOL_CALL = {"role": "assistant", "tool_calls": [{}]}
 
 
