@@ -66,6 +66,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "unknown_language": group.unknown_language,
         "capped": group.capped,
         "unseen": group.unseen,
+        "lost": group.lost,
         "stopped": group.stopped,
         "unsure_stops": group.unsure_stops,
         "repetitions": group.repetitions,

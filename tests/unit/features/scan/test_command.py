@@ -501,6 +501,14 @@ def test_a_gate_decides_by_bounds(
         assert document["fail_above"]["outcome"] == outcomes[code]
 
 
+def test_answers_that_were_given_up_are_in_the_document(tmp_path: Path, called: Called) -> None:
+    """The page described `lost`, and the table had a sentence on it; no group of `--json` had the number."""
+    rows = [{"text": story(2, seed=n), "finish_reason": "abort" if n < 3 else "stop"} for n in range(8)]
+    path = write(tmp_path / "a.jsonl", rows)
+    [group] = json.loads(called("scan", path, "--lang", "en", "--json").stdout)["groups"]
+    assert group["lost"] == 3
+
+
 @pytest.mark.parametrize("content", ["", None])
 def test_empty_answers_at_the_cap_do_not_pass_a_gate(
     tmp_path: Path, called: Called, content: str | None
