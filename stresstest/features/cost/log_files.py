@@ -71,7 +71,7 @@ def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost
     found = read_spans(settings, listener)
     if not found.spans and not found.timeless:
         left_out = " ".join(("", *_notes(found)))
-        raise InconclusiveError(f"{', '.join(settings.files)} contain no answer that can be used.{left_out}")
+        raise InconclusiveError(f"No answer in {', '.join(settings.files)} can be used.{left_out}")
     if not found.spans:
         raise UsageError(
             f"No answer in these files has a start, an end and a token count ({found.timeless} without).",
