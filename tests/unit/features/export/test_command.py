@@ -149,7 +149,8 @@ def test_more_copies_are_more_of_the_same_loop(world: World, tmp_path: Path) -> 
 def test_a_run_alone_has_no_pair_and_says_what_would_give_some(
     world: World, tmp_path: Path, snapshot: Snapshot
 ) -> None:
-    """Each prompt was asked once: exit 4, the prompts to ask again, and what cleared the loops."""
+    """Each prompt was asked once: exit 4, the prompts to ask again, and what cleared the loops. Those held
+    out are counted: a failing answer to one was missing from the sum, without a word."""
     told = world.export(tmp_path, "dpo", "looping", code=4)
     assert told["pairs"] == 0
     assert told["files"]["output"] is None
