@@ -9,6 +9,10 @@ from typing import Any, get_args
 
 from stresstest.config.suggestions import did_you_mean
 from stresstest.errors import UsageError
+from stresstest.records.input_file import is_address
+
+_MAX_NAME = 255
+"""Characters of a name in a folder: file systems take no more bytes."""
 
 _KINDS: Mapping[type, tuple[type, str]] = {
     str: (str, "a text"),
@@ -44,9 +48,14 @@ def file_name(value: object) -> str:
     """The name of a file as a text. Raises UsageError for what names none."""
     if isinstance(value, str | os.PathLike):
         name = os.fspath(value)
-        if isinstance(name, str) and "\0" not in name and _is_encodable(name):
-            return name
-        raise UsageError(f"{name!r} is no name of a file.")
+        if not isinstance(name, str) or "\0" in name or not _is_encodable(name):
+            raise UsageError(f"{name!r} is no name of a file.")
+        if "\n" in name or (not is_address(name) and max(map(len, name.split("/"))) > _MAX_NAME):
+            raise UsageError(
+                f"The name of a file is needed, and this is a longer text: {name[:40]!r}….",
+                hint="To judge texts: stresstest.detect_many(texts)",
+            )
+        return name
     raise UsageError(f"The name of a file is a text or a path, not {type(value).__name__}.")
 
 
