@@ -151,8 +151,8 @@ def test_what_cannot_be_judged_is_an_error(call: Any, named: str) -> None:
         "no name": lambda: stresstest.scan([b"a"]),  # type: ignore[list-item]
         "nul": lambda: stresstest.scan("a\0b"),
         "half a character": lambda: stresstest.scan("a\ud800"),
-        "a long text": lambda: stresstest.scan(["word " * 60]),  # type: ignore[list-item]
-        "a text of lines": lambda: stresstest.scan(["One.\nTwo."]),  # type: ignore[list-item]
+        "a long text": lambda: stresstest.scan(["word " * 60]),
+        "a text of lines": lambda: stresstest.scan(["One.\nTwo."]),
         "out": lambda: stresstest.scan("a.jsonl", out="a\0b"),
         "language of a scan": lambda: stresstest.scan("a.jsonl", language=5),  # type: ignore[arg-type]
         "workers": lambda: stresstest.scan("a.jsonl", workers="2"),  # type: ignore[arg-type]
