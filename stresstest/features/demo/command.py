@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,7 +93,8 @@ def command(
         for report in reports:
             save(writer_for(str(report))([data]), str(report), quiet=True)
     program = program_on(str(store_file))
-    for line in summary_text(result, diagnosis, reports, program).splitlines():
+    summary = summary_text(result, diagnosis, reports, program, _activation())
+    for line in summary.splitlines():
         # A command, which is indented, is not wrapped, so that it can be copied.
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     error = ending.error or (diagnosed.error if diagnosed is not None else None)
@@ -102,6 +104,12 @@ def command(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not result.threshold.certified:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _activation() -> Path | None:
+    """The script that makes a shell find the program, where `make` installed it and the shell does not."""
+    script = Path(sys.prefix, "bin", "activate")
+    return None if shutil.which("stresstest") or not script.exists() else script
 
 
 def _report_paths(output: str) -> tuple[Path, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,16 +25,26 @@ def intro_text(scenario: str, truth: str, store: Path) -> str:
 
 
 def summary_text(
-    result: RunResult, diagnosis: Diagnosis | None, reports: Sequence[Path], program: str
+    result: RunResult,
+    diagnosis: Diagnosis | None,
+    reports: Sequence[Path],
+    program: str,
+    activate: Path | None = None,
 ) -> str:
     """The main observation, the report, and the next commands. program: the beginning of a command on the
-    demo's store."""
+    demo's store. activate: the script after which a shell finds the program, if it does not yet."""
+    found = (
+        ()
+        if activate is None
+        else ("So that the shell finds stresstest:", f"  . {shlex.quote(str(activate))}")
+    )
     return "\n".join(
         [
             cost_sentence(result) if diagnosis is None else cost_line(diagnosis),
             "",
             _observations(result),
             f"Report:  {' and '.join(sanitize(str(report)) for report in reports)}",
+            *found,
             "Show this run again:",
             f"  {program} runs show {result.run.id}",
             "",

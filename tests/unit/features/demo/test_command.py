@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import ExitCode
+from stresstest.features.demo.command import _activation
+from stresstest.features.demo.console import summary_text
 from tests.support.commands import command
 from tests.support.forking import start
 from tests.support.report_agreement import plain_text
+from tests.support.terminal_scenes import run_result
 
 SHORT = """
 name = "short"
@@ -79,6 +82,23 @@ def nothing_left(home: Path, said: str) -> None:
     assert processes_in(home) == []
     assert list((home / "home").iterdir()) == []
     assert list((home / "temporary").iterdir()) == []
+
+
+def test_a_shell_that_does_not_find_the_program_gets_the_way_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `make demo` the commands that the demo prints were "command not found"."""
+    script = tmp_path / "bin" / "activate"
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _activation() is None  # no virtual environment
+    script.parent.mkdir()
+    script.touch()
+    assert _activation() == script
+    assert f"  . {script}\n" in summary_text(run_result(), None, [], "stresstest", script)
+    program = tmp_path / "stresstest"
+    program.touch(mode=0o755)
+    assert _activation() is None
 
 
 @pytest.mark.simulated
