@@ -60,8 +60,9 @@ def refuse_same_file(before: Collection[str], after: Collection[str]) -> None:
     for one in before:
         for other in after:
             if _same_file(Path(one), Path(other)):
+                how = "is on both sides" if one == other else f"has the same content as {one}"
                 raise UsageError(
-                    f"{other} is {one} or a copy of it: its sample determined T and cannot test it.",
+                    f"{other} {how}: its sample determined T and cannot test it.",
                     hint="Record the candidate's own outputs.",
                 )
 

@@ -174,6 +174,7 @@ def test_a_file_is_not_compared_with_itself(tmp_path: Path, base: str) -> None:
         code, document, err = check(tmp_path, base, same)
         assert (code, document) == (ExitCode.USAGE, {})
         assert "its sample determined T and cannot test it" in err
+        assert ("on both sides" in err) is (same == base)
     known = [{"output": row["output"], "finish_reason": "length"} for row in reversed(healthy(0))]
     new = healthy(100)
     code, document, _ = check(tmp_path, base, write(tmp_path / "mixed.jsonl", known[:20] + new[:6]))
