@@ -74,6 +74,7 @@ class ComparisonSide:
     (one that was not used to choose T). unit: scale of the positions, "tokens" | "tokens (estimate)" |
     "words". decoding, base_url: the run's decoding and endpoint; None for recorded outputs.
     limit_without_cap: what the margin leaves of a certified T from which no cap is recommended.
+    without_onset: no failure was seen up to the threshold, so that T may be later.
     """
 
     label: str
@@ -94,6 +95,7 @@ class ComparisonSide:
     decoding: Decoding | None = None
     base_url: str | None = None
     limit_without_cap: int | None = None
+    without_onset: bool = False
 
     @property
     def rate(self) -> float | None:

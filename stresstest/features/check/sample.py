@@ -120,6 +120,7 @@ class CheckSample:
             decoding=None if settings is None else settings.decoding,
             base_url=None if settings is None else settings.base_url,
             limit_without_cap=self.limit_without_cap,
+            without_onset=self.threshold.censored_at is not None,
         )
 
 

@@ -90,7 +90,7 @@ def comparison_rows(found: Comparison) -> list[tuple[str, str, str]]:
         row("degenerate of generations", *(f"{side.onsets} of {side.generations}" for side in sides)),
         row(f"risk at T = {format_count(found.at_tokens)}", *_risks(found)),
         row("passes", "", _tolerated(found)),
-        row("own threshold T", *(format_count(side.threshold) for side in sides)),
+        row("own threshold T", *map(_own_threshold, sides)),
         row("safe max_tokens", *(format_count(side.safe_max_tokens) for side in sides)),
         row("symptoms", *(_symptoms(side) for side in sides)),
         row("plane", *(NOT_MEASURED if side.plane is None else str(side.plane) for side in sides)),
@@ -104,6 +104,11 @@ def _decoding(side: ComparisonSide) -> str:
     words = [f"{name} {value}" for name, value in side.decoding.sent().items()] + side.decoding.extra_words()
     system = [] if side.decoding.system_prompt is None else ["a system prompt"]
     return ", ".join([*words, *system]) or "the server's defaults (no option sent)"
+
+
+def _own_threshold(side: ComparisonSide) -> str:
+    """T, with ``≥`` where no onset was seen up to there, as every other command prints it."""
+    return ("≥ " if side.without_onset else "") + format_count(side.threshold)
 
 
 def _risks(found: Comparison) -> tuple[str, str]:
