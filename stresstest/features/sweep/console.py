@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 _FAILURE_COLUMNS = ("T", "safe", "failed", "onset", "unit", "symptoms")
 _TEXT_COLUMNS = ("foreign", "whole", "end", "diversity", "terms")
 _LEGEND = (
-    "T, safe, onset, foreign: tokens. unit: where failures begin. whole: healthy to the end, with all "
-    "requested units; end: to the end, healthy or not. diversity: distinct words in 50. terms: "
-    "recurring ones per 100 words."
+    "T, safe, onset: tokens. foreign: the first token in another language. unit: where failures begin. "
+    "whole: answers that are healthy and have all requested units (the others fail, meet their cap or stop "
+    "short); end: answers with all units, healthy or not. diversity: distinct words in 50. terms: recurring "
+    "ones per 100 words."
 )
 
 

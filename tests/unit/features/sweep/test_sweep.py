@@ -273,13 +273,15 @@ def test_the_interval_of_the_length_holds_the_truth() -> None:
 
 
 def test_no_number_is_cut_on_a_narrow_terminal() -> None:
-    """80 columns, an address and a parameter: every number stands whole, and simulated ones are named so."""
+    """80 columns, an address and a parameter: every number stands whole, and simulated ones are named so.
+    The legend accounts for those that are neither whole nor failed."""
     values = {"base_url": "http://127.0.0.1:8000/v1", "repetition_penalty": "1.15"}
     far = replace(certified("a", range(5000, 5038), (4999, 5010)), values=values, first_foreign=4_900)
     out = io.StringIO()
     print_sweep(Console(file=out, width=80), Sweep((far,), simulated=True))
     shown = out.getvalue()
     assert "SIMULATED" in shown
+    assert "meet their cap" in shown
     assert "…" not in shown
     for number in ("4,999", "38/38", "4,900", "127.0.0.1:8000, 1.15"):
         assert number in shown
