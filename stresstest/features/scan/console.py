@@ -231,7 +231,7 @@ def _withheld_cap(group: GroupResult) -> str:
     instead = (
         "they end too early to certify more; `stresstest run` requests longer ones"
         if early
-        else "change the decoding instead; `stresstest diagnose` finds out how"
+        else "change the decoding instead: `stresstest run`, then `stresstest diagnose` of that run, find how"
     )
     cut = _share(group.healthy_cut)
     return f"no cap is recommended, because a cap there would cut {cut} of the healthy answers: {instead}"
