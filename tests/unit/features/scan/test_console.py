@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stresstest.features.scan.console import length_sentence, limit_sentence
@@ -48,5 +50,5 @@ def test_a_share_that_nobody_knows_is_not_told() -> None:
     certified = Threshold(0.05, 0.95, tokens=100, n=60, onsets=0, certified=True)
     assert "of the healthy" not in limit_sentence(group(threshold=certified))
     assert "cuts 2.00 % of the healthy" in limit_sentence(group(threshold=certified, healthy_cut=0.02))
-    withheld = limit_sentence(group(threshold=certified, healthy_cut=0.9, rate=0.4))
+    withheld = limit_sentence(replace(group(threshold=certified, healthy_cut=0.9), rate=0.4))
     assert "`stresstest run`, then `stresstest diagnose` of that run" in withheld  # which takes no log
