@@ -324,4 +324,6 @@ def reproduce_command(result: RunResult) -> str:
         )
         if on
     ]
+    if result.run.profile.simulated:
+        parts.append(" # while the simulated server runs there: stresstest sim")
     return " ".join(parts)

@@ -185,6 +185,14 @@ def test_the_clock_of_a_simulated_server_is_explained() -> None:
     assert "its own clock" not in run_markdown(found)
 
 
+def test_a_simulated_server_must_run_to_be_measured_again() -> None:
+    """The demo's report named a server that had ended with the demo."""
+    found = result()
+    faked = replace(found, run=replace(found.run, profile=replace(found.run.profile, simulated=True)))
+    assert reproduce_command(faked).endswith("  # while the simulated server runs there: stresstest sim")
+    assert "#" not in reproduce_command(found)
+
+
 def test_reproduce_command_is_quoted_for_a_shell() -> None:
     """What is printed can be pasted, whatever the model is called."""
     command = reproduce_command(result(model="a b; rm -rf $HOME"))
