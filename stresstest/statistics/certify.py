@@ -149,10 +149,10 @@ def _lacking(n: int, d: int, doubtful: int, smallest: int, rigor: Rigor, confide
         )
     if n < needed:
         more = needed - n
-        plural = "generation" if more == 1 else "generations"
+        further = "generation that reaches" if more == 1 else "generations that reach"
         return (
             f"{needed} requests at risk are needed, but there {('was' if n == 1 else 'were')} only "
-            f"{n}; measure at least {more} more {plural} of ≥ {smallest:,} tokens."
+            f"{n}; measure at least {more} more {further} {smallest:,} tokens."
         )
     doubt = f" and {doubtful} more ended undecided by then" if doubtful else ""
     first = "token" if smallest == 1 else f"{smallest:,} tokens"

@@ -364,7 +364,7 @@ def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> 
         threshold.lacking if sample else (f"{rigor.floor} requests at risk are needed, but there were none.")
     )
     if any(observation.cluster for observation in sample):
-        lacking = lacking.replace(" of ≥", " from other prompts, of ≥")
+        lacking = lacking.replace("; measure", "; measure, with other prompts,")
     return replace(threshold, lacking=lacking.replace(" tokens", f" {unit}"))
 
 

@@ -117,7 +117,7 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
         threshold = replace(threshold, tokens=1400, onsets=0, censored_at=1400)
     lacking = (
         "22 requests at risk are needed, but there were only 14; measure at least 8 more "
-        "generations of ≥ 1400 tokens."
+        "generations that reach 1400 tokens."
     )
     if not certified:
         threshold = Threshold(0.10, 0.90, n=14, lacking=lacking)

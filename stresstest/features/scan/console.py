@@ -79,12 +79,12 @@ def judgement_sentence(judged: RateJudgement) -> str:
     doubts = _doubts(named, judged)
     if doubts:
         return (
-            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} Without a "
-            f"degenerate answer {format_count(judged.needed)} whole ones decide."
+            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} To pass, "
+            f"{format_count(judged.needed)} whole answers are enough if none of them degenerates."
         )
     return (
-        f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. Without a "
-        f"degenerate answer {format_count(judged.needed)} decide; nearer to the limit it takes more."
+        f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. To pass, "
+        f"{format_count(judged.needed)} answers are enough if none of them degenerates; otherwise more are."
     )
 
 
