@@ -200,8 +200,10 @@ def _plane_fact(plane: Plane, arms: Sequence[ArmResult], clearing: ArmResult | N
         f"{arm.unchanged_failed} fail (p = {arm.p:.2g})"
     )
     if best is not None:
-        beside = f"; of {arm.control_n} {arm.control} at the same time, {arm.control_failed} fail"
-        fact = f"{counts}{beside if arm.control_n else ''}; this clears the failure"
+        control = (
+            f"; control: of {arm.control_n} continued {arm.control} meanwhile, {arm.control_failed} fail"
+        )
+        fact = f"{counts}: this clears the failure{control if arm.control_n else ''}"
         return Evidence(plane, True, _SOURCE, fact, value=arm.p)
     others = f"none of {len(arms)} changes clears the failure; the closest is " if len(arms) > 1 else ""
     outcome = "" if others else "; this does not clear the failure"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.campaign.conclude import conclude
-from stresstest.diagnosis.concluded import apply_diagnosis
+from stresstest.diagnosis.concluded import _plane_fact, apply_diagnosis
 from stresstest.diagnosis.intervention.arms import decoding_arms
 from stresstest.diagnosis.intervention.wording import split_sentence
 from stresstest.features.diagnose.console import diagnosis_markdown
@@ -156,6 +156,14 @@ def test_a_later_cause_says_under_which_change_it_shows() -> None:
     assert FOUND.sentence == f"{first} {second}"
     again = replace(FOUND.chain[1], run_id=FOUND.chain[0].run_id)
     assert replace(FOUND, chain=(FOUND.chain[0], again)).sentences[1].startswith("Also, language drift")
+
+
+def test_the_control_of_a_change_stands_apart_from_what_it_clears() -> None:
+    """ "Of 16 unchanged or with … at the same time, 16 fail; this clears the failure" was read twice."""
+    arm = replace(FOUND.chain[0].arms[2], control_n=4, control_failed=4, control="unchanged")
+    assert _plane_fact(Plane.DECODING, (arm,), arm).fact.endswith(
+        "this clears the failure; control: of 4 continued unchanged meanwhile, 4 fail"
+    )
 
 
 def test_a_campaign_that_a_diagnosis_began_says_what_it_showed_there(diagnosed: Store) -> None:
