@@ -264,7 +264,7 @@ def read_recorded(
             found.groups[each.group] += 1
     if not found.tally.requests:
         raise InconclusiveError(
-            f"{_file_names(files)} contain no answer to check.",
+            f"No answer to check in {_file_names(files)}.",
             hint="Map your own layout with --field response=path.to.text",
         )
     return found
