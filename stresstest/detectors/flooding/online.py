@@ -19,7 +19,7 @@ from stresstest.detectors.flooding.few_words import TAIL_WORDS, FewWords, WideWi
 from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 from stresstest.detectors.flooding.typographic import TypographicFloods
-from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
 from stresstest.detectors.text.tokens import is_symbol
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -78,7 +78,7 @@ class FloodingDetector:
         self._signs = TypographicFloods()
         self._end = OneSign()
         self._ended: Symptom | None = None
-        self._requests = RequestedRepetition(spec.requests, spec.copies)
+        self._requests = requested_repetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
         self._wide = WideWindow()
         self._few = FewWords()

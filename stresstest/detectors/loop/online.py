@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
 from stresstest.model import Symptom, SymptomKind, Token
 from stresstest.model.tokens import IMPOSSIBLE_TEXTS
 from stresstest.model.words import REPETITION_REASON
@@ -128,7 +128,7 @@ class LoopDetector:
 
     def __init__(self, spec: DetectorSpec) -> None:
         # Numbered units differ in their number: their count is not how often one text was asked for.
-        self._requests = RequestedRepetition(spec.requests, spec.copies)
+        self._requests = requested_repetition(spec.requests, spec.copies)
         self._lenient = spec.wants_code
         self._codes: dict[int | str, int] = {}
         self._texts: list[str] = [""]

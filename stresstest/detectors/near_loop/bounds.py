@@ -12,7 +12,7 @@ from stresstest.detectors.loop.online import SEPARATOR_REPEATED
 from stresstest.detectors.near_loop.listed_rows import EQUAL_VERDICTS, MAX_EQUAL_WORDS, ListedRows
 from stresstest.detectors.near_loop.template_filter import is_day_plan, is_template
 from stresstest.detectors.near_loop.token_history import TokenHistory
-from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, RequestedRepetition
+from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
 from stresstest.detectors.text.tokens import WordTotals
 
 TEMPLATE_COPIED_WORDS = 1024
@@ -67,7 +67,7 @@ class NearLoopBounds:
         self._module_wanted = spec.wants_code
         self._records_wanted = spec.counts_units and not self._prose_wanted
         self._code_wanted = spec.unit == "function"
-        self._requests = RequestedRepetition(spec.requests, spec.copies)
+        self._requests = requested_repetition(spec.requests, spec.copies)
         self.rows = ListedRows(self._requests.items)
         self._history = history
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count, groupby, islice
 from typing import NamedTuple
 
@@ -187,6 +187,12 @@ class RequestedRepetition:
             return None
         length = (2 if " " in cycle.strip() else 3) * len(cycle)
         return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None
+
+
+@lru_cache(maxsize=2)
+def requested_repetition(prompt: str, units: int | None = None) -> RequestedRepetition:
+    """What a prompt asks to be repeated; the same one for its detectors and for further answers to it."""
+    return RequestedRepetition(prompt, units)
 
 
 def _shown_spans(prompt: str) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,7 @@ from stresstest.records.formats import (
 )
 from stresstest.records.formats.adapter import Envelope, Place, Row, RowFormat, TextLog
 from stresstest.records.formats.apis import anthropic_batch, api_page, openai, openai_batch
-from stresstest.records.formats.bodies.answer import RecordedAnswer
+from stresstest.records.formats.bodies.answer import RecordedAnswer, refuse_many
 from stresstest.records.formats.fields import answered
 from stresstest.records.formats.given_up import marked_as_given_up
 from stresstest.records.formats.limit import cut_to_limit
@@ -143,8 +143,10 @@ def _read_several(
     """The answers of the rows that one line holds: a batch of spans is not lost with one of them.
 
     One of several that cannot be read counts as an answer without text, and a call without arguments as an
-    empty one. Raises UnreadableError for a single row that cannot be read, and for calls alone.
+    empty one. Raises UnreadableError for a single row that cannot be read, for calls alone, and for too many
+    rows.
     """
+    refuse_many(rows)
     found: list[Record] = []
     errors: list[UnreadableError] = []
     for row in rows:

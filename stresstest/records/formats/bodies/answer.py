@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,12 +26,23 @@ class RecordedAnswer:
     refused: bool = False
 
 
+MAX_ANSWERS = 100_000
+"""Of one line. Each takes about a kilobyte until the line is judged, however short it is."""
+
+
+def refuse_many(answers: Sized) -> None:
+    """Raise UnreadableError for more answers than a line may have."""
+    if len(answers) > MAX_ANSWERS:
+        raise UnreadableError(f"more than {MAX_ANSWERS:,} answers in one line")
+
+
 def read_several(values: Sequence[_T], read: Callable[[_T], RecordedAnswer]) -> list[RecordedAnswer]:
     """Several answers of one row, in order: one that cannot be read does not take the others with it.
 
     Beside others it counts as one without text, and a call without arguments as an empty answer. Raises
-    UnreadableError, the first one, where none can be read.
+    UnreadableError, the first one, where none can be read, and for more than `MAX_ANSWERS`.
     """
+    refuse_many(values)
     found: list[RecordedAnswer] = []
     errors: list[UnreadableError] = []
     for value in values:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.loop.online import LoopDetector, min_repeated_tokens
+from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.text import requested_repetition
 from stresstest.detectors.text.requested_repetition import (
     COUNT_TOLERANCE,
@@ -262,3 +263,16 @@ def test_a_period_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requested_repetition, "_continues_in", looked)
     assert {asked.requested_copies("a " * n) for n in range(1, 100)} == {0}
     assert looked.call_count <= 2
+
+
+def test_a_prompt_is_read_once_for_all_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred loops in answer to 0.75 MB took three minutes: each detector read it for each of them."""
+    read = Mock(side_effect=requested_repetition._shown_spans)
+    monkeypatch.setattr(requested_repetition, "_shown_spans", read)
+    prompt = "Tell me about the harbour. " * 40 + "This prompt is no other test's."
+    spec = DetectorSpec("en", prompt_text=prompt)
+    answers = [
+        RecordedText(f"No. {n}: " + "and so it goes on and on " * 40, spec, "length") for n in range(5)
+    ]
+    assert all(verdict.degenerate for verdict in detect_many(answers))
+    assert read.call_count == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.records.formats.bodies import answer
 from stresstest.records.formats.registry import parse_line
 from stresstest.records.record import FieldMapping, Record, TextlessError, UnreadableError
 
@@ -96,3 +97,19 @@ def test_minus_one_is_no_cap(cap: object) -> None:
     """llama.cpp, LM Studio and LangChain write it for "no limit"; every such line was damaged."""
     (found,) = _read({"request": {"max_tokens": cap}, "response": _body(SAID)})
     assert found.max_tokens is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"outputs": [{"text": "x"}] * 11},
+        {"output": ["It ends where the boats stay at night."] * 11},
+        {"choices": [{"message": {"content": "x"}}] * 11},
+        {"generated_texts": ["x"] * 11, "output_lens": [1] * 11},
+    ],
+)
+def test_a_line_has_so_many_answers_at_most(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million short ones in 21 MB took a gigabyte."""
+    monkeypatch.setattr(answer, "MAX_ANSWERS", 10)
+    with pytest.raises(UnreadableError, match="more than 10 answers in one line"):
+        parse_line(row, "f", 1, FieldMapping())
