@@ -37,19 +37,20 @@ _LEADING = re.compile(_START)
 
 
 class _Turns(NamedTuple):
-    """preamble: what stands before the first turn. asked: where that begins. first, last: where the first and
-    the last turn of the model begin."""
+    """preamble: what stands before the first turn. asked: where that begins. said: where the model's first
+    turn begins. several: it has others."""
 
     preamble: str
     asked: int
-    first: int
-    last: int
+    said: int
+    several: bool
 
 
 def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     """The records with answers alone, where nearly all texts that may hold a prompt begin with one in a chat
-    template, after a preamble that most share. An answer begins with the model's last turn where nearly all
-    have several, else with its first: what follows that, the model wrote itself."""
+    template, after a preamble that most share, and have one turn of the model's. Of the others, what follows
+    that turn stays: the model wrote it itself. In whole conversations nobody can tell; they are left as they
+    are."""
     places = [n for n, record in enumerate(records) if _may_hold_prompt(record)]
     found: dict[int, _Turns] = {}
     for looked_at, n in enumerate(places):
@@ -60,13 +61,9 @@ def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     preambles = Counter(turns.preamble for turns in found.values())
     most = len(found) / 2
     found = {n: t for n, t in found.items() if not t.preamble or preambles[t.preamble] >= most}
-    if not found or len(found) < _MOST * len(places):
+    if not found or sum(not turns.several for turns in found.values()) < _MOST * len(places):
         return records
-    several = sum(turns.last > turns.first for turns in found.values()) >= _MOST * len(found)
-    return [
-        _behind(record, found[n], found[n].last if several else found[n].first) if n in found else record
-        for n, record in enumerate(records)
-    ]
+    return [_behind(record, found[n]) if n in found else record for n, record in enumerate(records)]
 
 
 def _may_hold_prompt(record: Record) -> bool:
@@ -87,13 +84,13 @@ def _turns(text: str) -> _Turns | None:
         asked = user.search(text, at, at + _PREAMBLE)
         first = model.search(text, asked.end()) if asked else None
         if asked and first:
-            *_, last = (first, *model.finditer(text, first.end()))
-            return _Turns(text[at : asked.start()].strip(), asked.start(), first.end(), last.end())
+            several = model.search(text, first.end()) is not None
+            return _Turns(text[at : asked.start()].strip(), asked.start(), first.end(), several)
     return None
 
 
-def _behind(record: Record, turns: _Turns, at: int) -> Record:
-    said, prompt = record.text[at:].lstrip(), record.text[turns.asked : at]
+def _behind(record: Record, turns: _Turns) -> Record:
+    said, prompt = record.text[turns.said :].lstrip(), record.text[turns.asked : turns.said]
     key = record.prompt_key or prompt_key(prompt)
     if not said:  # nothing, or an echo: nobody knows
         return replace(record, text="", has_text=False, prompt_text=prompt, prompt_key=key)

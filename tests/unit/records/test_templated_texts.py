@@ -53,14 +53,17 @@ def test_turns_that_a_model_writes_itself_stay() -> None:
     assert texts(list(map(record, whole))) == whole, "each has an answer of its own before that"
     full = TEMPLATES["ChatML"].format(ASK, again)
     once = TEMPLATES["ChatML"].format(ASK, SAY)
-    assert texts([record(once)] * 17 + [record(full)] * 3) == [SAY] * 17 + [again] * 3
+    assert texts([record(once)] * 19 + [record(full)]) == [SAY] * 19 + [again]
 
 
-def test_of_whole_conversations_the_last_turn_is_judged() -> None:
-    """As of those that are lists of messages."""
+def test_whole_conversations_stay() -> None:
+    """Nobody can tell which of the turns a model wrote by itself, and a loop of them must not be cut off."""
     template = TEMPLATES["ChatML"]
     more = "\n<|im_start|>user\nAnd by day?<|im_end|>\n<|im_start|>assistant\nThey fish."
-    assert texts([record(template.format(ASK, SAY) + more)] * 20) == ["They fish."] * 20
+    whole = [template.format(ASK, SAY) + more * n for n in range(1, 21)]
+    assert texts(list(map(record, whole))) == whole
+    dialogues = [f"User: {ASK}\nAssistant: {SAY}\n" * n for n in range(1, 21)]
+    assert texts(list(map(record, dialogues))) == dialogues
 
 
 def test_answers_that_hold_no_prompt_stay() -> None:
