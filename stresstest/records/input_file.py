@@ -49,8 +49,12 @@ def is_address(name: str) -> bool:
 
 
 def label(name: str) -> str:
-    """The name as it may be shown and written: a signed address keeps its signature to itself."""
-    return clean_url(name) if name.startswith(_WITH_USERINFO) else without_secrets(name)
+    """The name as it may be shown and written: a signed address keeps its signature to itself, behind a cache
+    (`simplecache::https://…`), too."""
+    return "::".join(
+        clean_url(part) if part.lower().startswith(_WITH_USERINFO) else without_secrets(part)
+        for part in name.split("::")
+    )
 
 
 def expand_names(names: Iterable[str]) -> list[str]:

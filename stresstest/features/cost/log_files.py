@@ -16,6 +16,7 @@ from stresstest.features.cost.logged_twice import LoggedSpan, without_second_log
 from stresstest.features.cost.record_span import LeftOut, named_span
 from stresstest.model.cost import LONGEST_CONTEXT, Cost, RequestSpan
 from stresstest.records import DamagedLine
+from stresstest.records.input_file import label
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
@@ -69,16 +70,17 @@ def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost
     Raises UsageError if no request can be used, InconclusiveError if the files hold no answer at all.
     """
     found = read_spans(settings, listener)
+    source = ", ".join(map(label, settings.files))
     if not found.spans and not found.timeless:
         left_out = " ".join(("", *_notes(found)))
-        raise InconclusiveError(f"No answer in {', '.join(settings.files)} can be used.{left_out}")
+        raise InconclusiveError(f"No answer in {source} can be used.{left_out}")
     if not found.spans:
         raise UsageError(
             f"No answer in these files has a start, an end and a token count ({found.timeless} without).",
             hint="Map your own layout: --field start=path --field end=path --field completion_tokens=path",
         )
     cost = logged_cost(found.spans, fit_engine(found.spans), settings.prices)
-    return replace(cost, source=", ".join(settings.files), notes=(*cost.notes, *_notes(found)))
+    return replace(cost, source=source, notes=(*cost.notes, *_notes(found)))
 
 
 def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:

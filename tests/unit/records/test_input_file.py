@@ -142,6 +142,18 @@ def test_a_scan_of_an_address_keeps_its_signature_to_itself(served: Files) -> No
     assert SECRET not in err
 
 
+def test_the_cost_of_an_address_keeps_its_signature_to_itself(served: Files) -> None:
+    """Its account names the log that it was made from."""
+    rows = ({"response": "It ends.", "start": n, "end": n + 1, "completion_tokens": 3} for n in range(20))
+    served.pages["/t.jsonl"] = "\n".join(map(json.dumps, rows)).encode()
+    name = f"{served.url}/t.jsonl?code={SECRET}".replace("//", f"//user:{SECRET}@", 1)
+    for options in ([], ["--json"]):
+        code, out, err = command("cost", name, *options)
+        assert code in (0, 4), err
+        assert "/t.jsonl" in out + err
+        assert SECRET not in out + err
+
+
 def test_patterns_are_expanded_where_there_is_no_shell(tmp_path: Path) -> None:
     """s3://logs/*.jsonl: no shell lists a bucket. A query is no pattern, and a path is the shell's."""
     memory = fsspec.filesystem("memory")
@@ -243,6 +255,8 @@ def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> 
     [
         (f"https://u:{SECRET}@host/x.jsonl?sig={SECRET}", "https://host/x.jsonl"),
         (f"sftp://u:{SECRET}@host/x.jsonl", "sftp://host/x.jsonl"),
+        (f"HTTPS://u:{SECRET}@host/x.jsonl?code={SECRET}", "https://host/x.jsonl"),
+        (f"simplecache::https://host/x.jsonl?code={SECRET}", "simplecache::https://host/x.jsonl"),
         ("abfs://box@account.dfs.core.windows.net/x", "abfs://box@account.dfs.core.windows.net/x"),
         ("logs/2026-11-24?.jsonl", "logs/2026-11-24?.jsonl"),
     ],
