@@ -26,6 +26,8 @@ _PACKED = re.compile(r"\s*(?:H4sI|KLUv|eJ[wxyz]|QlpoO|gAAAAA|vault:v\d+:|AQICAH)
 _LONGEST_ERROR = 300
 _ERROR = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*[:(]"
+    r"|(?:[A-Za-z_]\w*\.)+(?:Error|Exception|Timeout)\s*[:(]"
+    r"|(?:Failed|Unable) to (?:obtain|get|fetch|receive)\b"
     r"|(?:HTTP(?:/[\d.]+)?\s*)?(?:Error|ERROR|error)(?:\s+code)?[:\s]\s*[45]\d\d\b|HTTP(?:/[\d.]+)?\s+[45]\d\d\b"
     r"|[45]\d\d (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)"
     r"|(?:The )?(?:[Rr]equest|[Cc]onnection|[Uu]pstream)(?: has| was)? "

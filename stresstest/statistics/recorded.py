@@ -27,7 +27,7 @@ MAX_KEPT = 100_000
 is 1.07 %."""
 MAX_OF_A_PROMPT = 16
 """Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
-_FEWEST_ALIKE, ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.05, 2
+_FEWEST_ALIKE, ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.01, 2
 """Prompts with one short answer, and their part of the outputs, that a note has where most are longer."""
 _BUCKETS = 1024
 """Random groups for the variance between prompts, 16 KB a group of records once it is thinned."""

@@ -19,7 +19,7 @@ _STEADY_SHARE = 1 / 3
 """The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
 _LONGEST_REASON = 40
 _FEWEST_ALIKE = 3
-_ALIKE_SHARE = 0.05
+_ALIKE_SHARE = 0.01
 """Answers of one short text, or that broke off, and their part of the sample, from which on a note tells."""
 
 

@@ -88,6 +88,8 @@ def test_an_answer_is_an_answer(text: str) -> None:
         "502 Bad Gateway",
         "Request timed out.",
         "Traceback (most recent call last):",
+        "litellm.Timeout: APITimeoutError - Request timed out. - timeout value=600.0, time taken=600.1 s",
+        "Failed to obtain answer via API.",
     ],
 )
 def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
