@@ -12,13 +12,12 @@ from stresstest.store.repository import Store
 def derived_runs(store: Store) -> dict[str, str]:
     """What measured each run that no user began for itself: "a cell of sweep …", "the candidate of check …".
 
-    Cells of which the store does not tell who measured them count, too. Projects are left out: a run that met
-    a project's budgets is what the next one is compared with.
+    Projects are left out: a run that met a project's budgets is what the next one is compared with.
     """
     found: dict[str, str] = {}
     for document in store.documents(DocumentKind.SWEEP):
         with document.reading() as body:
-            made = [cell["run_id"] for cell in body["cells"] if cell.get("measured_now", True)]
+            made = body.get("began") or ()
         found |= dict.fromkeys(made, f"a cell of sweep {document.id}")
     for document in store.documents(DocumentKind.CHECK):
         with document.reading() as body:

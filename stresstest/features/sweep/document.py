@@ -8,6 +8,11 @@ from typing import Any
 from stresstest.model.sweep import Sweep, SweepCell, SweepControl
 
 
+def stored_document(found: Sweep) -> dict[str, Any]:
+    """What is stored of a sweep: which of its runs it began, too."""
+    return {**sweep_document(found), "began": [cell.run_id for cell in found.cells if cell.measured_now]}
+
+
 def sweep_document(found: Sweep) -> dict[str, Any]:
     """``sweep --json``."""
     return {
@@ -34,7 +39,6 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
     return {
         "values": dict(cell.values),
         "run_id": cell.run_id,
-        "measured_now": cell.measured_now,
         "distinct_prompts": cell.prompts,
         "subject": asdict(cell.subject),
         "threshold": {

@@ -22,7 +22,7 @@ from stresstest.diagnosis.answers import sweep_answers, working_cells
 from stresstest.diagnosis.cells import sweep_cell, threshold_ratios
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.sweep.control import run_control
-from stresstest.features.sweep.document import sweep_document
+from stresstest.features.sweep.document import stored_document
 from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings, RunStatus
 from stresstest.model.address import clean_url
 from stresstest.model.sweep import Sweep, SweepCell, SweepControl
@@ -195,7 +195,7 @@ class _SweepDocument:
         sweep = self.current()
         self._id = self._store.save_document(
             DocumentKind.SWEEP,
-            sweep_document(sweep),
+            stored_document(sweep),
             complete=sweep.complete,
             simulated=sweep.simulated,
             runs=[each.run_id for each in self.cells],

@@ -99,7 +99,7 @@ def test_no_refused_run_is_ever_a_baseline(seeded: Path, steps: list[tuple[objec
 def _began(store: str, name: str, run_id: str) -> None:
     """Store that a sweep measured this run as a cell, or a check as the candidate that it passed."""
     bodies: dict[str, dict[str, object]] = {
-        "sweep": {"cells": [{"run_id": run_id, "measured_now": True}]},
+        "sweep": {"cells": [{"run_id": run_id}], "began": [run_id]},
         "check": {"candidate": {"run_ids": [run_id], "measured_now": True}, "verdict": "pass"},
     }
     with open_store(store) as opened:
