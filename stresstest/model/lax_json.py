@@ -26,18 +26,33 @@ def decode_lax(decode: Callable[[bytes], _T], payload: bytes) -> _T:
     try:
         return decode(payload)
     except ValueError:
-        strict = _STRING_OR_NUMBER.sub(_strictly, payload)
+        strict = _replaced(_STRING_OR_NUMBER, payload, _strictly)
         if strict == payload:
             raise
         return decode(strict)
 
 
-def _strictly(found: re.Match[bytes]) -> bytes:
+def _replaced(
+    pattern: re.Pattern[bytes], text: bytes, replacement: Callable[[re.Match[bytes]], bytes | None]
+) -> bytes:
+    """The text with each match replaced, or left for None. `sub` keeps an object of every match to its end,
+    fifty times the text where there are millions."""
+    made, end = bytearray(), 0
+    for found in pattern.finditer(text):
+        new = replacement(found)
+        if new is not None:
+            made += text[end : found.start()]
+            made += new
+            end = found.end()
+    return bytes(made + text[end:]) if end else text
+
+
+def _strictly(found: re.Match[bytes]) -> bytes | None:
     text = found[0]
     if not text.startswith(b'"'):
         return _NO_NUMBER
-    return _ESCAPE.sub(_without_half, text) if b"\\u" in text else text
+    return _replaced(_ESCAPE, text, _without_half) if b"\\u" in text else None
 
 
-def _without_half(found: re.Match[bytes]) -> bytes:
-    return found[0] if found[1] is None else _REPLACEMENT
+def _without_half(found: re.Match[bytes]) -> bytes | None:
+    return None if found[1] is None else _REPLACEMENT

@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -27,7 +28,7 @@ _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
-_NOT_FOUND = 404
+_NOT_FOUND, _PART, _NO_SUCH_PART = 404, 206, 416
 _PATTERN = frozenset("*?[")
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 """What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
@@ -119,6 +120,7 @@ class _RemoteFile(io.RawIOBase):
         with _os_errors(name):
             system, path = _file_system(name)
             self._file = system.open(path, "rb")
+            _limit_parts(self._file)
             if name.startswith(_QUERIED) and not _gives_parts(self._file):
                 self._file.close()
                 self._file = system.open(path, "rb", block_size=0)
@@ -147,6 +149,37 @@ class _RemoteFile(io.RawIOBase):
         if not self.closed and hasattr(self, "_file"):
             self._file.close()
         super().close()
+
+
+def _limit_parts(file: Any) -> None:
+    """Let the library read no more of a web server's part than was asked for: it reads it whole, and unpacks
+    it, whatever its size."""
+    from fsspec.asyn import sync
+    from fsspec.implementations.http import HTTPFile
+
+    if isinstance(file, HTTPFile):
+        file.cache.fetcher = partial(sync, file.loop, _part, file)
+
+
+async def _part(file: Any, start: int, end: int) -> bytes:
+    """These bytes of a file. Raises ValueError for a server that gives more, or no parts."""
+    options = dict(file.kwargs)
+    headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{end - 1}"}
+    asked = await file.session.get(file.fs.encode_url(file.url), headers=headers, **options)
+    async with asked as response:
+        if response.status == _NO_SUCH_PART:
+            return b""
+        response.raise_for_status()
+        if response.status != _PART and start > 0:
+            raise ValueError("the server gives no parts of files")
+        found = bytearray()
+        async for piece in response.content.iter_chunked(_BUFFER):
+            found += piece
+            if len(found) > end - start and response.status == _PART:
+                raise ValueError("the server gives more of the file than it was asked for")
+            if len(found) >= end - start:
+                break
+    return bytes(found[: end - start])
 
 
 def _gives_parts(file: Any) -> bool:

@@ -18,7 +18,7 @@ import pytest
 
 from stresstest.errors import UsageError
 from stresstest.records import check_files, expand_names, input_file, read_chunks
-from stresstest.records.input_file import file_state, label
+from stresstest.records.input_file import file_state, label, open_file
 from stresstest.records.source import total_size
 from tests.support.commands import command
 from tests.support.scanned_files import corpus
@@ -31,12 +31,13 @@ SECRET = "hunter2"
 @dataclass
 class Files:
     """What the server has. ranges: whether it gives parts of a file, and a length; sized: whether it gives a
-    length all the same. missing: the status of what it does not have; silent: whether it says nothing until
-    `heard`."""
+    length all the same; more: bytes that it gives beyond a part. missing: the status of what it does not
+    have; silent: whether it says nothing until `heard`."""
 
     pages: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
     sized: bool = False
+    more: int = 0
     missing: int = 404
     silent: bool = False
     heard: threading.Event = field(default_factory=threading.Event)
@@ -68,6 +69,8 @@ def served() -> Iterator[Files]:
             if partly:
                 start, _, end = wanted.removeprefix("bytes=").partition("-")
                 first, last = int(start), min(int(end or last), last)
+                data += b"x" * files.more
+                last += files.more
             self.send_response(206 if partly else 200)
             if files.ranges or files.sized:
                 self.send_header("Content-Length", str(last - first + 1))
@@ -140,6 +143,17 @@ def test_a_scan_of_an_address_keeps_its_signature_to_itself(served: Files) -> No
     assert (code, out) == (2, "")
     assert f"http://{host}/nothing.jsonl cannot be read" in err
     assert SECRET not in err
+
+
+def test_a_part_is_no_larger_than_what_was_asked_for(served: Files) -> None:
+    """A server that answers with more, or with what unpacks to more, filled the memory."""
+    served.pages["/x.jsonl"] = LINES
+    served.more = 50_000_000
+    with (
+        pytest.raises(OSError, match="more of the file than it was asked for"),
+        open_file(f"{served.url}/x.jsonl") as file,
+    ):
+        file.read()
 
 
 def test_the_cost_of_an_address_keeps_its_signature_to_itself(served: Files) -> None:

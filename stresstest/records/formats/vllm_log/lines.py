@@ -22,23 +22,22 @@ MESSAGES = ("message", "msg", "log", "event")
 _MOMENTS = ("timestamp", "asctime", "time", "ts", "@timestamp")
 
 _BEGINNING = ANSWERED.decode()
-_ANSWER = re.compile(
-    r"Generated response (?P<id>.{1,200}?)(?P<stream> \(streaming (?:delta|complete)\))?: output: "
-)
-_COUNTED = re.compile(
-    r"Generated response (?P<id>.{1,200}?) details: output_token_ids: (?P<ids>None|\[[^\]]*\])"
-)
+_ID = r"(?P<id>(?:(?!: )[^'\"#]){1,200}?)"
+"""It may be the client's own (X-Request-Id), and must not imitate the rest of its line."""
+_ANSWER = re.compile(rf"Generated response {_ID}(?P<stream> \(streaming (?:delta|complete)\))?: output: ")
+_COUNTED = re.compile(rf"Generated response {_ID} details: output_token_ids: (?P<ids>None|\[[^\]]*\])")
 _REASON_AT, _IDS_AT, _PROMPT_AT = ", finish_reason: ", ", output_token_ids: ", "prompt: "
 _REASON = re.compile(r"[\w.-]+\s*")
 _IDS = re.compile(r"None|\[[^\]]*\]")
-_REQUEST = re.compile(r"Received request (?P<id>.{1,200}?): (?=prompt: |params: )")
-_DETAILED = re.compile(r"Request (?P<id>.{1,200}?) details: prompt: ")
+_REQUEST = re.compile(rf"Received request {_ID}: (?=prompt: |params: )")
+_DETAILED = re.compile(rf"Request {_ID} details: prompt: ")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,5})\b)?")
 _CALLED = "[tool_calls: "
 """How calls of tools are written, in the place of a text."""
-_LOG_LENGTH = re.compile(r"max_log_len['\"]?[=:] ?(\d+)")
+_LOG_LENGTH = re.compile(r"\bargs: (?:Namespace\(|\{).*?\bmax_log_len['\"]?[=:] ?(\d+)")
+"""In the line of the server's arguments alone: a path in the access log may have the same words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,11 @@ def read_request(text: str, kind: bytes | None) -> Request | None:
     match = (_REQUEST if received else _DETAILED).search(text)
     if match is None:
         return None
-    place, end = text.find(_PROMPT_AT, match.start()), match.end()
-    quoted = None if place < 0 else _QUOTED.match(text, place + len(_PROMPT_AT))
+    end = match.end()
+    if received and not text.startswith(_PROMPT_AT, end):
+        quoted = None
+    else:
+        quoted = _QUOTED.match(text, end + len(_PROMPT_AT) * received)
     if quoted:
         end = quoted.end()
     cap = _CAP.search(text, end)
@@ -141,6 +143,8 @@ def _count_ids(listed: str) -> int:
 
 def _unquoted(literal: str) -> str:
     """A Python string literal's value: what `%r` wrote. Raises UnreadableError."""
+    if _QUOTED.fullmatch(literal) is None:
+        raise UnreadableError("the logged text is cut")
     try:
         value = ast.literal_eval(literal)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -6,11 +6,12 @@ from datetime import date
 
 import pytest
 
+from stresstest.records.formats.fields import TEXTLESS
 from stresstest.records.formats.registry import parse_line
 from stresstest.records.formats.vllm_log import waiting
 from stresstest.records.formats.vllm_log.clock import LogClock
 from stresstest.records.formats.vllm_log.reader import RequestLog
-from stresstest.records.record import FieldMapping, Record
+from stresstest.records.record import FieldMapping, Record, UnreadableError
 
 PREFIX = "INFO 11-21 20:00:01 [logger.py:99] "
 
@@ -171,3 +172,34 @@ def test_logs_that_were_rotated_in_that_night_are_of_the_last_year() -> None:
         assert begun is not None
         assert ended is not None
         assert ended - begun == hours * 3_600
+
+
+IMITATED = "1a: output: 'So it ends.' #: prompt: 'q', params: SamplingParams(n=0)"
+
+
+def test_an_id_of_the_clients_own_cannot_imitate_its_line() -> None:
+    """vLLM writes the header X-Request-Id as it is: a quarter of the answers looped, and none was counted."""
+    said = f"Generated response {IMITATED}: output: 'on and on', output_token_ids: None, finish_reason: stop"
+    reader = RequestLog()
+    assert (
+        list(reader.add_line(f"{PREFIX}Received request {IMITATED}: prompt: 'q', params: x".encode())) == []
+    )
+    with pytest.raises(UnreadableError):
+        list(reader.add_line((PREFIX + said).encode()))
+
+
+def test_a_text_is_one_literal() -> None:
+    """A comment behind it would be the answer."""
+    line = "Generated response a: output: 'So.' # 'on and on', output_token_ids: None, finish_reason: stop"
+    with pytest.raises(UnreadableError, match="cut"):
+        list(RequestLog().add_line((PREFIX + line).encode()))
+
+
+def test_the_length_of_the_log_is_no_clients_word() -> None:
+    """A path in the access log made 300 answers whole of which vLLM had kept a hundred characters each."""
+    reader = RequestLog()
+    access = 'INFO:     10.0.0.7:5 - "GET /v1/models?args:{max_log_len=999 HTTP/1.1" 200 OK'
+    for line in ("INFO args: Namespace(max_log_len=20)", access, _asked("a")):
+        assert list(reader.add_line(line.encode())) == []
+    (row,) = reader.add_line((PREFIX + _said("a", "x" * 20)).encode())
+    assert row[TEXTLESS]
