@@ -13,6 +13,8 @@ from stresstest.detectors.extra_turns.marks import MODEL, ROLE_TOKEN, USER, any_
 from stresstest.records.formats.asked import prompt_key
 from stresstest.records.record import Record
 
+SEVERAL_TURNS = " with several turns"
+"""Behind the place of a text that holds a whole conversation."""
 _MOST = 0.9
 """Share of texts that are such. Of a model that writes such turns itself, a few are."""
 _PREAMBLE = 4096
@@ -61,9 +63,15 @@ def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     preambles = Counter(turns.preamble for turns in found.values())
     most = len(found) / 2
     found = {n: t for n, t in found.items() if not t.preamble or preambles[t.preamble] >= most}
-    if not found or sum(not turns.several for turns in found.values()) < _MOST * len(places):
+    if len(found) < max(1, _MOST * len(places)):
         return records
-    return [_behind(record, found[n]) if n in found else record for n, record in enumerate(records)]
+    several = {n for n, turns in found.items() if turns.several}
+    if len(found) - len(several) >= _MOST * len(places):
+        return [_behind(record, found[n]) if n in found else record for n, record in enumerate(records)]
+    return [
+        replace(record, read_from=f"{record.read_from}{SEVERAL_TURNS}") if n in several else record
+        for n, record in enumerate(records)
+    ]
 
 
 def _may_hold_prompt(record: Record) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from stresstest.records import Record
 from stresstest.records.formats.unread import is_looked_at
+from stresstest.records.templated_texts import SEVERAL_TURNS
 from stresstest.scanning.text_lengths import TextLengths
 
 _MAX_NAMES = 64
@@ -36,6 +37,12 @@ def prompt_notes(
             f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
             f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
             f"or the prompts beside them."
+        )
+    if turns := sum(n for place, n in places.items() if place.endswith(SEVERAL_TURNS)):
+        found.append(
+            f"{turns:,} texts hold several turns in a chat template, and no prompt stands beside them: what "
+            f"the model invented cannot be told from what it was given, and T counts both. Log the answers "
+            f"alone, or the conversations as messages."
         )
     if 0 < questions <= prompts / 2:
         texts = "one text" if questions == 1 else f"only {questions:,} texts"

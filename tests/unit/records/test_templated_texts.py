@@ -61,7 +61,9 @@ def test_whole_conversations_stay() -> None:
     template = TEMPLATES["ChatML"]
     more = "\n<|im_start|>user\nAnd by day?<|im_end|>\n<|im_start|>assistant\nThey fish."
     whole = [template.format(ASK, SAY) + more * n for n in range(1, 21)]
-    assert texts(list(map(record, whole))) == whole
+    found = without_templated_prompts(list(map(record, whole)))
+    assert [each.text for each in found] == whole
+    assert {each.read_from for each in found} == {"'output' with several turns"}
     dialogues = [f"User: {ASK}\nAssistant: {SAY}\n" * n for n in range(1, 21)]
     assert texts(list(map(record, dialogues))) == dialogues
 

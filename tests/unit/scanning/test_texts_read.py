@@ -59,3 +59,9 @@ def test_prompts_of_few_texts_are_named() -> None:
     (one,) = prompt_notes({"'output'": 200}, 200, 0, 200, 1)
     assert one.startswith("200 prompts have one text")
     assert prompt_notes({"'output'": 200}, 200, 0, 200, 101) == []
+
+
+def test_whole_conversations_are_named() -> None:
+    """A model that ran on into invented turns passed a gate: nobody can tell them from the prompt's."""
+    *_, several = prompt_notes({"'text' with several turns": 150}, 150, 150, 0, 0)
+    assert several.startswith("150 texts hold several turns in a chat template")
