@@ -18,6 +18,8 @@ _MAX_PROMPTS = 64 << 20
 """Bytes of their prompts; the oldest prompts are forgotten."""
 _MOST_CHOICES = 1_024
 """Answers to one request that are waited for."""
+_MOST_LACKING = 16
+"""Answers that one request lacks, as far as they are counted: how many it asked for is the client's word."""
 _MAX_PIECES, _PIECE_BYTES = 64 << 20, 64
 """Characters of streams that have not ended, and what a piece takes beside them. The oldest are forgotten."""
 _THOUGHT = re.compile(r"\[reasoning: (.*)\]", re.DOTALL)
@@ -104,7 +106,9 @@ class WaitingRequests:
         pieces = asked.pieces
         self._forget_pieces(asked)
         if not pieces or asked.expected != 1:
-            yield from itertools.repeat({**asked.row, TEXTLESS: True}, asked.expected or 0)
+            yield from itertools.repeat(
+                {**asked.row, TEXTLESS: True}, min(asked.expected or 0, _MOST_LACKING)
+            )
             return
         thought = [found[1] for piece in pieces if (found := _THOUGHT.fullmatch(piece))]
         said = "".join(piece for piece in pieces if not _THOUGHT.fullmatch(piece))

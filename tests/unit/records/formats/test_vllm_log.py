@@ -44,6 +44,7 @@ LATER = "Received request b: params: SamplingParams(n=1, max_tokens=64), lora_re
         ([_asked("e", "PoolingParams(task='embed')"), _asked("t", "None"), _said("a", "Yes.")], []),
         ([_asked("a", "SamplingParams(n=2)"), _said("a", "Yes."), _said("a", "No.")], []),
         ([_asked("a", "SamplingParams(n=3)"), _said("a", "Yes."), _said("a", "No.")], ["a"]),
+        ([_asked("a", "SamplingParams(n=1024)"), _said("b", "Yes.")], ["a"] * 16),
         ([_asked("a"), _said("a", "Yes."), _asked("a")], ["a"]),  # a client's own id, in all its calls
         ([_asked("a"), _asked("a"), _said("a", "Yes."), _asked("a")], ["a", "a"]),
         ([_asked("a"), LATER, _said("a", "Yes.")], ["b"]),
