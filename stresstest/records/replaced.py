@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 _LONGEST_MARK = 80
@@ -23,6 +24,8 @@ _PACKED = re.compile(r"\s*(?:H4sI|KLUv|eJ[wxyz]|QlpoO|gAAAAA|vault:v\d+:|AQICAH)
 """How gzip, zstd, zlib and bzip2 begin in base64, and Fernet, Vault and KMS."""
 
 
+_LEAST_ENCODED, _HALF = 96, "\ufffd"
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _LONGEST_ERROR = 300
 _ERROR = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*[:(]"
@@ -46,4 +49,13 @@ def is_replaced(text: str) -> bool:
     if len(text) <= _LONGEST_MARK and _MARK.fullmatch(text):
         return True
     packed = _PACKED.match(text) if len(text) > 2 * _LONGEST_MARK else _PACKED.fullmatch(text)
-    return bool(packed or _HASH.fullmatch(text))
+    return bool(packed or _HASH.fullmatch(text)) or _is_encoded(text)
+
+
+def _is_encoded(text: str) -> bool:
+    """Whether a text is another one in base64, as SageMaker captures bodies unless it is told their types."""
+    text = text.strip()
+    if len(text) < _LEAST_ENCODED or _BASE64.fullmatch(text) is None:
+        return False
+    begins = base64.b64decode(text[:_LEAST_ENCODED]).decode("utf-8", "replace").rstrip(_HALF)
+    return _HALF not in begins and " ".join(begins.split()).isprintable()

@@ -111,3 +111,19 @@ def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
 def test_an_answer_about_errors_is_an_answer(text: str) -> None:
     """Its beginning is no exception's."""
     assert not is_error(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"choices": [{"text": "So it goes."}]}' * 4, story(4), story(4).replace("e", "é")]
+)
+def test_a_body_in_base64_is_no_answer(text: str) -> None:
+    """Fifty of 200 answers drifted to Italian; in base64 they were sound Polish."""
+    assert is_replaced(base64.b64encode(text.encode()).decode())
+
+
+@pytest.mark.parametrize(
+    "text", ["AAAA" * 60, "abcd" * 60, hashlib.sha256(b"x").hexdigest() * 4, "aaaa" * 400]
+)
+def test_letters_without_blanks_are_an_answer(text: str) -> None:
+    """A model that writes the like has failed."""
+    assert not is_replaced(text)

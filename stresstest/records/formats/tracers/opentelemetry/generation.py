@@ -57,7 +57,7 @@ _CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _IDS = ("gen_ai.response.id", "gen_ai.request.id")
 _FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason")
-_CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 1_024
+_CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 16
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
