@@ -13,6 +13,8 @@ from stresstest.records.record import Record, utf8_size
 
 LEAST_TEXTS, LEAST_SIZE, _LEAST_WORDS = 5, 200, 40
 """Different texts of one length, and that length in characters and in words, that are no chance."""
+_SHORT, _MANY_TEXTS = 80, 30
+"""Characters from which on so many different texts of one length are no chance either."""
 NEARBY = 0.1
 """The share of a limit within which other lengths are its neighbours."""
 _LONGEST_CHARACTER, _LONGEST_WORD = 4, 24
@@ -61,17 +63,19 @@ class TextEnd:
 @dataclass(frozen=True, slots=True)
 class _Measure:
     """What logs cut at. tolerance: how much a cut text may be shorter. least: the smallest limit. nearby:
-    the share of the limit within which others are neighbours."""
+    the share of the limit within which others are neighbours. short: the smallest limit at which many texts
+    end."""
 
     size: Callable[[TextEnd], int]
     tolerance: int
     least: int
     nearby: float = NEARBY
+    short: int | None = None
 
 
 _MEASURES = (
-    _Measure(lambda text: len(text.body), 0, LEAST_SIZE),
-    _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, LEAST_SIZE),
+    _Measure(lambda text: len(text.body), 0, LEAST_SIZE, short=_SHORT),
+    _Measure(lambda text: utf8_size(text.body), _LONGEST_CHARACTER - 1, LEAST_SIZE, short=_SHORT),
     _Measure(lambda text: text.words, 0, _LEAST_WORDS),
     _Measure(lambda text: len(text.body) if text.dotted else 0, _LONGEST_WORD, LEAST_SIZE, 1e9),
 )
@@ -106,14 +110,16 @@ def text_end(record: Record) -> TextEnd:
 def _cut_at(measure: _Measure, texts: Sequence[TextEnd]) -> Iterator[int]:
     """The places of the texts that end at a limit of this measure."""
     sizes = [measure.size(text) for text in texts]
-    ordered = sorted(size for size in sizes if size >= measure.least * (1 - NEARBY))
+    least = measure.least if measure.short is None else measure.short
+    ordered = sorted(size for size in sizes if size >= least * (1 - NEARBY))
     by_size = sorted((sizes[n], n) for n, text in enumerate(texts) if text.may_be_cut)
-    for limit in sorted({size for size, _ in by_size if size >= measure.least}):
+    for limit in sorted({size for size, _ in by_size if size >= least}):
         shortest = limit - measure.tolerance
         found = by_size[bisect_left(by_size, (shortest, 0)) : bisect_right(by_size, (limit, len(texts)))]
         different = len({texts[n].body[-TAIL:] for _, n in found})
         wide = _between(ordered, limit * (1 - measure.nearby), limit * (1 + measure.nearby))
-        if different >= max(LEAST_TEXTS, wide - _between(ordered, shortest, limit)):
+        fewest = LEAST_TEXTS if limit >= measure.least else _MANY_TEXTS
+        if different >= max(fewest, wide - _between(ordered, shortest, limit)):
             yield from (n for _, n in found)
 
 
