@@ -456,7 +456,7 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         second = store.documents(DocumentKind.SWEEP)[0]
         assert not second.complete
         assert [each.body["began"] for each in (kept, second)] == [
-            first[:1],
+            list(first[:1]),
             [second.body["cells"][1]["run_id"]],
         ]
         asked = {g.key for g in store.arm_records(first[0])}
