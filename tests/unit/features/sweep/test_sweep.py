@@ -21,7 +21,7 @@ from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_ans
 from stresstest.diagnosis.cells import onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import farthest_cell, print_sweep, ratio_words, stored_words
-from stresstest.features.sweep.document import sweep_document
+from stresstest.features.sweep.document import stored_document
 from stresstest.features.sweep.workflow import apply_values, parameter_combinations, run_sweep
 from stresstest.model import (
     RIGORS,
@@ -475,7 +475,7 @@ def test_a_sweep_goes_on_where_it_was_stopped_and_is_kept_as_a_document(tmp_path
         newest = store.documents(DocumentKind.SWEEP)[0]
         assert newest.complete
         assert newest.simulated
-        assert newest.body == sweep_document(done)
+        assert newest.body == stored_document(done)
         assert list(newest.runs) == [c.run_id for c in done.cells]
         last = asyncio.run(run_sweep(settings, params, store, Progress()))
         again = last.sweep
