@@ -9,30 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from stresstest.detectors.extra_turns.marks import END_TOKENS, any_of
 from stresstest.model.finish_reason import LENGTH, normalize_finish_reason
 from stresstest.records.record import Record
 
-_ENDS = (
-    *(
-        "</s>",
-        "<eos>",
-        "<|im_end|>",
-        "<|endoftext|>",
-        "<|end_of_text|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|eot|>",
-    ),
-    *("<end_of_turn>", "<turn|>", "<|end|>", "<|return|>", "<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>"),
-    *("<|eot|>", "<|end_of_turn|>", "<|eos|>", "<seed:eos>", "[|endofturn|]"),
-)
+_ENDS = (*END_TOKENS, "<eos>", "<|eom_id|>")
 _FILLERS = (
     *("<pad>", "<PAD>", "[PAD]", "<|pad|>", "<|PAD_TOKEN|>", "<|finetune_right_pad_id|>", "<|vision_pad|>"),
-    *("<seed:pad>", "<｜▁pad▁｜>", "<unk>", "<|endoftext|>"),
+    *("<seed:pad>", "<｜▁pad▁｜>", "<unk>"),
 )
-_ANY = "|".join(map(re.escape, (*_ENDS, *_FILLERS)))
-_END_FIRST = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _ENDS))})")
-_LAST = re.compile(rf"\s*(?:{_ANY})\Z")
+_END_FIRST = re.compile(rf"\s*(?:{any_of(_ENDS)})")
+_LAST = re.compile(rf"\s*(?:{any_of((*_ENDS, *_FILLERS))})\Z")
 _LONGEST = 64
 """Characters of a special token and of the white space before it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from stresstest.detectors.extra_turns.marks import MODEL, ROLE_TOKEN, USER, any_of
+from stresstest.detectors.extra_turns.marks import HEAD, MODEL, ROLE_TOKEN, USER, any_of
 from stresstest.records.formats.asked import prompt_key
 from stresstest.records.record import Record
 
@@ -22,11 +22,10 @@ _PREAMBLE = 4096
 _START = (
     r"(?:<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|<\|endoftext\|>|<pad>|\s)*"
 )
-_HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
 _TEMPLATES = tuple(
     (re.compile(user), re.compile(model))
     for user, model in (
-        (rf"{any_of(USER)}|{ROLE_TOKEN}system|<\|system\|>", rf"(?:{any_of(MODEL)}){_HEAD}"),
+        (rf"{any_of(USER)}|{ROLE_TOKEN}system|<\|system\|>", rf"(?:{any_of(MODEL)}){HEAD}"),
         (r"\[INST\]", r"\[/INST\]"),
         (r"(?m:^)(?:system|user)[ \t]*\n", r"\n(?:assistant|model)[ \t]*\n"),
         (r"(?m:^|(?<=[.!?] ))(?:USER|User|Human):", r"(?<=\s)(?:ASSISTANT|Assistant):"),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 
-END = (
+END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>"),
     *("<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>", "<|return|>", "<|end_of_text|>", "[|endofturn|]"),
-    *("<|START_OF_TURN_TOKEN|>", "<|end_of_turn|>", "<|end_of_sentence|>", "<|eos|>", "<seed:eos>"),
-    *("<eoa>", "<eoh>", "[e~["),
+    *("<|end_of_turn|>", "<|eos|>", "<seed:eos>"),
 )
+"""Special tokens at which a model ends its answer."""
+END = (*END_TOKENS, "<|START_OF_TURN_TOKEN|>", "<|end_of_sentence|>", "<eoa>", "<eoh>", "[e~[")
 _ROLE_TOKENS = ("im_start", "start_header_id", "header_start", "start_of_role", "start")
 USER = (
     *(f"<|{name}|>user" for name in _ROLE_TOKENS),
@@ -46,11 +47,11 @@ _ENDED = rf"(?:(?:(?:{any_of(END)})\s{{0,8}}){{1,3}})"
 _UNQUOTED = r"(?<![`'\"“])"
 _TEXT_BEFORE = r"(?:(?<=[^\s`'\"“}>])|(?<=\|>))"
 """No space, no quotation mark, and no call of a tool."""
-_HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
+HEAD = r"(?:<\|(?:end_header_id|header_end|end_of_role|message|im_middle)\|>)?"
 """How the head of a turn ends, where the role is not all of it."""
 _GIVEN = r"(?:[{\[$%\\]|<(?![|｜])|(?i:observation|result|output|traceback|error|exit code|stdout|stderr)\b)"
 """How a turn begins that holds what a tool or an environment replied, or a place for a text in a template."""
-_REPLY = rf"{_HEAD}\s{{0,8}}{_GIVEN}"
+_REPLY = rf"{HEAD}\s{{0,8}}{_GIVEN}"
 _SENTENCE = r"[ ]?\S[^\n]{3,600}?[.!?…。？！:][\"'”’)*]{0,3}(?:[ ]*(?:\n|\Z)|[ ]?\#)"
 """What a turn has beside its label, and a heading that only looks like one has not."""
 _BEHIND = r"(?:^|(?<=[^\s#])[ ]?)"
@@ -64,9 +65,9 @@ MARKS = re.compile(
     | (?P<template_user>{_ENDED}?{_UNQUOTED}(?:{any_of(USER)})(?!{_REPLY})
         |{_ENDED}(?:<s>)?(?:\[INST\]|{LABEL}{USER_LABEL}))
     | (?P<template_again>{_TEXT_BEFORE}{_ENDED}?(?:{any_of(MODEL)})
-        {_HEAD}(?=[^\w\n]?[ ]?\n\s{{0,8}}(?!<\|)[^\n]{{12}}))
+        {HEAD}(?=[^\w\n]?[ ]?\n\s{{0,8}}(?!<\|)[^\n]{{12}}))
     | (?P<template_system>{_ENDED}?{_UNQUOTED}{ROLE_TOKEN}system)
-    | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{any_of(MODEL)})(?!{_HEAD}\\))
+    | (?P<template_model>{_ENDED}?{_UNQUOTED}(?:{any_of(MODEL)})(?!{HEAD}\\))
     | (?P<role_tool>^(?:user|human)\s{{1,8}}{_GIVEN}|^(?:{_TOOL})[ ]*$)
     | (?P<role_system>^system[ ]*$)
     | (?P<role_user>^(?:user|human)[ ]*\n(?=\s{{0,8}}(?!{_ROLE}[ ]*$)\S)|(?<![`'\"“>])\[INST\])

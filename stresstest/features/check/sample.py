@@ -344,8 +344,13 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
         )
     notes += _empty_note(_file_names(found.files), tally.empty)
     sample = tally.sample
-    counts = len(sample), sample.promptless, sample.prompts or 0, sample.questions
-    for note in prompt_notes(found.places, *counts):
+    for note in prompt_notes(
+        found.places,
+        answers=len(sample),
+        promptless=sample.promptless,
+        prompts=sample.prompts or 0,
+        questions=sample.questions,
+    ):
         notes.append(f"{_file_names(found.files)}: {note[0].lower()}{note[1:]}")
     if tally.sample.one_text:
         notes.append(

@@ -150,7 +150,7 @@ class AnswerAssembly:
 
     def _count_objects(self, delta: Any) -> None:
         """What is decoded takes up to fifty times its bytes, and `add` counts these."""
-        self._objects += max(0, _count_objects(delta) - _PLAIN_OBJECTS)
+        self._objects += max(0, _objects_in(delta) - _PLAIN_OBJECTS)
         if self._objects > MAX_OBJECTS:
             raise UnreadableAnswerError("the answer has too many objects to be put together")
 
@@ -192,7 +192,7 @@ class AnswerAssembly:
         return {"index": index, **answer, "logprobs": None, "finish_reason": None, "stop_reason": None}
 
 
-def _count_objects(value: Any) -> int:
+def _objects_in(value: Any) -> int:
     """How many objects and lists there are in it, itself included."""
     found, left = 0, [value]
     while left:

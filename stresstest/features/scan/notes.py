@@ -128,11 +128,13 @@ def _samples(result: ScanResult) -> list[str]:
             "Several outputs of one prompt count as a cluster: intervals are wider, and the threshold "
             f"uses one output of each {_prompts(result)}."
         )
-    for_prompts = [
-        (group.sampled or group.requests, group.promptless, group.prompts or 0, group.questions)
-        for group in result.groups
-    ]
-    found += prompt_notes(result.read_from, *map(sum, zip(*for_prompts, strict=True)))
+    found += prompt_notes(
+        result.read_from,
+        answers=sum(group.sampled or group.requests for group in result.groups),
+        promptless=sum(group.promptless for group in result.groups),
+        prompts=sum(group.prompts or 0 for group in result.groups),
+        questions=sum(group.questions for group in result.groups),
+    )
     found += _one_text(result)
     copies = sum(group.copies for group in result.groups)
     if copies:

@@ -113,16 +113,18 @@ def _find(fields: Fields) -> Any:
         return asked
     # LiteLLM's spend logs have empty messages beside the request.
     there = (_decoded(place.get(key)) for place in fields.places for key in PROMPT_KEYS)
-    named = (said for key in _QUESTION_KEYS if isinstance(said := fields.row.get(key), str))
-    return next(filter(None, there), None) or next(named, None)
+    return next(filter(None, there), None) or _question(fields.row)
+
+
+def _question(row: Row) -> str | None:
+    return next((said for key in _QUESTION_KEYS if isinstance(said := row.get(key), str)), None)
 
 
 def asked_turns(row: Row, record: Record) -> Sequence[str]:
     """The turns of the prompt, as a text may hold them."""
     if record.messages:
         return [turn.content for turn in record.messages]
-    named = (row[key] for key in _QUESTION_KEYS if isinstance(row.get(key), str))
-    return [record.prompt_text or next(named, "")]
+    return [record.prompt_text or _question(row) or ""]
 
 
 def _decoded(asked: Any) -> Any:

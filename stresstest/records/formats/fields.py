@@ -13,7 +13,7 @@ from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.asked import APART, PROMPT_KEYS, SHAPING, Fields, asked_turns, read_asked
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.body import is_body
-from stresstest.records.formats.json_values import structure_in
+from stresstest.records.formats.json_values import as_object, structure_in
 from stresstest.records.formats.printed import refuse_printed
 from stresstest.records.full_texts import answer_at
 from stresstest.records.record import (
@@ -182,13 +182,16 @@ def _request(row: Row) -> dict[str, Any]:
     """The request's parameters, where the row keeps them apart."""
     found: dict[str, Any] = {}
     for key in _REQUEST_KEYS:
-        given = row.get(key)
-        given = structure_in(given) if isinstance(given, str) else given
+        given = _decoded(row.get(key))
         if isinstance(given, dict) and not is_body(given):
             for held in (given.get("extra_body"), given.get("body"), given):
-                held = structure_in(held) if isinstance(held, str) else held
-                found |= held if isinstance(held, dict) else {}
+                found |= as_object(_decoded(held))
     return found
+
+
+def _decoded(value: Any) -> Any:
+    """The value, or what it holds as JSON text."""
+    return structure_in(value) if isinstance(value, str) else value
 
 
 def _count_token_ids(row: Row, body: Mapping[str, Any] | None) -> int | None:

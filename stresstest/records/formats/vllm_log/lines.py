@@ -30,7 +30,7 @@ _REASON_AT, _IDS_AT, _PROMPT_AT = ", finish_reason: ", ", output_token_ids: ", "
 _REASON = re.compile(r"[\w.-]+\s*")
 _IDS = re.compile(r"None|\[[^\]]*\]")
 _REQUEST = re.compile(rf"Received request {_ID}: (?=prompt: |params: )")
-_DETAILED = re.compile(rf"Request {_ID} details: prompt: ")
+_DETAILED = re.compile(rf"Request {_ID} details: (?=prompt: )")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
 _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,5})\b)?")
@@ -67,10 +67,7 @@ def read_request(text: str, kind: bytes | None) -> Request | None:
     if match is None:
         return None
     end = match.end()
-    if received and not text.startswith(_PROMPT_AT, end):
-        quoted = None
-    else:
-        quoted = _QUOTED.match(text, end + len(_PROMPT_AT) * received)
+    quoted = _QUOTED.match(text, end + len(_PROMPT_AT)) if text.startswith(_PROMPT_AT, end) else None
     if quoted:
         end = quoted.end()
     cap = _CAP.search(text, end)
