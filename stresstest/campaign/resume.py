@@ -52,7 +52,7 @@ async def resume_campaign(
             run.settings,
             base_url=base_url or run.settings.base_url,
             earlier_urls=_earlier_urls(run.settings, base_url, done),
-            continued_after=(*run.settings.continued_after, len(done)) if done else (),
+            continued_after=len(done),
             budget_tokens=_declared_budget(run, done, budget_tokens),
             budget_seconds=budget_seconds or (run.settings.budget_seconds if keep_time_budget else None),
             gpus=gpus or run.settings.gpus,

@@ -134,7 +134,7 @@ class RunSettings:
     parent: the run whose diagnosis or sweep started this one. holds_up_to: requests in flight up to which its
     limit holds, where that diagnosis has shown that a larger load makes the answers fail. earlier_urls: the
     addresses that parts of the run were measured at before it was continued at `base_url`. continued_after:
-    how many answers were stored each time that it was.
+    how many answers were stored when it last was; 0 if it never was.
     """
 
     subject: Subject
@@ -159,7 +159,7 @@ class RunSettings:
     parent: str | None = None
     holds_up_to: int | None = None
     earlier_urls: tuple[str, ...] = field(default=(), compare=False)
-    continued_after: tuple[int, ...] = field(default=(), compare=False)
+    continued_after: int = field(default=0, compare=False)
 
     @property
     def smallest_sample(self) -> int:

@@ -58,7 +58,7 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
         )
     if run.settings.continued_after and not run.profile.metrics:
         notes.append(
-            f"The run was interrupted, and continued after {run.settings.continued_after[-1]} answers. The "
+            f"The run was interrupted, and continued after {run.settings.continued_after} answers. The "
             f"server has no counters that begin again when it is restarted: nothing shows whether the same "
             f"weights gave all answers."
         )

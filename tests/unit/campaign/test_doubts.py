@@ -109,7 +109,7 @@ def test_a_continuation_that_nothing_vouches_for_is_told(metrics: bool) -> None:
     run = make_run()
     run = replace(
         run,
-        settings=replace(run.settings, continued_after=(36,)),
+        settings=replace(run.settings, continued_after=36),
         profile=replace(run.profile, metrics=metrics),
     )
     notes = [n for n in doubts(run, [make_generation(1)], []) if "continued after 36 answers" in n]
