@@ -63,6 +63,21 @@ _THEIR_LANGUAGE = re.compile(
 """A prompt that speaks of languages may leave the choice to whoever asks."""
 _SENTENCE_END = re.compile(r"[.!?;\n]")
 _NOTHING = re.compile(r"(?!)")
+_AFTER_A_LANGUAGE = r"""
+a all also an and any are as at because but by for from has her his i if in instead into is it its my no
+not now of on only or our please since so that the their then these this to too using via was we when
+where which who with without you your adjectives? alphabet answers? articles? captions? characters?
+class(?:es)? conjugations? conversations? counterparts? courses? dialogues? dub\w* editions? equivalents?
+essays? exams? expressions? grammar greetings? haikus? idioms? kanji languages? learn\w+ lessons?
+letters? literature locali[sz]ation lyrics names? nouns? novels? original paragraphs? phrases? poems?
+poetry prepositions? pronouns? pronunciation proverbs? quotes? responses? sayings? scripts? sentences?
+songs? speak\w+ spelling stor(?:y|ies) subtitles? teach\w+ terms? tests? texts? titles? translat\w+
+tutors? verbs? versions? vocabulary words?
+"""
+"""What may follow the English name of a language. Another word is a noun that the name belongs to: "the
+Chinese economy" and "Greek yoghurt" name no language, and an answer about them that goes over to either has
+drifted."""
+_NO_NOUN = rf"(?!\s+(?!(?:{'|'.join(_AFTER_A_LANGUAGE.split())})\b)[^\W\d_])"
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
     r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
@@ -163,9 +178,13 @@ def _non_latin(known: Catalog) -> frozenset[str]:
 @per_catalog
 def _names(known: Catalog) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Every known language and a pattern of its names."""
-    return tuple(
-        (code, re.compile(alternatives(_names_of(known, code)), re.IGNORECASE)) for code in known.languages
-    )
+    return tuple((code, _name_pattern(known, code)) for code in known.languages)
+
+
+def _name_pattern(known: Catalog, code: str) -> re.Pattern[str]:
+    english = known.languages[code].name
+    others = [name for name in _names_of(known, code) if name.casefold() != english.casefold()]
+    return re.compile(rf"{alternatives([english])}{_NO_NOUN}|{alternatives(others)}", re.IGNORECASE)
 
 
 def _names_of(known: Catalog, code: str) -> list[str]:

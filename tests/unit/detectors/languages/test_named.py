@@ -23,6 +23,39 @@ def test_a_language_is_named_unless_it_is_forbidden(prompt: str, codes: set[str]
     assert named_languages(prompt).codes == codes
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Explain the Chinese economy since 1978.",
+        "I would like to cook some Georgian dishes.",
+        "Was it the Greek sculptor Polykleitos?",
+        "Which Italian ice cream is the best?",
+        "Why do Spanish people eat so late?",
+        "Tell me about Chinese New Year.",
+    ],
+)
+def test_an_adjective_names_no_language(prompt: str) -> None:
+    """An English answer about China that ended in pages of Chinese was healthy."""
+    assert named_languages(prompt) == NOT_NAMED
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Give me the Chinese translation of this.",
+        "Write it in Chinese and in English.",
+        "Which Chinese characters are the oldest?",
+        "Teach me Chinese!",
+        "Put it into simple Chinese please",
+        "Translate from Chinese to English: 你好",
+        "Write a Chinese poem about the sea.",
+    ],
+)
+def test_a_noun_of_language_leaves_the_name_what_it_is(prompt: str) -> None:
+    """An answer with Chinese in it is then as asked for."""
+    assert named_languages(prompt).welcomes("zh")
+
+
 @pytest.mark.parametrize("prompt", ["Translate this into a second language.", "Say it in another language."])
 def test_any_other_language_may_be_asked_for(prompt: str) -> None:
     """Whichever language the answer chooses is then as asked for."""
