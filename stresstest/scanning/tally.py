@@ -158,9 +158,8 @@ class GroupTally:
         scale = "tokens" if tokens else "words"
         threshold = certify_outputs(sample, rigor, tokens=tokens, damaged=damaged)
         safe = safe_max_tokens(threshold, margin)
-        lengths = sample.healthy_lengths(tokens=tokens)
         limit = safe if safe is None or tokens else threshold.tokens
-        cut = sum(n > limit for n in lengths) / len(lengths) if lengths and limit is not None else None
+        cut = None if limit is None else sample.share_cut(limit, tokens=tokens)
         share = sample.effective_share()
         return GroupResult(
             key=key,

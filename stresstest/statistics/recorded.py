@@ -172,6 +172,11 @@ class RecordedSample:
             n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n not in (_ABSENT, 0)
         ]
 
+    def share_cut(self, limit: int, *, tokens: bool) -> float | None:
+        """The share of the outputs without an onset that a cap of `limit` would cut; None without any."""
+        lengths = self.healthy_lengths(tokens=tokens)
+        return sum(n > limit for n in lengths) / len(lengths) if lengths else None
+
     def clusters(self) -> Iterator[tuple[int, int]]:
         """(degenerate, outputs) per prompt; an output with an unknown prompt counts as its own prompt, which
         it shares with its copies. Prompts that share a long text are one: two loggers saw one request, each

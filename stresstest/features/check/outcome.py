@@ -184,6 +184,8 @@ def _notes(
         if threshold.unfit:
             why = (threshold.withheld or threshold.lacking or "").rstrip(".")
             notes.append(f"The {side} is unfit for this task and language: {why}.")
+        elif threshold.withheld is not None:
+            notes.append(f"No cap is recommended for the {side}: {threshold.withheld.rstrip('.')}.")
     if "estimate" in baseline.unit + candidate.unit:
         notes.append(
             "Positions are estimates: tokens were distributed over the text according to completion_tokens."

@@ -25,6 +25,8 @@ from stresstest.model import (
     Threshold,
     TokenSummary,
 )
+from stresstest.model.percent import percent
+from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.tokens import Token
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import default_workers, detect_chunks
@@ -34,8 +36,13 @@ from stresstest.scanning.tally import GroupTally
 from stresstest.scanning.text_lengths import TextLengths, cut_notes
 from stresstest.scanning.texts_read import prompt_notes
 from stresstest.statistics import deduplicate, safe_max_tokens, without_certificate
-from stresstest.statistics.certify import known_observations, spoilt_windows_reason, unusable_reason
-from stresstest.statistics.recorded import certify_outputs
+from stresstest.statistics.certify import (
+    known_observations,
+    limit_without_cap,
+    spoilt_windows_reason,
+    unusable_reason,
+)
+from stresstest.statistics.recorded import RecordedSample, certify_outputs
 from stresstest.statistics.replays import old_answers_reason
 
 if TYPE_CHECKING:
@@ -274,7 +281,9 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
     """Recorded outputs on one scale. unit: "tokens", "tokens (estimate)" or "words"."""
     tokens = unit != "words"
     tally = found.tally
-    threshold = certify_outputs(tally.sample, RIGORS[rigor], tokens=tokens)
+    threshold = _withhold_cap(
+        certify_outputs(tally.sample, RIGORS[rigor], tokens=tokens), tally.sample, margin, tokens=tokens
+    )
     lacking = _missing_reason(found)
     if lacking is not None:
         threshold = without_certificate(threshold, lacking)
@@ -287,6 +296,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         ),
         threshold=threshold,
         safe_max_tokens=safe_max_tokens(threshold, margin) if tokens else None,
+        limit_without_cap=limit_without_cap(threshold, margin) if tokens else None,
         observations=tuple(observations),
         by_prompt={o.cluster: o for o in observations if o.cluster},
         symptoms=dict(tally.symptoms.most_common()),
@@ -303,6 +313,17 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         languages={name: count for name, count in tally.languages.items() if name != "unknown"},
         complete=tally.sample.complete,
     )
+
+
+def _withhold_cap(threshold: Threshold, sample: RecordedSample, margin: float, *, tokens: bool) -> Threshold:
+    """The threshold, with a reason for no cap where one would cut most of the healthy answers, as `scan`
+    has it."""
+    safe = safe_max_tokens(threshold, margin)
+    cut = None if safe is None or not tokens else sample.share_cut(safe, tokens=True)
+    if cut is None or cut <= MOST_HEALTHY_CUT:
+        return threshold
+    why = f"a cap of {safe:,} would cut {percent(cut, 1)} of the healthy answers"
+    return replace(threshold, withheld=why)
 
 
 def _missing_reason(found: RecordedOutputs) -> str | None:

@@ -91,7 +91,7 @@ def comparison_rows(found: Comparison) -> list[tuple[str, str, str]]:
         row(f"risk at T = {format_count(found.at_tokens)}", *_risks(found)),
         row("passes", "", _tolerated(found)),
         row("own threshold T", *map(_own_threshold, sides)),
-        row("safe max_tokens", *(format_count(side.safe_max_tokens) for side in sides)),
+        row("safe max_tokens", *map(_safe, sides)),
         row("symptoms", *(_symptoms(side) for side in sides)),
         row("plane", *(NOT_MEASURED if side.plane is None else str(side.plane) for side in sides)),
     ]
@@ -109,6 +109,10 @@ def _decoding(side: ComparisonSide) -> str:
 def _own_threshold(side: ComparisonSide) -> str:
     """T, with ``≥`` where no onset was seen up to there, as every other command prints it."""
     return ("≥ " if side.without_onset else "") + format_count(side.threshold)
+
+
+def _safe(side: ComparisonSide) -> str:
+    return format_count(side.safe_max_tokens) if side.limit_without_cap is None else "no cap recommended"
 
 
 def _risks(found: Comparison) -> tuple[str, str]:

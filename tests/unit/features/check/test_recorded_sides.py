@@ -285,6 +285,31 @@ def test_answers_that_all_fail_after_t_are_no_pass(tmp_path: Path, base: str) ->
     assert code == ExitCode.DONE
 
 
+def test_a_cap_that_would_cut_most_healthy_answers_is_recommended_by_no_check(tmp_path: Path) -> None:
+    """`scan` withheld it, while `check` named a safe max_tokens for the same file."""
+    texts = [story(2, seed=i) + f" {LOOP}" * 30 if i % 6 == 0 else story(8, seed=i) for i in range(36)]
+    rows = [
+        {
+            "prompt": f"p{i}",
+            "output": text,
+            "finish_reason": "stop",
+            "completion_tokens": len(split_pieces(text)),
+        }
+        for i, text in enumerate(texts)
+    ]
+    log = write(tmp_path / "log.jsonl", rows)
+    group = json.loads(command("scan", log, "--rigor", "quick", "--lang", "en", "--json")[1])["groups"][0]
+    assert group["threshold"]
+    assert group["safe_max_tokens"] is None
+    again = write(tmp_path / "again.jsonl", [row | {"id": i} for i, row in enumerate(rows)])
+    _, compared, _ = check(tmp_path, log, again)
+    for side in (compared["baseline"], compared["candidate"]):
+        assert side["threshold"]
+        assert side["safe_max_tokens"] is None
+        assert side["limit_without_cap"]
+    assert any("would cut" in note and "healthy answers" in note for note in compared["notes"])
+
+
 @given(st.tuples(*[st.integers(0, 12)] * 4))
 def test_the_test_of_later_failures_is_the_sum_over_all_tables(drawn: tuple[int, int, int, int]) -> None:
     """Fisher's one-sided p, counted by hand: every way to share the failures that is at least as bad."""
