@@ -98,7 +98,7 @@ class GenerationAttempt:
         unseen = 0
         if failure is None:
             hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
-            unseen = max(count_unseen(tokens, outcome.output_tokens), hidden)
+            unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
             if reason == "length" and not tokens and not unseen:
                 unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
         counted = outcome.token_source not in (SERVER, WORDS)

@@ -28,7 +28,7 @@ _MOST_LONGEST, _MOST_LONGEST_DENSE = 0.5, 0.9
 or two."""
 
 
-def _is_cut_to_size(text: str, events: Sequence[int]) -> bool:
+def is_cut_to_size(text: str, events: Sequence[int]) -> bool:
     """Whether most different pieces are as long as the longest: of a vocabulary, few tokens are. One in fifty
     may be longer, as what a gateway sends at the end."""
     if not events:
@@ -50,7 +50,7 @@ class TokenScale:
         text = "".join(chunk.text for chunk in chunks)
         left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
         ends = [found.start() for found in _WORD_END.finditer(text)]
-        events = () if len(events) > total or _is_cut_to_size(text, events) else events
+        events = () if len(events) > total or is_cut_to_size(text, events) else events
         self._chunks = chunks
         self._total = total
         self._seen = [0]

@@ -8,25 +8,62 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+from stresstest.campaign.execution.token_scale import is_cut_to_size
 from stresstest.detectors.text.thinking import last_closing_mark
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BLANKS = re.compile(r"[ \t]+")
+_WORD = re.compile(r"\w+")
+_MOST_JOINED = 0.02
+"""Share of events with more than one word from which on they are no tokens."""
+_LEAST_WITHIN = 0.01
+"""Share of tokens that begin within a word, at least: about 0.05 in English, more in other languages."""
 
 
-def count_unseen(tokens: Sequence[Token], counted: int) -> int:
+def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = ()) -> int:
     """How many of the counted tokens are surely not in the text that arrived: below `MIN_UNSEEN_TOKENS` only
-    all of them. tokens: as they arrived. counted: by the server."""
+    all of them. tokens: as they arrived; words, where the server counted at the end only. counted: by the
+    server. events: characters of the text after each event that brought some."""
     text = "".join(token.text for token in tokens)
     if not text:
         return counted
-    if counted - len(tokens) < MIN_UNSEEN_TOKENS:
+    if counted - max(len(tokens), len(events)) < MIN_UNSEEN_TOKENS:
         return 0
-    unseen = counted - max(len(tokens), most_tokens(text))
+    of_events = most_tokens_of_events(text, events)
+    most = max(len(tokens), most_tokens(text)) if of_events is None else min(of_events, most_tokens(text))
+    unseen = counted - most
     return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
+
+
+def most_tokens_of_events(text: str, events: Sequence[int]) -> int | None:
+    """The most tokens that a text can have whose events are tokens; None where they seem to be anything else.
+
+    Servers send an event a token (llama.cpp, TGI, vLLM behind LiteLLM), or one for the several tokens of a
+    character. A token holds no second word, as the events of speculative decoding do, and some begin within
+    a word, as none does where a gateway sends word by word.
+    """
+    if len(events) < MIN_UNSEEN_TOKENS or is_cut_to_size(text, events):
+        return None
+    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
+    joined = [len(_WORD.findall(piece)) for piece in pieces]
+    several = sum(words > 1 for words in joined)
+    within = sum(before[-1:].isalnum() and piece[:1].isalnum() for before, piece in pairwise(pieces))
+    if several > _MOST_JOINED * len(pieces) or within < _LEAST_WITHIN * len(pieces):
+        return None
+    return sum(
+        2 * words if words > 1 else _most_of_one(piece) for words, piece in zip(joined, pieces, strict=True)
+    )
+
+
+def _most_of_one(piece: str) -> int:
+    """Of an event that brought one token: one a byte of a character that took several."""
+    letters = piece.strip()
+    size = len(letters.encode("utf-8", "surrogatepass"))
+    return size if len(letters) == 1 else max(1, size - len(letters))
 
 
 def count_hidden_reasoning(tokens: Sequence[Token], counted: int) -> int:
