@@ -153,6 +153,8 @@ def _coarser(kind: Any) -> Any:
         return pyarrow.time64("us")
     if types.is_list(kind):
         return pyarrow.list_(_coarser(kind.value_type))
+    if types.is_large_list(kind):
+        return pyarrow.large_list(_coarser(kind.value_type))
     if types.is_struct(kind):
         return pyarrow.struct([field.with_type(_coarser(field.type)) for field in kind])
     return kind
@@ -163,7 +165,7 @@ def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
     rows = batch.num_rows
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= (MAX_ROW if rows == 1 else min(_BATCH, MAX_ROW)):
-        for row in batch.to_pylist():
+        for row in _python_rows(batch):
             yield weight // rows, {name: _as_json(value) for name, value in row.items()}
     elif rows == 1:
         yield weight, None
@@ -171,6 +173,33 @@ def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
         half = rows // 2
         yield from _bounded(batch.slice(0, half))
         yield from _bounded(batch.slice(half))
+
+
+def _python_rows(batch: Any) -> list[dict[str, Any]]:
+    """The rows; None for what Python cannot hold: the infinite dates of DuckDB and PostgreSQL, the year 0."""
+    with suppress(OverflowError, ValueError):
+        return list(batch.to_pylist())
+    names = batch.schema.names
+    return [
+        {name: _python_value(column[row]) for name, column in zip(names, batch.columns, strict=True)}
+        for row in range(batch.num_rows)
+    ]
+
+
+def _python_value(scalar: Any) -> Any:
+    from pyarrow import types
+
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        pass
+    if types.is_struct(scalar.type):
+        return {name: _python_value(each) for name, each in scalar.items()}
+    if types.is_map(scalar.type):
+        return {str(_python_value(each["key"])): _python_value(each["value"]) for each in scalar.values}
+    if types.is_nested(scalar.type):
+        return [_python_value(each) for each in scalar.values]
+    return None
 
 
 def _as_json(value: Any) -> Any:

@@ -30,13 +30,17 @@ CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
 MAX_LINE = 64 << 20
 """Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. A longer line is not a record."""
-MAX_ITEMS = 2_000_000
-"""Lists and objects of one line, 72 bytes each in memory: 16k tokens with top-20 logprobs have 700,000."""
-MAX_VALUES = 4_000_000
+MAX_ITEMS = 1_000_000
+"""Lists and objects of one line: 16k tokens with top-20 logprobs have 700,000."""
+MAX_KEYS = 1_500_000
+"""Keys of one line: those tokens have 1,050,000."""
+MAX_VALUES = 3_000_000
 """Commas of one line, about its values: those tokens have 2,800,000."""
 
 _ROW_BYTES = 256
 """Of a row, beside its texts."""
+_ITEM_BYTES, _KEY_BYTES, _GROWTH = 300, 200, 10
+"""In memory: of a list or an object, of a key that is another each time, and times which most lines grow."""
 _HEAD = 1 << 16
 _TABLES = (".csv", ".tsv", ".xlsx")
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
@@ -44,7 +48,7 @@ _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
 _READ, _MOST_READ = 1 << 20, 4 << 20
-_BETWEEN = re.compile(r"[\s,]*")
+_BETWEEN = re.compile(r"[ \t\r\n\f\v,]*")
 
 
 def check_files(files: list[str]) -> None:
@@ -190,7 +194,7 @@ def _whole_lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingRead
     while line := stream.readline(MAX_LINE):
         packing.line += 1
         if len(line) < MAX_LINE or line.endswith(b"\n"):
-            many = _too_many(line.count(b"[") + line.count(b"{"), line.count(b","))
+            many = _too_many(line)
             if many:
                 packing.add_damaged(f"a line of {many}")
             else:
@@ -273,9 +277,9 @@ class _ChunkBuilder:
         self._bytes = 0
 
     def add(self, raw: RawRecord, weight: int | None = None) -> Iterator[RecordChunk]:
-        """Take a line; weight: its bytes, where they are not its own."""
+        """Take a line; weight: its bytes, where they are not its own, or more where it grows more."""
         self._items.append((self.line, raw))
-        self._bytes += len(raw) if weight is None else weight
+        self._bytes += _decoded_weight(raw) if weight is None else weight
         if self._bytes >= CHUNK_BYTES:
             yield from self.flush()
 
@@ -320,7 +324,7 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
     read: returns up to that many bytes, b"" at the end. most: maximum bytes of an element. Holds one element
     and about a megabyte. Raises UnreadableError where the text is damaged: the boundaries after it are lost.
     """
-    decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+    # A byte a character: only boundaries are looked for, and one emoji would make every character four.
     scan = json.JSONDecoder().raw_decode
     buffer, at, ended, inside = "", 0, False, False
     want = _READ
@@ -338,10 +342,11 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
                 final = ended or len(buffer) - at > most or not isinstance(error, json.JSONDecodeError)
                 if final:
                     raise UnreadableError("the JSON is damaged or ends here; the rest is not read") from None
-                _refuse_many(buffer, at, len(buffer))
+                _refuse_many(buffer[at:].encode("latin-1"))
             else:
-                _refuse_many(buffer, at, end)
-                yield buffer[at:end].encode("utf-8", "surrogateescape")
+                element = buffer[at:end].encode("latin-1")
+                _refuse_many(element)
+                yield element
                 at, want = end, _READ
                 continue
         elif ended:
@@ -351,21 +356,30 @@ def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
         more = read(want)
         want = min(2 * want, most, _MOST_READ)
         ended = not more
-        buffer, at = buffer[at:] + decode(more, final=ended), 0
+        buffer, at = buffer[at:] + more.decode("latin-1"), 0
 
 
-def _refuse_many(buffer: str, start: int, end: int) -> None:
-    items = buffer.count("[", start, end) + buffer.count("{", start, end)
-    many = _too_many(items, buffer.count(",", start, end))
+def _refuse_many(element: bytes) -> None:
+    many = _too_many(element)
     if many:
         raise UnreadableError(f"an element of {many}; the rest is not read") from None
 
 
-def _too_many(items: int, commas: int) -> str:
+def _too_many(line: bytes) -> str:
     """What a line has too many of to be decoded; "" where it has not."""
-    if items > MAX_ITEMS:
+    if line.count(b"[") + line.count(b"{") > MAX_ITEMS:
         return f"more than {MAX_ITEMS:,} lists and objects"
-    return f"more than {MAX_VALUES:,} values" if commas > MAX_VALUES else ""
+    if line.count(b'":') > MAX_KEYS:
+        return f"more than {MAX_KEYS:,} keys"
+    return f"more than {MAX_VALUES:,} values" if line.count(b",") > MAX_VALUES else ""
+
+
+def _decoded_weight(line: RawRecord) -> int:
+    """The bytes of a line that grows as most do to what this one takes in memory."""
+    if not isinstance(line, bytes) or len(line) < CHUNK_BYTES:
+        return len(line)
+    items, keys = line.count(b"[") + line.count(b"{"), line.count(b'":')
+    return max(len(line), items * _ITEM_BYTES // _GROWTH, keys * _KEY_BYTES // _GROWTH)
 
 
 def _after_blanks(buffer: str, at: int) -> int:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import ModuleType
+from typing import Any, TypeVar
 
 from stresstest.detectors.entry import DetectorEntry
 from stresstest.detectors.registry import added_entries, register
@@ -38,8 +39,8 @@ from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
 MAX_SERIAL_CHUNKS = 1
 """Inputs of at most this number of chunks are judged here: starting processes would take longer."""
 MAX_BYTES_IN_FLIGHT = 32 << 20
-"""Bytes of JSON at the workers from which on nothing is submitted before a result arrives: lines with many
-logprobs make chunks of tens of megabytes."""
+"""Bytes of JSON at the workers beyond which nothing is submitted before some are done: lines with many
+logprobs make chunks of tens of megabytes, which take ten times as much in memory."""
 
 MIN_SHARED_WORKERS = 3
 """Workers from which on a process that holds the models for all of them is worth its own memory."""
@@ -50,6 +51,7 @@ _chunk_counter = itertools.count(1)
 _IDLE_S = 0.5
 """Seconds without a chunk after which the input counts as slow, and chunks read ahead are no longer held."""
 
+T = TypeVar("T")
 ChunkWork = tuple[RecordChunk, bool]
 """A chunk, and whether its groups' languages are to be inferred from it."""
 _Running = deque[tuple[int, Future[ChunkVerdicts]]]
@@ -119,20 +121,28 @@ def _parallel(
         workers, mp_context=_context(workers), initializer=_init_worker, initargs=(added_entries(),)
     )
     weight = 0
+    at_work: list[tuple[int, Future[Any]]] = []
+
+    def submit(size: int, work: Callable[..., T], *given: object) -> Future[T]:
+        at_work[:] = [each for each in at_work if not each[1].done()]
+        while at_work and size + sum(each for each, _ in at_work) > MAX_BYTES_IN_FLIGHT:
+            result_of(at_work.pop(0)[1])
+        with _signals_blocked():
+            future = pool.submit(work, *given)
+        at_work.append((size, future))
+        return future
 
     def tell(
         chunk: RecordChunk, known: Collection[GroupKey]
     ) -> Callable[[], tuple[GroupLanguages, _Readable]]:
-        with _signals_blocked():
-            return partial(result_of, pool.submit(_worker_infer, chunk, job, frozenset(known)))
+        return partial(result_of, submit(chunk.size, _worker_infer, chunk, job, frozenset(known)))
 
     try:
         for told in _with_languages(work, tell, workers - 1):
             if told is not None:
                 size = told[0].size
                 weight += size
-                with _signals_blocked():
-                    running.append((size, pool.submit(_worker_detect, told[0], job, told[1])))
+                running.append((size, submit(size, _worker_detect, *told, job)))
             del told
             while running and (
                 len(running) >= 2 * workers or weight > MAX_BYTES_IN_FLIGHT or is_done(running[0][1])
@@ -272,7 +282,7 @@ def _worker_infer(
     return languages, _PackedChunk(pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL), chunk.size)
 
 
-def _worker_detect(chunk: _Readable, job: ScanJob, languages: Mapping[GroupKey, str]) -> ChunkVerdicts:
+def _worker_detect(chunk: _Readable, languages: Mapping[GroupKey, str], job: ScanJob) -> ChunkVerdicts:
     batch = _detect(chunk, job, languages)
     if next(_chunk_counter) % _TRIM_INTERVAL == 0:
         release_memory()

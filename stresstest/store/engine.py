@@ -59,12 +59,12 @@ def reading(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """A connection in a write transaction, committed at the end or rolled back on any error."""
-    with _connect(engine).execution_options(stresstest_write=True) as connection, connection.begin():
+    with connect(engine).execution_options(stresstest_write=True) as connection, connection.begin():
         yield connection
 
 
-def _connect(engine: Engine) -> Connection:
-    """A connection for writing. A PostgreSQL server that restarts is waited for, as a writer of SQLite is."""
+def connect(engine: Engine) -> Connection:
+    """A connection. A PostgreSQL server that restarts is waited for, as a writer of SQLite is."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -55,6 +55,7 @@ class Store:
         self._engine = engine
         self._address = address
         self._file = address.file_identity()
+        self._claims: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"Store({self._address.shown!r})"
@@ -115,8 +116,12 @@ class Store:
 
         with ExitStack() as stack:
             with translate_errors(self._address, "claiming a run"):
-                stack.enter_context(claimed(self._engine, self._address, run_id))
-            yield
+                keep = stack.enter_context(claimed(self._engine, self._address, run_id))
+            self._claims.append(keep)
+            try:
+                yield
+            finally:
+                self._claims.remove(keep)
 
     # Sessions
 
@@ -310,8 +315,11 @@ class Store:
 
     @contextmanager
     def _write(self, doing: str) -> Iterator[Connection]:
-        with translate_errors(self._address, doing), writing(self._engine) as connection:
-            yield connection
+        with translate_errors(self._address, doing):
+            for keep in self._claims:
+                keep()
+            with writing(self._engine) as connection:
+                yield connection
         if self._address.file_identity() != self._file:
             raise StoreError(
                 f"The store {self.location} was deleted, moved or replaced while it was open: what is "

@@ -171,11 +171,30 @@ def test_values_that_json_does_not_know_are_what_they_mean(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    "kind", [pyarrow.date32(), pyarrow.timestamp("us"), pyarrow.timestamp("us", "UTC"), pyarrow.duration("s")]
+)
+def test_times_that_python_does_not_know_cost_no_other_value(tmp_path: Path, kind: Any) -> None:
+    """DuckDB's and PostgreSQL's infinite dates ended `scan` in an internal error, whatever their column."""
+    bits = 32 if kind == pyarrow.date32() else 62
+    far = pyarrow.array([2**bits // 2 - 1, 1], pyarrow.int32() if bits == 32 else pyarrow.int64()).cast(kind)
+    spans = pyarrow.StructArray.from_arrays([far, pyarrow.array(["A text.", "Another."])], ["until", "text"])
+    many = pyarrow.LargeListArray.from_arrays([0, 1, 2], spans)
+    first, second = rows(write(tmp_path / "x", {"text": ["One.", "Two."], "until": far, "spans": many}))
+    assert first == {"text": "One.", "until": None, "spans": [{"until": None, "text": "A text."}]}
+    assert second is not None
+    assert second["text"] == "Two."
+    assert second["until"] == second["spans"][0]["until"] is not None
+
+
 def test_nanoseconds_are_read(tmp_path: Path) -> None:
     """pandas writes them; Python's times have none, and the file was called damaged."""
     kind = pyarrow.timestamp("ns", "UTC")
     times = pyarrow.array([1_764_374_400_123_456_789], kind)
     span = pyarrow.StructArray.from_arrays([times], ["end"])
-    (row,) = rows(write(tmp_path / "x", {"response": ["It ends."], "start": times, "span": span}))
+    polars = pyarrow.LargeListArray.from_arrays([0, 1], times)
+    columns = {"response": ["It ends."], "start": times, "span": span, "steps": polars}
+    (row,) = rows(write(tmp_path / "x", columns))
     assert row is not None
+    assert row["steps"] == [row["start"]]
     assert row["start"] == row["span"]["end"] == datetime(2025, 11, 29, 0, 0, 0, 123_456, UTC)

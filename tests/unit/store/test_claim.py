@@ -14,6 +14,7 @@ from stresstest.errors import StoreError, UsageError
 from stresstest.store import open_store
 from tests.postgres import server
 from tests.support.paths import ROOT
+from tests.support.stored_data import make_generation, make_run
 
 _HOLD = """
 import sys
@@ -52,6 +53,28 @@ def test_a_claim_is_an_open_transaction(postgres_server: str) -> None:
     ):
         (query,) = other.execute(states).scalars()
     assert "pg_try_advisory_xact_lock" in query
+
+
+@pytest.mark.postgres
+def test_a_claim_outlives_a_restart_of_the_server_unless_another_has_come() -> None:
+    """The server forgot the claim, a second process was let in, and both sent the missing requests."""
+    with (
+        server.stopped_and_started() as (url, stop, start),
+        open_store(url) as mine,
+        open_store(url) as other,
+    ):
+        mine.create_run(make_run())
+        with mine.claim("r1"):
+            stop()
+            start()
+            mine.add_generation("r1", make_generation())
+            with pytest.raises(StoreError, match="being measured by another process"), other.claim("r1"):
+                pass
+            stop()
+            start()
+            with other.claim("r1"), pytest.raises(StoreError, match="being measured by another process"):
+                mine.add_generation("r1", make_generation(1))
+        assert list(mine.generations("r1")) == [make_generation()]
 
 
 def test_a_claim_leaves_no_file_behind(tmp_path: Path) -> None:
