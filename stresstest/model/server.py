@@ -35,7 +35,7 @@ class ServerSample:
     """One reading of vLLM's /metrics. Counters are totals: use differences. None: not exposed.
 
     kv_usage: 0-1. finished: request_success_total by finished_reason. histograms: name ->
-    (sum in seconds, count).
+    (sum in seconds, count). began: the server's own time, as Unix seconds, at which its counters began.
     """
 
     at: float
@@ -47,6 +47,7 @@ class ServerSample:
     generation_tokens: float | None = None
     finished: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    began: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 
 _LONGEST_MARK = 80
@@ -34,14 +35,69 @@ _ERROR = re.compile(
     r"|(?:HTTP(?:/[\d.]+)?\s*)?(?:Error|ERROR|error)(?:\s+code)?[:\s]\s*[45]\d\d\b|HTTP(?:/[\d.]+)?\s+[45]\d\d\b"
     r"|[45]\d\d (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)"
     r"|(?:The )?(?:[Rr]equest|[Cc]onnection|[Uu]pstream)(?: has| was)? "
-    r"(?:timed out|aborted|reset|cancell?ed)\b)"
+    r"(?:timed out|aborted|reset|cancell?ed)\b"
+    r"|An error occurred \(\w+\) when calling )"
 )
 """How an exception or a status begins that was logged as the answer."""
+_LONGEST_BODY = 20_000
+_ERROR_PAGE = re.compile(
+    r"\s*<(?:!doctype html|html)\b.{0,2000}?<title>[^<]{0,120}?(?:\b5\d\d\b|error: the request)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A page of a gateway: nginx, Cloudflare, CloudFront. A page for 404 may be what was asked for."""
+_BODY_KEYS = frozenset(
+    {
+        "code",
+        "detail",
+        "details",
+        "error",
+        "error_type",
+        "errortype",
+        "innererror",
+        "message",
+        "msg",
+        "object",
+    }
+    | {"param", "path", "status", "status_code", "statuscode", "timestamp", "type"}
+    | {"activityid", "id", "request_id", "requestid", "trace_id", "traceid"}
+)
+"""In lower case."""
+_FAILED = re.compile(
+    r"\w*(?:Error|Exception|Time-?[Oo]ut)\b|[A-Z_]*(?:ERROR|EXCEEDED|UNAVAILABLE|TIMEOUT|INTERNAL)\b"
+    r"|.{0,80}?\b(?:tim(?:ed|ing) out|(?:internal|server) error|failed during|upstream|overloaded)\b",
+)
+
+
+_LEAST_HTTP_ERROR, _NO_HTTP_STATUS = 400, 600
 
 
 def is_error(text: str) -> bool:
     """Whether a short text is an error of the request, and no answer of a model."""
-    return len(text) <= _LONGEST_ERROR and _ERROR.match(text) is not None
+    if len(text) <= _LONGEST_ERROR and _ERROR.match(text):
+        return True
+    return len(text) <= _LONGEST_BODY and (_is_error_body(text) or _ERROR_PAGE.match(text) is not None)
+
+
+def _is_error_body(text: str) -> bool:
+    """Whether it is what servers send in place of a completion: {"error": {"message": "…", "code": 504}}."""
+    if text.lstrip()[:1] != "{":
+        return False
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(body, dict) or not {str(key).lower() for key in body} <= _BODY_KEYS:
+        return False
+    inner = body.get("error")
+    if isinstance(inner, dict):
+        return {"message", "code"} <= inner.keys() or any(map(_tells_of_failure, inner.values()))
+    return any(map(_tells_of_failure, body.values()))
+
+
+def _tells_of_failure(value: object) -> bool:
+    if isinstance(value, str):
+        return _FAILED.match(value) is not None
+    return isinstance(value, int) and _LEAST_HTTP_ERROR <= value < _NO_HTTP_STATUS
 
 
 def is_replaced(text: str) -> bool:

@@ -33,6 +33,7 @@ _OLD_NAMES = {  # new name -> name in older versions, used only if the new one i
     "inter_token_latency_seconds_count": "time_per_output_token_seconds_count",
 }
 _PREFIX = "vllm:"
+_BEGAN = "generation_tokens_created"
 _NAMES = frozenset(
     _PREFIX + name
     for name in (
@@ -42,6 +43,7 @@ _NAMES = frozenset(
         "num_preemptions_total",
         "prompt_tokens_total",
         "generation_tokens_total",
+        _BEGAN,
         "request_success_total",
         *(f"{name}_{part}" for name in HISTOGRAMS for part in ("sum", "count")),
         *_OLD_NAMES.values(),
@@ -71,7 +73,7 @@ def recognise_metrics(text: str) -> RecognisedMetrics:
         if line.startswith(_PREFIX)
     }
     old_names = set(_OLD_NAMES.values())
-    wanted = {name.removeprefix(_PREFIX) for name in _NAMES} - old_names
+    wanted = {name.removeprefix(_PREFIX) for name in _NAMES} - old_names - {_BEGAN}
     replaced = {name for name, old in _OLD_NAMES.items() if name not in found and old in found}
     known = {_family(name) for name in wanted & found}
     others = {_family(name) for name in found - wanted - old_names}
@@ -141,6 +143,7 @@ def parse_metrics(
         generation_tokens=_total(values("generation_tokens_total")),
         finished=finished,
         histograms=histograms,
+        began=max(values(_BEGAN), default=None),
     )
 
 

@@ -56,11 +56,11 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
             f"and context are the same there; other server flags (quantization, cache) were not compared."
         )
-    if run.settings.continued_after and not run.profile.metrics:
+    if run.settings.continued_after and not (samples and all(each.began is not None for each in samples)):
         notes.append(
             f"The run was interrupted, and continued after {run.settings.continued_after} answers. The "
-            f"server has no counters that begin again when it is restarted: nothing shows whether the same "
-            f"weights gave all answers."
+            f"server does not tell when its counters began: nothing shows whether it was restarted, and the "
+            f"same weights gave all answers."
         )
     if restarts := count_restarts(samples):
         notes.append(

@@ -16,20 +16,25 @@ if TYPE_CHECKING:
 RESTARTED = "the server was restarted since, and may serve other weights under the same name"
 
 
-async def was_restarted(store: Store, run: Run, base_url: str, *, api_key: str | None) -> bool:
-    """Whether the counters of the server's /metrics are lower than in a run's last reading. One GET.
+async def was_restarted(store: Store, run: Run, base_url: str, *, api_key: str | None) -> bool | None:
+    """Whether the counters of the server's /metrics began at another time than in a run's last reading or,
+    where that is not told, are lower. One GET.
 
-    False where that is not known: there was no reading, there is none now, or the address is another.
+    None where it is not known: there was no reading, there is none now, the address is another, or the server
+    does not tell when they began, and they are higher.
     """
     if not run.profile.metrics or clean_url(base_url) != run.settings.base_url:
-        return False
+        return None
     totals = (
         s for s in reversed(store.samples(run.id)) if None not in (s.prompt_tokens, s.generation_tokens)
     )
     last = list(islice(totals, 1))
     if not last:
-        return False
+        return None
     sampler = MetricsSampler(metrics_url(base_url), model=run.profile.model, api_key=api_key)
     sampler.start()
     await sampler.stop()  # takes one reading
-    return count_restarts([*last, *sampler.samples]) > 0
+    readings = [*last, *sampler.samples]
+    if count_restarts(readings):
+        return True
+    return False if sampler.samples and all(each.began is not None for each in readings) else None

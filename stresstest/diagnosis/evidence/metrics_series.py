@@ -21,6 +21,8 @@ CounterName = Literal["preemptions", "prompt_tokens", "generation_tokens"]
 PAUSE = 120.0
 """A gap of more seconds between two readings is a pause between two sessions. A busy server has left /metrics
 unanswered for 39."""
+_SAME_START = 1.0
+"""Seconds by which the start of counters may differ that began together: engines create theirs in turn."""
 Reading = TypeVar("Reading", ServerSample, GpuSample)
 Number = TypeVar("Number", int, float)
 
@@ -65,10 +67,25 @@ def longest_gap(moments: Iterable[float]) -> float:
 
 
 def count_restarts(samples: Iterable[ServerSample]) -> int:
-    """How often the counters of tokens fell: the server began again, or another one answered."""
-    totals = [(s.prompt_tokens, s.generation_tokens) for s in samples]
-    known = [(a, b) for a, b in totals if a is not None and b is not None]
-    return sum(after[0] < before[0] or after[1] < before[1] for before, after in pairwise(known))
+    """How often the server began again, or another one answered: its counters began at another time or, where
+    it does not say when, they fell."""
+    return sum(_is_restart(before, after) for before, after in pairwise(filter(_has_totals, samples)))
+
+
+def _has_totals(sample: ServerSample) -> bool:
+    return sample.prompt_tokens is not None and sample.generation_tokens is not None
+
+
+def _is_restart(before: ServerSample, after: ServerSample) -> bool:
+    if before.began is not None and after.began is not None:
+        return abs(after.began - before.began) > _SAME_START
+    return _fell(before.prompt_tokens, after.prompt_tokens) or _fell(
+        before.generation_tokens, after.generation_tokens
+    )
+
+
+def _fell(before: float | None, after: float | None) -> bool:
+    return before is not None and after is not None and after < before
 
 
 def counter_increase(samples: Iterable[ServerSample], name: CounterName) -> float | None:

@@ -9,7 +9,15 @@ import pytest
 
 from stresstest.campaign.provenance.doubts import doubts
 from stresstest.errors import ExitCode
-from stresstest.model import FailureKind, Generation, GenerationVerdict, Phase, ServiceFailure, Token
+from stresstest.model import (
+    FailureKind,
+    Generation,
+    GenerationVerdict,
+    Phase,
+    ServerSample,
+    ServiceFailure,
+    Token,
+)
 from stresstest.statistics import observations
 from tests.faults.playing import campaign
 from tests.support.fake_campaign import Behaviour, campaign_server
@@ -102,18 +110,15 @@ def test_repetitions_that_broke_off_are_told() -> None:
     assert note.startswith("1 of the sample's 100 answers broke off in the midst of repetitions")
 
 
-@pytest.mark.parametrize("metrics", [True, False])
-def test_a_continuation_that_nothing_vouches_for_is_told(metrics: bool) -> None:
-    """A check was killed, `ollama create` replaced the model, and the same command passed it. vLLM's counters
-    show that it was restarted."""
+@pytest.mark.parametrize(("began", "noted"), [([5.0, 5.0], 0), ([5.0, None], 1), ([], 1)])
+def test_a_continuation_that_nothing_vouches_for_is_told(began: list[float | None], noted: int) -> None:
+    """A check was killed, `ollama create` replaced the model, and the same command passed it. vLLM says
+    when its counters began; that they are higher than before shows nothing, for others use the server too."""
     run = make_run()
-    run = replace(
-        run,
-        settings=replace(run.settings, continued_after=36),
-        profile=replace(run.profile, metrics=metrics),
-    )
-    notes = [n for n in doubts(run, [make_generation(1)], []) if "continued after 36 answers" in n]
-    assert len(notes) == (not metrics)
+    run = replace(run, settings=replace(run.settings, continued_after=36))
+    samples = [ServerSample(n, prompt_tokens=n, generation_tokens=n, began=at) for n, at in enumerate(began)]
+    notes = [n for n in doubts(run, [make_generation(1)], samples) if "continued after 36 answers" in n]
+    assert len(notes) == noted
 
 
 def test_answers_that_are_others_after_a_kill_are_told() -> None:

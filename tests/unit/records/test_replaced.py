@@ -90,6 +90,14 @@ def test_an_answer_is_an_answer(text: str) -> None:
         "Traceback (most recent call last):",
         "litellm.Timeout: APITimeoutError - Request timed out. - timeout value=600.0, time taken=600.1 s",
         "Failed to obtain answer via API.",
+        "An error occurred (ModelError) when calling the InvokeEndpoint operation: Received server error (0)",
+        '{"object":"error","message":"Engine core died.","type":"InternalServerError","code":500}',
+        '{"error": {"code": 504, "message": "Deadline expired.", "status": "DEADLINE_EXCEEDED"}}',
+        '{"code": "RequestTimeOut", "message": "Please try again later.", "request_id": "7c0f"}',
+        '{"message": "The upstream server is timing out", "request_id": "7c0f"}',
+        '{"error": "Request failed during generation: Server error: 7c0f", "error_type": "generation"}',
+        '<!DOCTYPE html>\n<head>\n<title>llm.example.com | 524: A timeout occurred</title>\n</head>',
+        "<html>\r\n<head><title>504 Gateway Time-out</title></head>\r\n<body>nginx</body></html>",
     ],
 )
 def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
@@ -105,6 +113,13 @@ def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
         "HTTP is a protocol.",
         "502 people came.",
         "Error",
+        '{"error": "no invoice number was found", "details": []}',
+        '{"error": {"message": "The total does not match."}, "status": "rejected"}',
+        '{"code": 504, "message": "Gateway timeout", "retries": 3}',
+        '{"message": "Hello", "id": 7}',
+        "[]",
+        '{"error": ',
+        "<!DOCTYPE html><html><head><title>404 – Page not found</title></head></html>",
         TEXT,
     ],
 )

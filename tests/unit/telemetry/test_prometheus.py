@@ -43,6 +43,7 @@ def test_a_whole_page_agrees_with_the_official_parser() -> None:
         generation_tokens=totals["generation_tokens_total"],
         finished=finished,
         histograms={name: (totals[f"{name}_sum"], totals[f"{name}_count"]) for name in HISTOGRAMS},
+        began=totals["generation_tokens_created"],
     )
 
 

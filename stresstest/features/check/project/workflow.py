@@ -16,6 +16,7 @@ from stresstest.campaign.refusals import warned_comparison
 from stresstest.campaign.resume import resume_or_start
 from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
+from stresstest.clock import format_time
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.check.campaign_match import find_matching_run
 from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
@@ -158,11 +159,13 @@ class _ProjectCheckSession:
     async def _check_cell(
         self, plan: CellPlan, wanted: RunSettings, created: Callable[[Run], None]
     ) -> CellOutcome:
-        reused = await self._find_measured_run(wanted)
+        reused, notes = await self._find_measured_run(wanted)
         blank = _unmeasured_cell(plan, wanted)
         if reused is not None:
             self.progress.note(f"run {reused.id} is already measured; no prompt is sent")
-            return await self._apply_budgets(blank, wanted, sample_of_run(self.store, reused.id), reused=True)
+            sample = sample_of_run(self.store, reused.id)
+            sample = replace(sample, notes=(*sample.notes, *notes))
+            return await self._apply_budgets(blank, wanted, sample, reused=True)
         try:
             ending = await self._run_campaign(wanted, created)
         except EndpointError as error:
@@ -192,19 +195,28 @@ class _ProjectCheckSession:
             created=created,
         )
 
-    async def _find_measured_run(self, wanted: RunSettings) -> Run | None:
-        """A finished run of this cell that counts, unless its server is another by now or was restarted."""
+    async def _find_measured_run(self, wanted: RunSettings) -> tuple[Run | None, tuple[str, ...]]:
+        """A finished run of this cell that counts, unless its server is another by now or was restarted; and
+        a note where nobody knows."""
         found = self._find_finished_run(wanted)
         if found is None:
-            return None
+            return None, ()
         changed = await find_replacement(found, wanted.base_url, api_key=self.api_key)
         why = None if changed is None else f"the server was replaced: {changed}"
-        if why is None and await was_restarted(self.store, found, wanted.base_url, api_key=self.api_key):
-            why = RESTARTED
+        restarted = None
         if why is None:
-            return found
-        self.progress.note(f"run {found.id} does not count, because {why}")
-        return None
+            restarted = await was_restarted(self.store, found, wanted.base_url, api_key=self.api_key)
+            why = RESTARTED if restarted else None
+        if why is not None:
+            self.progress.note(f"run {found.id} does not count, because {why}")
+            return None, ()
+        if restarted is not None:
+            return found, ()
+        ended = "" if found.ended is None else f" at {format_time(found.ended)} UTC"
+        return found, (
+            f"Run {found.id} was measured before{ended}. The server does not tell whether it was restarted "
+            f"since, and may serve other weights now. --measure asks it.",
+        )
 
     def _find_finished_run(self, wanted: RunSettings) -> Run | None:
         """A finished run of this cell: of this check, begun before, or one that `reuse` lets count."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,16 @@ def test_counters_that_begin_again_are_restarts() -> None:
     ]
     assert count_restarts(samples) == 2
     assert count_restarts(samples[:2]) == count_restarts([]) == 0
+
+
+@pytest.mark.parametrize(("began", "restarts"), [((7.0, 7.3), 0), ((7.0, 90.0), 1), ((None, 90.0), 0)])
+def test_a_server_that_began_at_another_time_is_another(
+    began: tuple[float | None, float], restarts: int
+) -> None:
+    """One that was restarted and has served more since was taken for the same: its counters were higher."""
+    totals = [(0.0, began[0], 100.0), (1.0, began[1], 5_000.0)]
+    samples = [ServerSample(at, prompt_tokens=n, generation_tokens=n, began=b) for at, b, n in totals]
+    assert count_restarts(samples) == restarts
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 50)), max_size=20))

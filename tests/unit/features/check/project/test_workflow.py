@@ -356,6 +356,7 @@ def test_a_cell_whose_server_was_replaced_is_measured_anew(tmp_path: Path) -> No
             fake.pages["/v1/models"] = page({"data": [{"id": "lab", "root": root}]})
             [found[root]] = gate(path, settings=here).cells
     assert (found["models/old"].run_id, found["models/old"].reused) == ("good", True)
+    assert "may serve other weights now" in found["models/old"].notes[-1]
     assert (found["models/new"].outcome, found["models/new"].reused) == (GateOutcome.TROUBLE, False)
 
 
