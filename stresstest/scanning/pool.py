@@ -47,6 +47,8 @@ MIN_SHARED_WORKERS = 3
 _PRELOAD = "stresstest.scanning.preload"
 _TRIM_INTERVAL = 8
 """Chunks after which a worker returns freed memory, in a millisecond or two."""
+_HEAVY = 4 << 20
+"""Bytes of a chunk after which it does so at once."""
 _chunk_counter = itertools.count(1)
 _IDLE_S = 0.5
 """Seconds without a chunk after which the input counts as slow, and chunks read ahead are no longer held."""
@@ -279,14 +281,21 @@ def _worker_infer(
     chunk: RecordChunk, job: ScanJob, known: Collection[GroupKey]
 ) -> tuple[GroupLanguages, _PackedChunk]:
     languages, parsed = _parse_and_infer(chunk, job, known)
-    return languages, _PackedChunk(pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL), chunk.size)
+    packed = _PackedChunk(pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL), chunk.size)
+    del parsed
+    _trim_after(chunk.size)
+    return languages, packed
 
 
 def _worker_detect(chunk: _Readable, languages: Mapping[GroupKey, str], job: ScanJob) -> ChunkVerdicts:
     batch = _detect(chunk, job, languages)
-    if next(_chunk_counter) % _TRIM_INTERVAL == 0:
-        release_memory()
+    _trim_after(chunk.size)
     return batch
+
+
+def _trim_after(size: int) -> None:
+    if size > _HEAVY or next(_chunk_counter) % _TRIM_INTERVAL == 0:
+        release_memory()
 
 
 def _init_worker(detectors: Sequence[DetectorEntry]) -> None:
