@@ -145,8 +145,16 @@ class Asked:
         Every field that is set, since servers read one or the other, and holds no cap of 1 to `limit`: -1
         is no cap to some, and 0 is one of plain completions, which then score their prompt. What is no
         number is left to the server, beside a cap. A plain completion without a cap ends after 16 tokens, so
-        that it needs none.
+        that it needs none. llama.cpp's `n_predict` goes before all of them there, and vLLM refuses a
+        `min_tokens` above the cap.
         """
+        return self._capped_by_fields(limit) | {
+            name: limit
+            for name, lowest in (("n_predict", 0), ("min_tokens", -math.inf))
+            if (number := _number(self.body.get(name))) is not None and not lowest <= number <= limit
+        }
+
+    def _capped_by_fields(self, limit: int) -> dict[str, Any]:
         given = {name: self.body[name] for name in self.route.cap_fields if self.body.get(name) is not None}
         last = self.route.cap_fields[-1]
         if not given:

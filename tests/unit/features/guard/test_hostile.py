@@ -198,6 +198,11 @@ def test_an_answer_of_many_objects_is_not_read_and_logprobs_are_skipped() -> Non
         (Route.CHAT, {"max_tokens": 0}, {"max_tokens": 100}),
         (Route.COMPLETIONS, {"max_tokens": "8000.0"}, {"max_tokens": 100}),
         (Route.RESPONSES, {"max_output_tokens": "8000"}, {"max_output_tokens": 100}),
+        (Route.CHAT, {"max_tokens": 90, "n_predict": 5000}, {"n_predict": 100}),
+        (Route.CHAT, {"max_tokens": 90, "n_predict": -1}, {"n_predict": 100}),
+        (Route.COMPLETIONS, {"max_tokens": 900, "n_predict": 20}, {"max_tokens": 100}),
+        (Route.CHAT, {"n_predict": 5000}, {"max_tokens": 100, "n_predict": 100}),
+        (Route.CHAT, {"max_tokens": 900, "min_tokens": 500}, {"max_tokens": 100, "min_tokens": 100}),
     ],
 )
 def test_a_cap_is_not_evaded_by_the_type_of_a_number(
