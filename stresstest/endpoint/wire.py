@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from stresstest.model import GenerationRequest
-from stresstest.model.lax_json import decode_lax
 from stresstest.model.request import request_fields
+from stresstest.model.texts.lax_json import decode_lax
 
 MAX_EVENT = 16 * 1024 * 1024
 MAX_OBJECTS = 400_000

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import overload
 
-from stresstest.model.copies import ends_in_copies
-from stresstest.model.volatile import without_times_and_ids
+from stresstest.model.texts.copies import ends_in_copies
+from stresstest.model.texts.times_and_ids import without_times_and_ids
 
 NO_ID = -(1 << 63)
 """In `TokenColumns.ids`: the server named no id."""

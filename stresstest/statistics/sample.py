@@ -20,7 +20,7 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
-from stresstest.model.volatile import NUMBERED_WORD
+from stresstest.model.texts.times_and_ids import NUMBERED_WORD
 from stresstest.model.words import REPETITION_REASON
 
 # A loss can interrupt any text in mid-sentence, so a candidate open for fewer tokens than this (about two

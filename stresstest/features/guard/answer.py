@@ -17,7 +17,7 @@ from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
-from stresstest.model.lax_json import decode_lax
+from stresstest.model.texts.lax_json import decode_lax
 from stresstest.records.formats.bodies.calls import message_arguments, parts_arguments
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning

@@ -10,7 +10,7 @@ from typing import Any
 
 from stresstest.detectors.text.templated import without_model_turns
 from stresstest.model import Message
-from stresstest.model.volatile import steady, without_times_and_ids
+from stresstest.model.texts.times_and_ids import steady, without_times_and_ids
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.content import join_content

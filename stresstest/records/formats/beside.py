@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from stresstest.model.copies import ends_in_copies
+from stresstest.model.texts.copies import ends_in_copies
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.asked import PROMPT_KEYS, prompt_text
 from stresstest.records.formats.bodies.body import is_body, parse_answers

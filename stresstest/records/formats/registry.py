@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from stresstest.model.lax_json import decode_lax
+from stresstest.model.texts.lax_json import decode_lax
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
     bench_serve,

@@ -20,7 +20,7 @@ from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
 from stresstest.model.finish_reason import normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
-from stresstest.model.volatile import without_times_and_ids
+from stresstest.model.texts.times_and_ids import without_times_and_ids
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER

@@ -96,7 +96,7 @@ def test_an_answer_is_an_answer(text: str) -> None:
         '{"code": "RequestTimeOut", "message": "Please try again later.", "request_id": "7c0f"}',
         '{"message": "The upstream server is timing out", "request_id": "7c0f"}',
         '{"error": "Request failed during generation: Server error: 7c0f", "error_type": "generation"}',
-        '<!DOCTYPE html>\n<head>\n<title>llm.example.com | 524: A timeout occurred</title>\n</head>',
+        "<!DOCTYPE html>\n<head>\n<title>llm.example.com | 524: A timeout occurred</title>\n</head>",
         "<html>\r\n<head><title>504 Gateway Time-out</title></head>\r\n<body>nginx</body></html>",
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.model.volatile import without_times_and_ids
+from stresstest.model.texts.times_and_ids import without_times_and_ids
 from stresstest.records import FieldMapping, parse_line
 
 

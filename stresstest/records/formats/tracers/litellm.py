@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stresstest.model.copies import ends_in_copies
 from stresstest.model.finish_reason import STOP, normalize_finish_reason
+from stresstest.model.texts.copies import ends_in_copies
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.record import FieldMapping, Record

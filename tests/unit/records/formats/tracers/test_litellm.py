@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.model.copies import ends_in_copies
+from stresstest.model.texts.copies import ends_in_copies
 from stresstest.records import FieldMapping, parse_line
 from stresstest.records.record import Record
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.model.lax_json import decode_lax
+from stresstest.model.texts.lax_json import decode_lax
 
 TEXTS = st.text(
     st.characters(codec=None, categories=None) | st.sampled_from('\\"\ud83d\ude00\udfff NaInfuity')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stresstest.model.volatile import steady, without_times_and_ids
+from stresstest.model.texts.times_and_ids import steady, without_times_and_ids
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAA" * 12
 
