@@ -26,41 +26,49 @@ _LEAST_WITHIN = 0.01
 
 def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = ()) -> int:
     """How many of the counted tokens are surely not in the text that arrived: below `MIN_UNSEEN_TOKENS` only
-    all of them. tokens: as they arrived; words, where the server counted at the end only. counted: by the
-    server. events: characters of the text after each event that brought some."""
+    all of them.
+
+    tokens: as they arrived, those without text included; words, where the server counted at the end only.
+    counted: by the server. events: where tokens are words, characters of the text after each event that
+    brought some.
+    """
     text = "".join(token.text for token in tokens)
     if not text:
         return counted
-    if counted - max(len(tokens), len(events)) < MIN_UNSEEN_TOKENS:
+    pieces = [text[begin:end] for begin, end in pairwise((0, *events))] if events else _texts(tokens)
+    if counted - len(pieces) < MIN_UNSEEN_TOKENS:
         return 0
-    of_events = most_tokens_of_events(text, events)
-    most = max(len(tokens), most_tokens(text)) if of_events is None else min(of_events, most_tokens(text))
-    unseen = counted - most
+    if events and not _are_tokens(pieces, text, events):
+        unseen = counted - max(len(tokens), most_tokens(text))
+    else:
+        unseen = counted - min(sum(map(_most_of_piece, pieces)), most_tokens(text))
     return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
 
 
-def most_tokens_of_events(text: str, events: Sequence[int]) -> int | None:
-    """The most tokens that a text can have whose events are tokens; None where they seem to be anything else.
+def _texts(tokens: Sequence[Token]) -> list[str]:
+    return [token.text for token in tokens if token.text]
+
+
+def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool:
+    """Whether the events seem to be tokens.
 
     Servers send an event a token (llama.cpp, TGI, vLLM behind LiteLLM), or one for the several tokens of a
     character. A token holds no second word, as the events of speculative decoding do, and some begin within
     a word, as none does where a gateway sends word by word.
     """
-    if len(events) < MIN_UNSEEN_TOKENS or is_cut_to_size(text, events):
-        return None
-    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
-    joined = [len(_WORD.findall(piece)) for piece in pieces]
-    several = sum(words > 1 for words in joined)
+    if len(pieces) < MIN_UNSEEN_TOKENS or is_cut_to_size(text, events):
+        return False
+    several = sum(len(_WORD.findall(piece)) > 1 for piece in pieces)
     within = sum(before[-1:].isalnum() and piece[:1].isalnum() for before, piece in pairwise(pieces))
-    if several > _MOST_JOINED * len(pieces) or within < _LEAST_WITHIN * len(pieces):
-        return None
-    return sum(
-        2 * words if words > 1 else _most_of_one(piece) for words, piece in zip(joined, pieces, strict=True)
-    )
+    return several <= _MOST_JOINED * len(pieces) and within >= _LEAST_WITHIN * len(pieces)
 
 
-def _most_of_one(piece: str) -> int:
-    """Of an event that brought one token: one a byte of a character that took several."""
+def _most_of_piece(piece: str) -> int:
+    """The most tokens that brought a piece of text: two a word where it has several, of which some were held
+    back; else one, or one a byte of a character that took several."""
+    words = len(_WORD.findall(piece))
+    if words > 1:
+        return 2 * words
     letters = piece.strip()
     size = len(letters.encode("utf-8", "surrogatepass"))
     return size if len(letters) == 1 else max(1, size - len(letters))

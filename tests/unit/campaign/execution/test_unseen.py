@@ -38,6 +38,26 @@ def test_blank_tokens_behind_the_text_are_counted(hidden: int) -> None:
     assert 0.8 * hidden <= _unseen(tokens, len(tokens) + hidden) <= hidden
 
 
+@pytest.mark.parametrize("at", [0, 40])
+def test_tokens_that_arrive_without_text_are_unseen(at: int) -> None:
+    """vLLM sends the ids of hidden reasoning without its text: 600 tokens that looped in half of the answers
+    were taken for healthy."""
+    tokens = [Token(text) for text in _TOKEN.findall(TEXT)]
+    hidden = [*tokens[:at], *[Token("")] * 200, *tokens[at:]]
+    assert count_unseen(hidden, len(hidden)) == 200
+    assert count_unseen(tokens, len(tokens)) == 0
+
+
+def test_text_that_was_held_back_is_seen() -> None:
+    """A server that looks for a stop sequence sends the text of several tokens with a later one; of a
+    character's tokens, only the last comes with text."""
+    pieces = _TOKEN.findall(TEXT)
+    held = [Token("".join(pieces[n - 4 : n + 1]) if n % 5 == 4 else "") for n in range(len(pieces) // 5 * 5)]
+    assert count_unseen(held, len(held)) == 0
+    japanese = [Token(text) for sign in "ある日のことでございます" * 20 for text in ("", "", sign)]
+    assert count_unseen(japanese, len(japanese)) == 0
+
+
 @pytest.mark.parametrize("cut", [r"\s*\S+", r"(?s).{12}", r"\S+\s*"])
 def test_pieces_that_are_no_tokens_say_nothing(cut: str) -> None:
     """Gateways send word by word, or cut texts to one size: fewer events than tokens are no failure there."""
