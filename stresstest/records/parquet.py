@@ -21,6 +21,8 @@ from stresstest.records.record import UnreadableError
 
 MAX_ROW = 64 << 20
 """Bytes of one row, about: as of one line of JSON."""
+MAX_COLUMNS = 2_000
+"""Columns, counted as Parquet does: each needs memory of its own, and no log has so many."""
 _ROWS = 64
 _BATCH = 4 << 20
 """Bytes of rows that are read at a time, about, and that become objects at a time."""
@@ -105,6 +107,11 @@ def _open(file: BinaryIO, memory: int) -> Iterator[Any]:
 
     with _limited(memory), ParquetFile(file, pre_buffer=False) as table:
         schema = table.metadata.schema
+        if len(schema) > MAX_COLUMNS:
+            raise UnreadableError(
+                f"the Parquet file has {len(schema):,} columns, more than {MAX_COLUMNS:,}: write one with "
+                "those of the answers alone"
+            )
         columns = [schema.column(n) for n in range(len(schema))]
         texts = [
             column.path

@@ -9,13 +9,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import json
 import os
-import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -23,6 +21,7 @@ from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS
 from stresstest.records.input_file import file_state, is_address, is_folder_address, label, open_file
+from stresstest.records.json_elements import json_elements, too_many
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
@@ -30,13 +29,6 @@ CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
 MAX_LINE = 64 << 20
 """Bytes of one line: 16k tokens with top-20 logprobs are 24 MB. A longer line is not a record."""
-MAX_ITEMS = 1_000_000
-"""Lists and objects of one line: 16k tokens with top-20 logprobs have 700,000."""
-MAX_KEYS = 1_500_000
-"""Keys of one line: those tokens have 1,050,000."""
-MAX_VALUES = 3_000_000
-"""Commas of one line, about its values: those tokens have 2,800,000."""
-
 _ROW_BYTES = 256
 """Of a row, beside its texts."""
 _ITEM_BYTES, _KEY_BYTES, _GROWTH = 300, 200, 10
@@ -46,9 +38,6 @@ _TABLES = (".csv", ".tsv", ".xlsx")
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
-
-_READ, _MOST_READ = 1 << 20, 4 << 20
-_BETWEEN = re.compile(r"[ \t\r\n\f\v,]*")
 
 
 def check_files(files: list[str]) -> None:
@@ -194,7 +183,7 @@ def _whole_lines(packing: _ChunkBuilder, stream: io.BufferedReader[_CountingRead
     while line := stream.readline(MAX_LINE):
         packing.line += 1
         if len(line) < MAX_LINE or line.endswith(b"\n"):
-            many = _too_many(line)
+            many = too_many(line)
             if many:
                 packing.add_damaged(f"a line of {many}")
             else:
@@ -318,70 +307,9 @@ class _CountingReader(io.RawIOBase):
         return len(data)
 
 
-def json_elements(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
-    """The elements of an array (or several documents one after another), as JSON each.
-
-    read: returns up to that many bytes, b"" at the end. most: maximum bytes of an element. Holds one element
-    and about a megabyte. Raises UnreadableError where the text is damaged: the boundaries after it are lost.
-    """
-    # A byte a character: only boundaries are looked for, and one emoji would make every character four.
-    scan = json.JSONDecoder().raw_decode
-    buffer, at, ended, inside = "", 0, False, False
-    want = _READ
-    while True:
-        at = _after_blanks(buffer, at)
-        if at < len(buffer):
-            if buffer[at] == ("]" if inside else "["):
-                inside = not inside
-                at += 1
-                continue
-            try:
-                _, end = scan(buffer, at)
-            except (ValueError, RecursionError) as error:
-                # What is no JSONDecodeError does not get better with more text: too deep, too long a number.
-                final = ended or len(buffer) - at > most or not isinstance(error, json.JSONDecodeError)
-                if final:
-                    raise UnreadableError("the JSON is damaged or ends here; the rest is not read") from None
-                _refuse_many(buffer[at:].encode("latin-1"))
-            else:
-                element = buffer[at:end].encode("latin-1")
-                _refuse_many(element)
-                yield element
-                at, want = end, _READ
-                continue
-        elif ended:
-            if inside:
-                raise UnreadableError("the array is not closed: the file was cut")
-            return
-        more = read(want)
-        want = min(2 * want, most, _MOST_READ)
-        ended = not more
-        buffer, at = buffer[at:] + more.decode("latin-1"), 0
-
-
-def _refuse_many(element: bytes) -> None:
-    many = _too_many(element)
-    if many:
-        raise UnreadableError(f"an element of {many}; the rest is not read") from None
-
-
-def _too_many(line: bytes) -> str:
-    """What a line has too many of to be decoded; "" where it has not."""
-    if line.count(b"[") + line.count(b"{") > MAX_ITEMS:
-        return f"more than {MAX_ITEMS:,} lists and objects"
-    if line.count(b'":') > MAX_KEYS:
-        return f"more than {MAX_KEYS:,} keys"
-    return f"more than {MAX_VALUES:,} values" if line.count(b",") > MAX_VALUES else ""
-
-
 def _decoded_weight(line: RawRecord) -> int:
     """The bytes of a line that grows as most do to what this one takes in memory."""
     if not isinstance(line, bytes) or len(line) < CHUNK_BYTES:
         return len(line)
     items, keys = line.count(b"[") + line.count(b"{"), line.count(b'":')
     return max(len(line), items * _ITEM_BYTES // _GROWTH, keys * _KEY_BYTES // _GROWTH)
-
-
-def _after_blanks(buffer: str, at: int) -> int:
-    match = _BETWEEN.match(buffer, at)
-    return match.end() if match else at

@@ -48,6 +48,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     return (
         any(_is_cause(row.get(name)) for name in _CAUSES)
         or str(status).lower() in _FAILED
+        or str(row.get("state")).rpartition(".")[2].lower() in _FAILED
         or any(map(_is_http_error, codes))
         or str(row.get("level")).lower() == "error"
         or any(row.get(name) in _TRUE for name in _FLAGS if type(row.get(name)) in (bool, str))

@@ -6,6 +6,7 @@ would also recognise its rows.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -32,6 +33,7 @@ from stresstest.records.formats.given_up import marked_as_given_up
 from stresstest.records.formats.limit import cut_to_limit
 from stresstest.records.formats.tracers import langfuse, langsmith, litellm, opentelemetry
 from stresstest.records.formats.unread import is_looked_at, unread_texts
+from stresstest.records.json_elements import json_elements
 from stresstest.records.padding import without_padding
 from stresstest.records.record import (
     LONG_ANSWER,
@@ -67,25 +69,48 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     plain.TIMED_REQUEST,
 )
 _NAMED_KEYS = 12
+_LEAST_SEVERAL = 2
+_OF_A_TURN = frozenset({"author", "from", "name", "role", "sender", "speaker", "type"})
+"""Keys of the turns of a conversation, which are no answers one by one."""
 
 
 def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
     """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
-    row = raw if isinstance(raw, dict) else parse_json_object(raw)
+    rows = [raw] if isinstance(raw, dict) else _rows(raw)
+    row, place = rows[0], Place(source, line, mapped)
+    read = _read(row, place, ROW_FORMATS) if len(rows) == 1 else _read_several(rows, place, ROW_FORMATS)
     try:
-        found = [without_padding(each) for each in _read(row, Place(source, line, mapped), ROW_FORMATS)]
+        found = [without_padding(each) for each in read]
     except UnreadableError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         # Types that no server writes, anywhere in it: one such line must not end the scan of the others.
         raise UnreadableError("values in it have types that no server writes") from None
-    if found and is_looked_at(line) and all(record.hole is None for record in found):
+    if len(rows) > 1 and not any(record.has_text for record in found):
+        raise UnreadableError("several objects without an answer")
+    if found and len(rows) == 1 and is_looked_at(line) and all(record.hole is None for record in found):
         found[0] = replace(found[0], beside=unread_texts(row, found))
     if all(record.prompt_key is not None for record in found):
         return found
     content = _hash(raw.strip() if isinstance(raw, bytes) else repr(raw))
     keys = (_answer_hash(record, row) or content + n for n, record in enumerate(found))
     return [replace(record, row_key=key % (1 << 64) or 1) for record, key in zip(found, keys, strict=True)]
+
+
+def _rows(raw: bytes) -> list[Row]:
+    """The object of a line; or its objects, where a writer left out the line ends, or appended an array."""
+    try:
+        return [parse_json_object(raw)]
+    except UnreadableError:
+        rows: list[Row] = []
+        try:
+            rows.extend(map(parse_json_object, json_elements(io.BytesIO(raw).read, len(raw))))
+        except UnreadableError:
+            rows.append({})  # what is left of the line is an answer that cannot be read
+        turns = raw.lstrip().startswith(b"[") and any(_OF_A_TURN & row.keys() for row in rows)
+        if len(rows) < _LEAST_SEVERAL or turns:
+            raise
+        return rows
 
 
 def _answer_hash(record: Record, row: Row) -> int | None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
 from stresstest.records import FieldMapping, UnreadableError, check_files, parse_line, read_chunks, source
+from stresstest.records.json_elements import MAX_ITEMS, MAX_VALUES, json_elements
 from stresstest.records.record import as_token_count
-from stresstest.records.source import json_elements, total_size
+from stresstest.records.source import total_size
 
 ROWS: list[dict[str, Any]] = [
     {"id": str(n), "text": f"Answer “{n}”, with [brackets] and }} braces."} for n in range(7)
@@ -42,20 +43,51 @@ def scan(path: Path | str) -> tuple[list[str], list[str]]:
 ALL = [row["id"] for row in ROWS]
 ARRAY = json.dumps(ROWS).encode()
 PRETTY = json.dumps(ROWS, indent=2, ensure_ascii=False).encode()
+TAIL = b"\n" + json.dumps(ROWS[2:]).encode()
 DOCUMENTS = "\n".join(json.dumps(row, indent=1) for row in ROWS).encode()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [LINES, b"\xef\xbb\xbf" + LINES, LINES.replace(b"\n", b"\r\n\r\n"), LINES[:-1], ARRAY, PRETTY, DOCUMENTS],
-    ids=["jsonl", "bom", "crlf", "no last newline", "array", "pretty", "documents"],
-)
+CONTAINERS = {
+    "jsonl": LINES,
+    "bom": b"\xef\xbb\xbf" + LINES,
+    "crlf": LINES.replace(b"\n", b"\r\n\r\n"),
+    "no last newline": LINES[:-1],
+    "array": ARRAY,
+    "pretty": PRETTY,
+    "documents": DOCUMENTS,
+    "no line ends": LINES.replace(b"\n", b""),
+    "ends of old Macs": LINES.replace(b"\n", b"\r"),
+    "an array behind lines": b"\n".join(LINES.split(b"\n", 2)[:2]) + TAIL,
+}
+
+
+@pytest.mark.parametrize("data", CONTAINERS.values(), ids=CONTAINERS)
 @pytest.mark.parametrize("zipped", [False, True])
 def test_every_json_container(tmp_path: Path, data: bytes, zipped: bool) -> None:
     """The content tells the format, not the name; gzip is transparent."""
     path = tmp_path / "records.log"
     path.write_bytes(gzip.compress(data[:200]) + gzip.compress(data[200:]) if zipped else data)
     assert scan(path) == (ALL, [])
+
+
+def test_what_follows_a_record_in_its_line_is_an_answer_that_cannot_be_read(tmp_path: Path) -> None:
+    """A process that was killed while it wrote left half a record, and the next one wrote behind it."""
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(LINES.splitlines()[0] + b'{"id": "1", "te' + b"\n" + LINES.splitlines()[2])
+    [chunk] = read_chunks(str(path))
+    (line, raw), _ = chunk.items
+    whole, half = parse_line(raw, chunk.source, line, FieldMapping())
+    assert (whole.id, whole.has_text, half.has_text) == ("0", True, False)
+
+
+def test_a_line_that_is_a_conversation_holds_no_answers(tmp_path: Path) -> None:
+    """Its turns are the user's, too."""
+    path = tmp_path / "records.jsonl"
+    turns = [{"from": "human", "text": "Well?"}, {"from": "gpt", "text": "It is well."}]
+    path.write_bytes(LINES.splitlines()[0] + b"\n" + json.dumps(turns).encode())
+    found, damaged = scan(path)
+    assert found == ["0"]
+    assert damaged == ["2: a list, not an object"]
 
 
 def test_parquet_rows(tmp_path: Path) -> None:
@@ -139,7 +171,7 @@ def test_a_line_without_end_is_skipped_without_being_held(
 @pytest.mark.parametrize("array", [False, True])
 def test_a_record_that_would_fill_the_memory_is_damaged(tmp_path: Path, array: bool) -> None:
     """275 KB of gzip, a line of 60 MB of empty lists, took 1.7 GB as Python objects."""
-    record = b'{"response": "a", "x": [' + b"[]," * (source.MAX_ITEMS + 1) + b"1]}"
+    record = b'{"response": "a", "x": [' + b"[]," * (MAX_ITEMS + 1) + b"1]}"
     text = b"[" + LINES.splitlines()[0] + b"," + record + b"]" if array else LINES + b"\n" + record + b"\n"
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(text, 1))
@@ -373,7 +405,7 @@ def test_a_line_of_the_vllm_log_may_quote_the_log(tmp_path: Path) -> None:
 def test_a_line_of_very_many_values_is_damaged(tmp_path: Path) -> None:
     """Sixty megabytes of short strings took 2.4 GB as Python objects."""
     path = tmp_path / "many.jsonl"
-    record = b'{"response": "a", "messages": [' + b'"a",' * (source.MAX_VALUES + 1) + b'"a"]}'
+    record = b'{"response": "a", "messages": [' + b'"a",' * (MAX_VALUES + 1) + b'"a"]}'
     path.write_bytes(record + b"\n" + LINES)
     found, damaged = scan(path)
     assert found == ALL

@@ -36,7 +36,8 @@ _CAP = re.compile(r"\bmax_tokens=(\d+)")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,5})\b)?")
 _CALLED = "[tool_calls: "
 """How calls of tools are written, in the place of a text."""
-_LOG_LENGTH = re.compile(r"\bargs: (?:Namespace\(|\{).*?\bmax_log_len['\"]?[=:] ?(\d+)")
+_ARGUMENTS = re.compile(r"\bargs: (?:Namespace\(|\{)")
+_LOG_LENGTH = re.compile(r"\bmax_log_len['\"]?[=:] ?(\d+)")
 """In the line of the server's arguments alone: a path in the access log may have the same words."""
 
 
@@ -88,7 +89,8 @@ def read_count(text: str) -> tuple[str, int] | None:
 
 def read_log_length(text: str) -> int | None:
     """The characters of a text that the log keeps, from the line of the server's arguments."""
-    match = _LOG_LENGTH.search(text)
+    arguments = _ARGUMENTS.search(text)
+    match = _LOG_LENGTH.search(text, arguments.end()) if arguments else None
     return int(match[1]) if match else None
 
 

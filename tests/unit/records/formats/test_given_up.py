@@ -21,7 +21,13 @@ FAILED: tuple[dict[str, Any], ...] = (
         {"success": False},
         {"success": "false"},
     ),
-    *({"error": "out of memory"}, {"error_code": "timeout"}, {"is_error": True}, {"cancelled": "true"}),
+    *(
+        {"error": "out of memory"},
+        {"state": "TraceState.ERROR"},
+        {"error_code": "timeout"},
+        {"is_error": True},
+        {"cancelled": "true"},
+    ),
     *({"level": "ERROR"}, {"aborted": True}),
 )
 WELL: tuple[dict[str, Any], ...] = (
