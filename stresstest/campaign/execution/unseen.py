@@ -64,11 +64,11 @@ def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool
 
 
 def _most_of_piece(piece: str) -> int:
-    """The most tokens that brought a piece of text: two a word where it has several, of which some were held
-    back; else one, or one a byte of a character that took several."""
-    words = len(_WORD.findall(piece))
-    if words > 1:
-        return 2 * words
+    """The most tokens that brought a piece of text: any number where it has several words, which were held
+    back (for a stop sequence, or by a parser of tools); else one, or one a byte of a character that took
+    several."""
+    if len(_WORD.findall(piece)) > 1:
+        return most_tokens(piece)
     letters = piece.strip()
     size = len(letters.encode("utf-8", "surrogatepass"))
     return size if len(letters) == 1 else max(1, size - len(letters))
