@@ -6,7 +6,6 @@ would also recognise its rows.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -103,8 +102,9 @@ def _rows(raw: bytes) -> list[Row]:
         return [parse_json_object(raw)]
     except UnreadableError:
         rows: list[Row] = []
+        whole = iter((raw,))
         try:
-            rows.extend(map(parse_json_object, json_elements(io.BytesIO(raw).read, len(raw))))
+            rows.extend(map(parse_json_object, json_elements(lambda _: next(whole, b""), len(raw))))
         except UnreadableError:
             rows.append({})  # what is left of the line is an answer that cannot be read
         turns = raw.lstrip().startswith(b"[") and any(_OF_A_TURN & row.keys() for row in rows)
