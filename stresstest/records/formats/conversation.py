@@ -18,6 +18,7 @@ _TURNS = (
     ("messages", "role", "content"),
     ("conversations", "from", "value"),
     ("conversation", "role", "content"),  # WildChat, LMSYS-Chat
+    ("generated_text", "role", "content"),  # Transformers' pipelines
 )
 """Keys of a conversation, of the speaker of a turn, and of the turn's content."""
 _ROLES = {
@@ -29,7 +30,10 @@ _ROLES = {
 
 def _recognises(row: Row, mapped: FieldMapping) -> bool:
     """Whether the last turn is an answer. Where the model does not speak last, all of it is a prompt."""
-    if "response" in mapped.fields or not ANSWER_KEYS.isdisjoint(row):
+    answers = ANSWER_KEYS & row.keys()
+    if "generated_text" in answers and isinstance(row["generated_text"], list):
+        answers -= {"generated_text"}
+    if "response" in mapped.fields or answers:
         return False
     if any(isinstance(row.get(key), str) and row[key] for key in PREDICTED_KEYS):
         return False  # the conversation ends with the right answer then
@@ -56,7 +60,8 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
     thought = {"reasoning_content": reasoning} if reasoning else {}
     said = "" if said is None else said
     called: Row = {"tool_calls": [{}]} if _calls(turns[-1]) else {}  # what they say is in the text already
-    return [{**row, **thought, **called, "response": said, "messages": before}]
+    own = {name: value for name, value in row.items() if value is not turns}
+    return [{**own, **thought, **called, "response": said, "messages": before}]
 
 
 def _calls(turn: Row) -> Row:

@@ -68,7 +68,6 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     plain.TIMED_REQUEST,
 )
 _NAMED_KEYS = 12
-_LEAST_SEVERAL = 2
 _OF_A_TURN = frozenset({"author", "from", "name", "role", "sender", "speaker", "type"})
 """Keys of the turns of a conversation, which are no answers one by one."""
 
@@ -97,18 +96,19 @@ def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> 
 
 
 def _rows(raw: bytes) -> list[Row]:
-    """The object of a line; or its objects, where a writer left out the line ends, or appended an array."""
+    """The object of a line; or its objects, where a writer left out the line ends, appended an array, or made
+    a list of the answers to each prompt (Transformers' pipelines)."""
     try:
         return [parse_json_object(raw)]
     except UnreadableError:
         rows: list[Row] = []
-        whole = iter((raw,))
+        whole, is_list = iter((raw,)), raw.lstrip().startswith(b"[")
         try:
             rows.extend(map(parse_json_object, json_elements(lambda _: next(whole, b""), len(raw))))
         except UnreadableError:
             rows.append({})  # what is left of the line is an answer that cannot be read
-        turns = raw.lstrip().startswith(b"[") and any(_OF_A_TURN & row.keys() for row in rows)
-        if len(rows) < _LEAST_SEVERAL or turns:
+        turns = is_list and any(_OF_A_TURN & row.keys() for row in rows)
+        if turns or not any(rows) or (len(rows) == 1 and not is_list):
             raise
         return rows
 

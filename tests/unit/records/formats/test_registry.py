@@ -31,6 +31,15 @@ def read(row: Any, mapped: FieldMapping | None = None) -> Record:
     return record
 
 
+@pytest.mark.parametrize("several", [1, 2])
+def test_a_list_of_the_answers_to_a_prompt(several: int) -> None:
+    """Transformers' chat pipelines return a list for each conversation, and the whole conversation each time."""
+    turns = [{"role": "user", "content": "And the sea?"}, {"role": "assistant", "content": "It is wide."}]
+    line = json.dumps([{"generated_text": turns}] * several).encode()
+    found = parse_line(line, "f.jsonl", 4, FieldMapping())
+    assert [(each.prompt_text, each.text) for each in found] == [("And the sea?", "It is wide.")] * several
+
+
 @pytest.mark.parametrize("key", ["response", "output", "text"])
 def test_plain_lines_with_everything_that_the_contract_names(key: str) -> None:
     """The plain format: all optional keys are read, under either name of the text."""
