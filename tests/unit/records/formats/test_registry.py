@@ -33,7 +33,7 @@ def read(row: Any, mapped: FieldMapping | None = None) -> Record:
 
 @pytest.mark.parametrize("several", [1, 2])
 def test_a_list_of_the_answers_to_a_prompt(several: int) -> None:
-    """Transformers' chat pipelines return a list for each conversation, and the whole conversation each time."""
+    """Transformers' chat pipelines return a list for each prompt, and the whole conversation each time."""
     turns = [{"role": "user", "content": "And the sea?"}, {"role": "assistant", "content": "It is wide."}]
     line = json.dumps([{"generated_text": turns}] * several).encode()
     found = parse_line(line, "f.jsonl", 4, FieldMapping())
