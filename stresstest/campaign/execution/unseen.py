@@ -35,18 +35,29 @@ def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = 
     text = "".join(token.text for token in tokens)
     if not text:
         return counted
-    pieces = [text[begin:end] for begin, end in pairwise((0, *events))] if events else _texts(tokens)
-    if counted - len(pieces) < MIN_UNSEEN_TOKENS:
+    if counted - (len(events) or sum(1 for token in tokens if token.text)) < MIN_UNSEEN_TOKENS:
         return 0
-    if events and not _are_tokens(pieces, text, events):
-        unseen = counted - max(len(tokens), most_tokens(text))
+    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
+    if not events:
+        unseen = counted - min(_most_with_text(tokens), most_tokens(text))
+    elif _are_tokens(pieces, text, events):
+        unseen = counted - min(sum(map(_most_of_event, pieces)), most_tokens(text))
     else:
-        unseen = counted - min(sum(map(_most_of_piece, pieces)), most_tokens(text))
+        unseen = counted - max(len(tokens), most_tokens(text))
     return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
 
 
-def _texts(tokens: Sequence[Token]) -> list[str]:
-    return [token.text for token in tokens if token.text]
+def _most_with_text(tokens: Sequence[Token]) -> int:
+    """How many of the server's tokens have text, with those whose text may have come with a later one's: held
+    back for a stop sequence or by a parser of tools, or bytes of one character."""
+    most = held = 0
+    for token in tokens:
+        if not token.text:
+            held += 1
+            continue
+        most += 1 + (min(held, most_tokens(token.text) - 1) if held else 0)
+        held = 0
+    return most
 
 
 def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool:
@@ -63,15 +74,13 @@ def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool
     return several <= _MOST_JOINED * len(pieces) and within >= _LEAST_WITHIN * len(pieces)
 
 
-def _most_of_piece(piece: str) -> int:
-    """The most tokens that brought a piece of text: any number where it has several words, which were held
-    back (for a stop sequence, or by a parser of tools); else one, or one a byte of a character that took
-    several."""
-    if len(_WORD.findall(piece)) > 1:
-        return most_tokens(piece)
+def _most_of_event(piece: str) -> int:
+    """The most tokens that an event brought: one, or one a byte of a single character; more where it has
+    several words."""
     letters = piece.strip()
-    size = len(letters.encode("utf-8", "surrogatepass"))
-    return size if len(letters) == 1 else max(1, size - len(letters))
+    if len(letters) == 1:
+        return len(letters.encode("utf-8", "surrogatepass"))
+    return most_tokens(piece) if len(_WORD.findall(piece)) > 1 else 1
 
 
 def count_hidden_reasoning(tokens: Sequence[Token], counted: int) -> int:
