@@ -39,8 +39,9 @@ def judge_fitness(
 ) -> Threshold:
     """The threshold with the length of one unit; unfit, and without a cap, where the limit is shorter.
 
-    Where no unit is asked for, failures before a short sentence is written are that. Unfit, too, where
-    nothing is certified because surely more than α fail from their first token on.
+    Where nothing failed, and the answers only end too early (a short horizon), there is no cap either, but
+    nothing speaks against the model. Where no unit is asked for, failures before a short sentence is written
+    make it unfit; so do failures from the first token on that are surely more than α allows.
     """
     unit = _unit_length(generations, run)
     threshold = replace(threshold, unit_tokens=None if unit is None else unit.tokens)
@@ -55,6 +56,8 @@ def judge_fitness(
     if safe >= unit.tokens:
         return threshold
     why = f"the limit would be {safe:,} tokens, and one unit takes about {unit.tokens:,} ({unit.source})"
+    if threshold.censored_at is not None:
+        return replace(threshold, withheld=f"{why}. Nothing failed; the answers are too short to show more")
     return replace(threshold, unfit=True, withheld=why)
 
 

@@ -256,7 +256,7 @@ def ending_counts(generations: tuple[GenerationRecord, ...]) -> str:
 
 def unit_words(result: RunResult) -> str:
     """How many answers have fewer units than requested, or none at all."""
-    short = f"{result.short} with fewer units than requested"
+    short = f"{result.short} ended on their own with fewer units than requested"
     return f"{short}, {result.without_units} with none" if result.without_units else short
 
 

@@ -20,6 +20,7 @@ from stresstest.records.input_file import label
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
+from stresstest.scanning.wrong_language import is_likely_wrong
 
 MAX_REQUESTS = 200_000
 """Requests of an account. Each is kept to the end, to be scheduled again in the order of their times: about
@@ -90,14 +91,16 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     first = _FirstRequests()
     left_out: Counter[LeftOut] = Counter()
     models: set[str] = set()
+    drifting: Counter[bool] = Counter()
     for found in extract_with_verdicts(
         settings.files, job, named_span, heard, strict=settings.strict, workers=settings.workers
     ):
         if isinstance(found, LeftOut):
             left_out[found] += 1
         else:
-            logged, name, model = found
+            logged, name, model, drifts = found
             first.add(logged, hash(name))
+            drifting[drifts] += 1
             if model is not None and len(models) < _NAMED_MODELS + 1:
                 models.add(model)
     once, logged_twice = without_second_logs(first.ordered())
@@ -115,7 +118,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
         heard.lost,
         first.copies,
         logged_twice,
-        (*heard.notes, *_models_note(models), *first_tokens),
+        (*heard.notes, *_language_note(drifting), *_models_note(models), *first_tokens),
     )
 
 
@@ -182,6 +185,16 @@ class _Listener:
 
     def noticed(self, note: str) -> None:
         self.notes.append(f"{note} What failed behind that counts as healthy here.")
+
+
+def _language_note(drifting: Counter[bool]) -> list[str]:
+    drifts, answers = drifting[True], drifting.total()
+    if not is_likely_wrong(drifts, answers):
+        return []
+    return [
+        f"{drifts:,} of {answers:,} answers count as degenerate because they drift from the language that "
+        f"was given: were they asked for in another one? --lang CODE names it."
+    ]
 
 
 def _models_note(models: Collection[str]) -> list[str]:

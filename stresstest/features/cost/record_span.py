@@ -12,6 +12,7 @@ from stresstest.model.finish_reason import LENGTH, LOST_REASONS, normalize_finis
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER
+from stresstest.scanning.wrong_language import drifts_from_given
 
 _LONGEST_S = 86_400.0
 """Seconds that no request lasts: its start is of another kind, or of another day."""
@@ -85,9 +86,10 @@ class LeftOut(Enum):
     MISCOUNTED = auto()
 
 
-def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object, str | None] | LeftOut:
+def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object, str | None, bool] | LeftOut:
     """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
-    id too where the times are in whole seconds, in which two requests may agree), and its model.
+    id too where the times are in whole seconds, in which two requests may agree), its model, and whether it
+    drifts from a language that was given.
 
     Answers that came out of a cache took nothing of the server. An answer longer than any context is none.
     """
@@ -102,4 +104,5 @@ def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object
         return LeftOut.CACHED
     text = verdict.digest if len(record.text) >= LONG_ANSWER else 0
     logged = LoggedSpan(span, text, record.source)
-    return logged, (replace(span, id="") if exact else span, verdict.digest), record.model
+    name = (replace(span, id="") if exact else span, verdict.digest)
+    return logged, name, record.model, drifts_from_given(verdict)

@@ -87,6 +87,7 @@ def next_steps(server: AskedServer, values: Mapping[str, Any]) -> str:
         lines += [
             server.trouble,
             f"Start it, or a simulated one: {SIMULATOR} --port {urlsplit(server.base_url).port or 8000}",
+            "If the address is wrong: give init the right one, with --force.",
         ]
     if "prompts" not in values:
         lines.append("To measure with your own prompts instead of this task: --prompts FILE.")
@@ -99,7 +100,8 @@ def next_steps(server: AskedServer, values: Mapping[str, Any]) -> str:
     if not rigor:
         steps["run"] = "the measurement"
     width = max(map(len, steps))
-    lines += ["Next:", *(f"  stresstest {step:<{width}}  # {purpose}" for step, purpose in steps.items())]
+    heading = "Next:" if server.trouble is None else "Once it answers:"
+    lines += [heading, *(f"  stresstest {step:<{width}}  # {purpose}" for step, purpose in steps.items())]
     return "\n".join(lines)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stresstest.errors import StoreError
+from stresstest.errors import StoreError, UsageError
 from stresstest.options.common import stdout_console, with_global_options
 from stresstest.options.sections import SectionedCommand
 
@@ -124,10 +125,26 @@ def delete(
     with open_store(options["store"]) as store:
         run_id, what = _doomed(store, run)
         if not yes:
-            typer.confirm(f"Delete run {run_id} ({what})?", abort=True)
+            _confirm(f"Delete run {run_id} ({what})?")
         with store.claim(run_id):
             store.delete_run(run_id)
     typer.echo(f"deleted {run_id}", err=True)
+
+
+def _confirm(question: str) -> None:
+    """Go on only if the answer is yes."""
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:  # the input is at its end, or Ctrl-C
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        typer.echo(err=True)
+        raise UsageError(
+            "Nobody answered, so nothing was deleted.", hint="To delete without being asked: --yes"
+        ) from None
+    if not agreed:
+        typer.echo("Nothing was deleted.", err=True)
+        raise typer.Exit(0)
 
 
 def _doomed(store: Store, reference: str) -> tuple[str, str]:

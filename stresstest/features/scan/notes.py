@@ -12,15 +12,13 @@ from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME, GroupResult, 
 from stresstest.records.formats.limit import MAX_CHARACTERS, MAX_PIECES
 from stresstest.render.text import NOT_MEASURED, duration, format_count, language_name, risk_words
 from stresstest.scanning.texts_read import prompt_notes
+from stresstest.scanning.wrong_language import is_likely_wrong
 
 MAX_NAMED_GROUPS = 3
 """Most groups that a note names; the others are counted."""
 
 MAX_NAMED_TEXTS = 4
 """Most texts that were not judged that are named; the others are counted."""
-
-MIN_DRIFTING, DRIFTING_SHARE = 5, 0.8
-"""Answers, and the share of them that drifts, from which on the language given is doubted."""
 
 MAX_NAMED_LANGUAGES = 6
 """Most languages that are named; the others are counted."""
@@ -312,7 +310,7 @@ def group_name(group: GroupResult) -> str:
 def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]:
     words = {
         "record": "stated in the record",
-        "given": "given by the user",
+        "given": "given with --lang or by the settings",
         "group": "inferred from the group's first answers",
         "prompt": "the prompt's language",
         OTHER_LANGUAGE: "the answer's own, clearly different from its group's",
@@ -330,7 +328,8 @@ def _language_notes(sources: Counter[str], languages: Counter[str]) -> list[str]
     if known[MAX_NAMED_LANGUAGES:]:
         rest = known[MAX_NAMED_LANGUAGES:]
         most.append(f"{len(rest)} more {format_count(sum(n for _, n in rest))}")
-    return [f"Expected language: {ways}." + (f" Languages: {', '.join(most)}." if most else "")]
+    expected = f"{', '.join(most)}; " if most else ""
+    return [f"Expected language: {expected}{ways}."]
 
 
 def _wrong_language(result: ScanResult) -> list[str]:
@@ -339,14 +338,13 @@ def _wrong_language(result: ScanResult) -> list[str]:
         group
         for group in result.groups
         if "given" in group.language_sources
-        and group.requests >= MIN_DRIFTING
-        and group.symptoms.get(SymptomKind.LANGUAGE_DRIFT, 0) >= DRIFTING_SHARE * group.requests
+        and is_likely_wrong(group.symptoms.get(SymptomKind.LANGUAGE_DRIFT, 0), group.requests)
     ]
     if not drifting:
         return []
     return [
-        f"Nearly all answers {_group_prefix(drifting, result)}drift from the language that was given: was "
-        f"another one asked for? --lang CODE names it."
+        f"Nearly all answers {_group_prefix(drifting, result)}drift from the language that was given: were "
+        f"they asked for in another one? --lang CODE names it."
     ]
 
 

@@ -48,6 +48,16 @@ def test_a_limit_of_seven_tokens_is_no_advice() -> None:
     )
 
 
+def test_a_horizon_without_room_for_a_unit_speaks_against_no_model() -> None:
+    """`run --horizon 100` called a model unfit that failed nowhere, and a good limit of an earlier run no
+    longer held."""
+    found = judged(replace(certified(60, onsets=0), censored_at=60))
+    assert not found.unfit
+    assert safe_max_tokens(found, 0.1) is None
+    assert found.withheld is not None
+    assert found.withheld.endswith("Nothing failed; the answers are too short to show more")
+
+
 def test_the_models_own_units_count_before_the_tasks_estimate() -> None:
     """Of healthy answers, by their median: a model of short units is fit below the estimate."""
     short = [answer(4, 120), answer(5, 150), answer(2, 400)]

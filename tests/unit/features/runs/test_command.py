@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 from pathlib import Path
 
@@ -78,3 +79,18 @@ def test_a_run_that_is_being_measured_is_not_deleted(tmp_path: Path) -> None:
             assert code == ExitCode.USAGE
             assert "Run r1 is being measured by another process" in err
         assert [row.id for row in store.runs()] == ["r1"]
+
+
+@pytest.mark.parametrize(("typed", "code"), [("", 2), ("n\n", 0)])
+def test_a_run_is_not_deleted_unless_somebody_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    """In a script nobody answers: "Aborted!" and exit 1, the code of an internal error, was all it got."""
+    path = str(tmp_path / "s.sqlite3")
+    with open_store(path) as store:
+        store.create_run(make_run())
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    ended, _, said = command("--store", path, "runs", "delete", "r1")
+    assert (ended, "nothing was deleted" in said.lower()) == (code, True)
+    with open_store(path) as store:
+        assert store.runs()

@@ -40,9 +40,9 @@ def test_languages_that_are_not_named_are_counted() -> None:
     languages = {f"l{n}": 20 - n for n in range(9)} | {"unknown": 3}
     result = ScanResult(9, 0, (group(languages=languages, language_sources={"answer": 9}),))
     (said,) = [note for note in scan_notes(result) if note.startswith("Expected language")]
-    assert said.endswith("l4 16, l5 15, 3 more 39.")
+    assert "l4 16, l5 15, 3 more 39; inferred" in said
     few = ScanResult(9, 0, (group(languages={"en": 6, "it": 3}, language_sources={"answer": 9}),))
-    assert any(note.endswith("Languages: English 6, Italian 3.") for note in scan_notes(few))
+    assert any("language: English 6, Italian 3; inferred" in note for note in scan_notes(few))
 
 
 def test_a_share_that_nobody_knows_is_not_told() -> None:
