@@ -18,6 +18,7 @@ from stresstest.records.formats import (
     bench_serve,
     conversation,
     lm_eval,
+    no_answers,
     pieces,
     plain,
     turn_rows,
@@ -47,6 +48,7 @@ from stresstest.records.record import (
 TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
 ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     api_page.FORMAT,
+    no_answers.FORMAT,
     pieces.PIECE,
     opentelemetry.FORMAT,
     langfuse.FORMAT,
