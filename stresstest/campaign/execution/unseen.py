@@ -17,11 +17,19 @@ from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BLANKS = re.compile(r"[ \t]+")
-_WORD = re.compile(r"\w+")
+_SEVERAL_WORDS = re.compile(r"\w\S*\s+\S*\w|\w[、。，！？；：]\w")
 _MOST_JOINED = 0.02
 """Share of events with more than one word from which on they are no tokens."""
+_LEAST_SHARE = 0.03
+"""Unseen tokens, at least, as a share of all: a few events of a long answer may hold two within one word."""
 _LEAST_WITHIN = 0.01
-"""Share of tokens that begin within a word, at least: about 0.05 in English, more in other languages."""
+"""Share of events that begin within a word from which on they are tokens: usually 0.05 in English, more in
+other languages."""
+_MARKED = re.compile(r"[^\W\d_][.,;:!?)\"”»]")
+_MOST_MARKED, _FEWEST_MARKS = 0.5, 4
+"""Where fewer do, as in simple prose: words whose mark is in the same event, at most, as a share of all."""
+_SHORT = 3
+"""Pieces cut to this size are as many as tokens, or more."""
 
 
 def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = ()) -> int:
@@ -44,7 +52,7 @@ def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = 
         unseen = counted - min(sum(map(_most_of_event, pieces)), most_tokens(text))
     else:
         unseen = counted - max(len(tokens), most_tokens(text))
-    return unseen if unseen >= MIN_UNSEEN_TOKENS else 0
+    return unseen if unseen >= max(MIN_UNSEEN_TOKENS, _LEAST_SHARE * counted) else 0
 
 
 def _most_with_text(tokens: Sequence[Token]) -> int:
@@ -64,14 +72,20 @@ def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool
     """Whether the events seem to be tokens.
 
     Servers send an event a token (llama.cpp, TGI, vLLM behind LiteLLM), or one for the several tokens of a
-    character. A token holds no second word, as the events of speculative decoding do, and some begin within
-    a word, as none does where a gateway sends word by word.
+    character. A token holds no second word, as the events of speculative decoding do, and none begins within
+    a word or between a word and its comma where a gateway sends word by word.
     """
-    if len(pieces) < MIN_UNSEEN_TOKENS or is_cut_to_size(text, events):
+    if len(pieces) < MIN_UNSEEN_TOKENS or (
+        len(max(pieces, key=len)) > _SHORT and is_cut_to_size(text, events)
+    ):
         return False
-    several = sum(len(_WORD.findall(piece)) > 1 for piece in pieces)
+    if sum(_SEVERAL_WORDS.search(piece) is not None for piece in pieces) > _MOST_JOINED * len(pieces):
+        return False
     within = sum(before[-1:].isalnum() and piece[:1].isalnum() for before, piece in pairwise(pieces))
-    return several <= _MOST_JOINED * len(pieces) and within >= _LEAST_WITHIN * len(pieces)
+    if within >= _LEAST_WITHIN * len(pieces):
+        return True
+    marks = sum(len(_MARKED.findall(piece)) for piece in pieces)
+    return marks <= _MOST_MARKED * len(_MARKED.findall(text)) - _FEWEST_MARKS
 
 
 def _most_of_event(piece: str) -> int:
@@ -80,7 +94,7 @@ def _most_of_event(piece: str) -> int:
     letters = piece.strip()
     if len(letters) == 1:
         return len(letters.encode("utf-8", "surrogatepass"))
-    return most_tokens(piece) if len(_WORD.findall(piece)) > 1 else 1
+    return most_tokens(piece) if _SEVERAL_WORDS.search(piece) else 1
 
 
 def count_hidden_reasoning(tokens: Sequence[Token], counted: int) -> int:

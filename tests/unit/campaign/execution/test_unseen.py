@@ -83,6 +83,14 @@ def test_text_that_was_held_back_is_seen() -> None:
     assert count_unseen(japanese, len(japanese)) == 0
 
 
+def test_simple_prose_is_recognised_by_its_commas() -> None:
+    """A large vocabulary has every word of a simple story: no token begins within one, and events that were
+    tokens were not taken for them."""
+    pieces = re.findall(r" ?\w+|[^\w\s]|\s+", TEXT)
+    assert 250 <= _unseen(pieces, len(pieces) + 300) <= 300
+    assert _unseen(pieces, len(pieces)) == 0
+
+
 @pytest.mark.parametrize("cut", [r"\s*\S+", r"(?s).{12}", r"\S+\s*"])
 def test_pieces_that_are_no_tokens_say_nothing(cut: str) -> None:
     """Gateways send word by word, or cut texts to one size: fewer events than tokens are no failure there."""
