@@ -182,7 +182,7 @@ def test_a_record_that_would_fill_the_memory_is_damaged(tmp_path: Path, array: b
     finally:
         tracemalloc.stop()
     assert found == (ALL[:1] if array else ALL)
-    assert "more than 2,000,000 lists and objects" in damaged[0]
+    assert "more than 1,000,000 lists and objects" in damaged[0]
     assert peak < 250 << 20
 
 

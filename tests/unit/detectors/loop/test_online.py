@@ -173,6 +173,29 @@ def test_blanks_and_signs_that_tokens_hold_by_the_dozen(blank: str) -> None:
         assert [loop.onset for loop in in_text(text)] != []
 
 
+@pytest.mark.parametrize("word", [" 0", " 583920", " 1,000", " x", ", 42", "\t00"])
+@pytest.mark.parametrize(
+    ("copies", "reason", "loops"), [(70, "length", 1), (16, "length", 0), (70, "stop", 0)]
+)
+def test_one_number_up_to_the_cap(word: str, copies: int, reason: str, loops: int) -> None:
+    """Thirty of 300 answers wrote one number 200 times, until they were cut, and a gate passed."""
+    told = watch(text_tokens(f"The result of the sum is{word * copies}"), finish_reason=reason).symptoms()
+    assert len(told) == loops
+
+
+def test_a_matrix_of_zeros_may_be_cut() -> None:
+    """Its rows are what was asked for."""
+    text = "The matrix:\n" + ("0 " * 12 + "\n") * 12
+    assert watch(text_tokens(text), finish_reason="length").symptoms() == []
+
+
+def test_the_digits_of_a_number_may_be_tokens() -> None:
+    """Qwen's and Gemma's tokenizers make a token of each: at a cap of 1,024, six digits were never a loop."""
+    tokens = [Token(each) for each in "The result is" + " 583920" * 40]
+    (loop,) = watch(tokens, finish_reason="length").symptoms()
+    assert loop.detail["period"] == 7
+
+
 def test_a_ruler_without_end_is_a_loop() -> None:
     """Generous is not unlimited: more than a thousand dashes are a failure like any other."""
     (loop,) = in_text("A heading\n" + "- " * 1100)
