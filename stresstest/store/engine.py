@@ -35,6 +35,10 @@ _MIGRATION_LOCK = 7306741  # any fixed number: PostgreSQL's advisory lock for ou
 _WAL_ATTEMPTS = 100
 
 
+class ConnectionLostError(StoreError):
+    """The server ended the connection within a transaction: nothing of it was written."""
+
+
 def open_engine(url: str | None) -> tuple[Engine, Address]:
     """An engine on a store whose schema is current. Raises UsageError, StoreError."""
     address = locate(url)
@@ -87,7 +91,9 @@ def migrations_folder() -> Path:
 def _engine(address: Address) -> Engine:
     if address.url.get_backend_name() != "sqlite":
         # libpq waits for ever by default; a URL may say otherwise.
-        patience = {} if "connect_timeout" in address.url.query else {"connect_timeout": BUSY_SECONDS}
+        patience: dict[str, Any] = {"client_encoding": "utf8"}
+        if "connect_timeout" not in address.url.query:
+            patience["connect_timeout"] = BUSY_SECONDS
         return create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=patience)
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if address.path is None:
@@ -150,6 +156,7 @@ def _bring_up_to_date(engine: Engine, address: Address) -> None:
             return
         if revision is None:
             _refuse_foreign(connection, address)
+            _refuse_encoding(connection, address)
         _migrate(connection, revision, address)
 
 
@@ -182,6 +189,18 @@ def _refuse_foreign(connection: Connection, address: Address) -> None:
         raise StoreError(
             f"{address.shown} holds another program's tables ({', '.join(sorted(foreign)[:3])}, …).",
             hint="Nothing was changed. Choose another store with --store.",
+        )
+
+
+def _refuse_encoding(connection: Connection, address: Address) -> None:
+    """A PostgreSQL database in an old encoding would refuse the first character that it has not."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = str(connection.execute(text("SHOW server_encoding")).scalar())
+    if encoding not in ("UTF8", "SQL_ASCII"):  # the latter keeps whatever it is given
+        raise StoreError(
+            f"The database {address.shown} is encoded in {encoding}, which cannot hold every text.",
+            hint="Nothing was changed. Create one with ENCODING 'UTF8', or choose another with --store.",
         )
 
 
@@ -238,7 +257,10 @@ def translate_errors(address: Address, doing: str) -> Iterator[None]:
     except SQLAlchemyError as exc:
         cause: BaseException = exc.orig if isinstance(exc, DBAPIError) and exc.orig is not None else exc
         # A driver's chained error may quote the connection string: the chain ends here.
-        raise _sentence(address, doing, cause) from None
+        told = _sentence(address, doing, cause)
+        if isinstance(exc, DBAPIError) and exc.connection_invalidated:
+            raise ConnectionLostError(str(told), hint=told.hint) from None
+        raise told from None
     except sqlite3.Error as exc:  # from a connection that SQLAlchemy has not wrapped yet
         raise _sentence(address, doing, exc) from None
     except UnicodeDecodeError:  # SQLite's own message quotes a schema that is no text any more

@@ -28,7 +28,7 @@ from stresstest.model import (
     Threshold,
 )
 from stresstest.store import findings, generations, results, runs
-from stresstest.store.engine import reading, translate_errors, translate_values, writing
+from stresstest.store.engine import ConnectionLostError, reading, translate_errors, translate_values, writing
 from stresstest.store.location import Address
 from stresstest.store.records import (
     RunChanges,
@@ -153,8 +153,7 @@ class Store:
         """
         with translate_errors(self._address, "storing a generation"):
             row = generations.row_of(run_id, generation)
-        with self._write("storing a generation") as connection:
-            return generations.add(connection, row)
+        return self._commit("storing a generation", lambda c: generations.add(c, row))
 
     def remove_generations(self, run_id: str, keys: Sequence[str]) -> None:
         """Forget generations that turned out to be no part of the measurement."""
@@ -208,8 +207,7 @@ class Store:
 
     def add_samples(self, run_id: str, samples: Sequence[ServerSample]) -> None:
         """Store readings of /metrics, all or none; write them in batches, not one by one."""
-        with self._write("storing samples") as connection:
-            generations.add_samples(connection, run_id, samples)
+        self._commit("storing samples", lambda c: generations.add_samples(c, run_id, samples))
 
     def samples(self, run_id: str) -> list[ServerSample]:
         """The readings of a run in the order of time."""
@@ -217,8 +215,7 @@ class Store:
 
     def add_gpu_samples(self, run_id: str, samples: Sequence[GpuSample]) -> None:
         """Store readings of GPUs, all or none; write them in batches, not one by one."""
-        with self._write("storing GPU samples") as connection:
-            generations.add_samples(connection, run_id, samples)
+        self._commit("storing GPU samples", lambda c: generations.add_samples(c, run_id, samples))
 
     def gpu_samples(self, run_id: str) -> list[GpuSample]:
         """The GPU readings of a run in the order of time."""
@@ -312,6 +309,15 @@ class Store:
             reading(self._engine) as connection,
         ):
             return query(connection)
+
+    def _commit(self, doing: str, work: Callable[[Connection], T]) -> T:
+        """Write in a transaction; once more where the server was restarted in it."""
+        try:
+            with self._write(doing) as connection:
+                return work(connection)
+        except ConnectionLostError:
+            with self._write(doing) as connection:
+                return work(connection)
 
     @contextmanager
     def _write(self, doing: str) -> Iterator[Connection]:

@@ -95,12 +95,10 @@ class GenerationAttempt:
         )
         arrived = self._tokens.columns()
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
-        unseen = 0
-        if failure is None:
-            hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
-            unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
-            if reason == "length" and not tokens and not unseen:
-                unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
+        hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
+        unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
+        if reason == "length" and not tokens and not unseen:
+            unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
         counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens, outcome.event_ends)

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from stresstest.errors import StoreError
 from stresstest.model import DocumentKind, FailureKind, ServiceFailure
-from stresstest.store import engine, open_store
+from stresstest.store import engine, generations, open_store
 from stresstest.store.tables import SCHEMA_REVISION
 from tests.postgres import server
 from tests.support.paths import DATA
@@ -226,6 +228,48 @@ def test_a_server_that_restarts_is_waited_for() -> None:
             start()
             assert stored.result()
         assert list(store.generations("r1")) == [make_generation()]
+
+
+@pytest.mark.postgres
+def test_a_restart_within_a_transaction_loses_no_answer(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only connecting was tried again: the answer that was being stored was lost, and the run ended."""
+    once = iter((True,))
+    add = generations.add
+
+    def ended_first(connection: Connection, row: dict[str, Any]) -> bool:
+        if next(once, False):
+            pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+            server.execute(url.rpartition("/")[0] + "/postgres", f"SELECT pg_terminate_backend({pid})")
+        return add(connection, row)
+
+    monkeypatch.setattr(generations, "add", ended_first)
+    with server.database(postgres_server) as url, open_store(url) as store:
+        store.create_run(make_run())
+        assert store.add_generation("r1", make_generation())
+        assert list(store.generations("r1")) == [make_generation()]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("encoding", "taken"), [("SQL_ASCII", True), ("LATIN1", False)])
+def test_a_database_in_an_old_encoding(postgres_server: str, encoding: str, taken: bool) -> None:
+    """One in SQL_ASCII, as `initdb` makes it where no language is set, ended every command in a traceback;
+    in Latin-1 the run, at the first character that it has not."""
+    admin, name = postgres_server, f"old_{encoding.lower()}"
+    server.execute(
+        admin, f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    url = f"{admin.rpartition('/')[0]}/{name}"
+    if not taken:
+        with pytest.raises(StoreError, match="encoded in LATIN1"):
+            open_store(url)
+        return
+    with open_store(url) as store:
+        store.create_run(make_run())
+        wanted = replace(make_generation(), finish_reason="длина")
+        assert store.add_generation("r1", wanted)
+        assert list(store.generations("r1")) == [wanted]
 
 
 @pytest.mark.slow
