@@ -95,7 +95,7 @@ class GenerationAttempt:
         )
         arrived = self._tokens.columns()
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
-        hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0)
+        hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)
         unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
         if reason == "length" and not tokens and not unseen:
             unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted

@@ -6,6 +6,7 @@ Nobody knows whether they were sound, so an answer that holds them is not health
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -97,19 +98,24 @@ def _most_of_event(piece: str) -> int:
     return most_tokens(piece) if _SEVERAL_WORDS.search(piece) else 1
 
 
-def count_hidden_reasoning(tokens: Sequence[Token], counted: int) -> int:
+def count_hidden_reasoning(tokens: Sequence[Token], counted: int, events: Sequence[int] = ()) -> int:
     """How many tokens of reasoning are surely not in what arrived as such; fewer than `MIN_UNSEEN_TOKENS`
-    count as none. counted: tokens of reasoning, by the server.
+    count as none. counted: tokens of reasoning, by the server. events: as of `count_unseen`.
 
     Reasoning that is left in the text ends with a mark, also where it began in the prompt.
     """
     if counted < MIN_UNSEEN_TOKENS:
         return 0
-    shown = "".join(token.text for token in tokens if token.reasoning)
-    if not shown:
-        text = "".join(token.text for token in tokens)
-        shown = text[: last_closing_mark(text)]
-    hidden = counted - most_tokens(shown)
+    text = "".join(token.text for token in tokens)
+    thought = [token for token in tokens if token.reasoning]
+    shown = "".join(token.text for token in thought) or text[: last_closing_mark(text)]
+    most = most_tokens(shown)
+    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
+    if thought and not events:
+        most = min(most, _most_with_text(thought))
+    elif text.startswith(shown) and _are_tokens(pieces, text, events):
+        most = min(most, sum(map(_most_of_event, pieces[: bisect_right(events, len(shown))])))
+    hidden = counted - most
     return hidden if hidden >= MIN_UNSEEN_TOKENS else 0
 
 

@@ -65,6 +65,9 @@ CUT_WORD_REPEATED, CUT_WORD_COPIES = 64, 12
 """Repeated tokens, and copies, of one number or letter at the end of an output that a cap has cut: of 195,000
 answers of models none had 40 in a row that was healthy."""
 
+MAX_SECTIONS = 2
+"""Changes between reasoning and answer at which a run ends: into reasoning, and from it into the answer."""
+
 OPEN_REPEATED = 12
 """From here on a run may yet become a loop, and the output counts as observed only up to it."""
 
@@ -149,6 +152,7 @@ class LoopDetector:
         self._gram = 0
         self._floor = 0
         self._reasoning = False
+        self._sections = 0
         self._active: list[_CandidateRun] = []
         self._loops: list[_ConfirmedLoop] = []
         self._by_id = True
@@ -177,6 +181,7 @@ class LoopDetector:
         del self._texts[1:]
         self._gram = self._floor = 0
         self._reasoning = False
+        self._sections = 0
         for each in before[:-1]:
             self._update(each)
 
@@ -350,8 +355,11 @@ class LoopDetector:
 
     def _start_section(self, reasoning: bool) -> None:
         """Start answer or reasoning: no run crosses from one into the other, since an answer may quote its
-        reasoning."""
+        reasoning. Where they take turns (interleaved thinking), what repeats over several is no quote."""
         self._reasoning = reasoning
+        self._sections += 1
+        if self._sections > MAX_SECTIONS:
+            return
         self._drop_candidates(list(self._active))
         self._index.clear()
         self._gram = 0

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec
 from stresstest.detectors.loop.online import (
+    MAX_SECTIONS,
     MIN_REPEATED,
     OPEN_REPEATED,
     min_repeated_tokens,
@@ -112,6 +113,7 @@ class NearLoopDetector:
         self._code = CodeRegionTracker()
         self._position = 0
         self._reasoning = False
+        self._sections = 0
         self._history = TokenHistory()
         self._bounds = NearLoopBounds(spec, self._history)
         self._rows = self._bounds.rows
@@ -453,10 +455,13 @@ class NearLoopDetector:
 
     def _start_section(self, reasoning: bool) -> None:
         """Start answer or reasoning: no copy crosses from one into the other, since an answer may quote its
-        reasoning."""
+        reasoning. Where they take turns (interleaved thinking), what repeats over several is no quote."""
         self._reasoning = reasoning
         self._reader.discard_pending()
         self._code.reset()
+        self._sections += 1
+        if self._sections > MAX_SECTIONS:
+            return
         self._sum = self._third = self._circling = self._owed = self._recurring = self._known = 0
         self._covered = len(self._history.codes) - 1
         if self._current is not None:

@@ -300,6 +300,15 @@ def test_short_loops_inside_a_long_period_do_not_pile_up() -> None:
     assert len(loops) <= 4
 
 
+def test_a_loop_over_turns_of_reasoning_and_answer() -> None:
+    """Forty copies of a thought and an answer were healthy: each change threw away what was read."""
+    copy = [Token(f"t{i}", id=i, reasoning=True) for i in range(60)] + [
+        Token(f"a{i}", id=100 + i) for i in range(40)
+    ]
+    (loop,) = watch(copy * 10).symptoms()
+    assert loop.onset <= 4 * len(copy)
+
+
 def test_an_answer_may_quote_its_reasoning() -> None:
     """No run crosses from the reasoning into the answer; a loop inside the reasoning is a loop."""
     draft = list(range(300))

@@ -380,6 +380,20 @@ def test_requested_repetition_is_no_near_loop() -> None:
     assert found(lines) != []
 
 
+def test_a_near_loop_over_turns_of_reasoning_and_answer() -> None:
+    """Interleaved thinking that only counts on was healthy."""
+    tokens = [
+        Token(word.text, reasoning=thinking)
+        for n in range(40)
+        for thinking, said in (
+            (True, f"Step {n}: the keeper counts the boats again. "),
+            (False, f"Boat {n} is home. "),
+        )
+        for word in text_tokens(said)
+    ]
+    assert watch(tokens).symptoms()
+
+
 def test_reasoning_may_be_quoted() -> None:
     """No copy crosses from the reasoning into the answer."""
     unit = sentences(21, 60)
