@@ -25,8 +25,19 @@ _PACKED = re.compile(r"\s*(?:H4sI|KLUv|eJ[wxyz]|QlpoO|gAAAAA|vault:v\d+:|AQICAH)
 """How gzip, zstd, zlib and bzip2 begin in base64, and Fernet, Vault and KMS."""
 
 
+_SEALED = re.compile(
+    r"\s*(?:ENC\[AES\w*,data:|-----BEGIN PGP MESSAGE-----|\{\"p\":\s?\"[A-Za-z0-9+/=]{16,}\",\s?\"h\":\s?\{)"
+)
+"""How SOPS, pgcrypto and Rails' encrypted columns begin."""
+_ELSEWHERE = re.compile(
+    r"\s*(?:(?:s3|gs|abfss?|wasbs?|hdfs|dbfs|oss|cos)://\S{1,1000}|(?:[a-z_]\w*\.){2,}[A-Z][\w$]*@[0-9a-f]{4,16})\s*"
+)
+"""The address of the file that holds it, in an object store; the name that Java prints of an object."""
 _LEAST_ENCODED, _HALF = 96, "\ufffd"
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_JWE = re.compile(r"eyJ[\w-]+\.[\w-]*\.[\w-]+\.[\w-]+\.[\w-]+")
+_LEAST_DIFFERENT = 40
+"""Of the 64 signs, at least, in what looks encrypted: a model that fails writes a few again and again."""
 _LONGEST_ERROR = 300
 _ERROR = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*[:(]"
@@ -105,13 +116,30 @@ def is_replaced(text: str) -> bool:
     if len(text) <= _LONGEST_MARK and _MARK.fullmatch(text):
         return True
     packed = _PACKED.match(text) if len(text) > 2 * _LONGEST_MARK else _PACKED.fullmatch(text)
-    return bool(packed or _HASH.fullmatch(text)) or _is_encoded(text)
+    if packed or _HASH.fullmatch(text) or _ELSEWHERE.fullmatch(text):
+        return True
+    return _SEALED.match(text) is not None or _is_encoded(text)
 
 
 def _is_encoded(text: str) -> bool:
-    """Whether a text is another one in base64, as SageMaker captures bodies unless it is told their types."""
+    """Whether a text is another one in base64, as SageMaker captures bodies unless it is told their types, or
+    bytes that are none: encrypted, in one line or several."""
     text = text.strip()
-    if len(text) < _LEAST_ENCODED or _BASE64.fullmatch(text) is None:
+    if len(text) < _LEAST_ENCODED:
         return False
-    begins = base64.b64decode(text[:_LEAST_ENCODED]).decode("utf-8", "replace").rstrip(_HALF)
-    return _HALF not in begins and " ".join(begins.split()).isprintable()
+    if " " in text[:_LEAST_ENCODED]:
+        return False
+    if text.startswith("eyJ") and _JWE.fullmatch(text):
+        return True
+    joined = "".join(text.splitlines())
+    if _BASE64.fullmatch(joined) is None:
+        return False
+    begins = base64.b64decode(joined[:_LEAST_ENCODED]).decode("utf-8", "replace").rstrip(_HALF)
+    if _HALF not in begins and " ".join(begins.split()).isprintable():
+        return True
+    some = joined[: 4 * _LEAST_ENCODED]
+    return len(set(some)) >= min(_LEAST_DIFFERENT, len(some) // 3) and _is_mixed(some)
+
+
+def _is_mixed(text: str) -> bool:
+    return any(map(str.isupper, text)) and any(map(str.islower, text)) and any(map(str.isdigit, text))

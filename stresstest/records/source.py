@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -19,7 +20,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
-from stresstest.records.formats.registry import TEXT_LOGS
+from stresstest.records.formats.registry import TEXT_LOGS, parse_json_object
 from stresstest.records.input_file import file_state, is_address, is_folder_address, label, open_file
 from stresstest.records.json_elements import json_elements, too_many
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
@@ -37,6 +38,12 @@ _HEAD = 1 << 16
 _TABLES = (".csv", ".tsv", ".xlsx")
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _OTHERS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz"}
+_HOLDS_ANSWER = re.compile(
+    rb'\s*\{(?=.{0,65536}?"(?:response|output|text|completion|generated_text|choices|messages)"\s*:)',
+    re.DOTALL,
+)
+_MESSAGES = ("message", "msg", "log", "event")
+"""Where a text log that is written as JSON has its line."""
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -213,6 +220,10 @@ def _text_log(
     reader = log.reader()
     answered = 0
     for line in _whole_lines(packing, stream):
+        if _is_record(line):
+            answered += 1
+            yield from packing.add(line)
+            continue
         try:
             rows = reader.add_line(line)
         except UnreadableError as error:
@@ -226,6 +237,18 @@ def _text_log(
         return
     for row in reader.unanswered():
         yield from packing.add(row, _weight(row))
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a line of a text log is another program's record: JSON with the key of an answer, and no line
+    of the log in it."""
+    if not _HOLDS_ANSWER.match(line):
+        return False
+    try:
+        row = parse_json_object(line)
+    except UnreadableError:
+        return False
+    return "record" not in row and not any(isinstance(row.get(key), str) for key in _MESSAGES)
 
 
 def _weight(row: dict[str, Any]) -> int:

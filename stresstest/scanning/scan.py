@@ -16,6 +16,7 @@ from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, ScanResult, ScanVerdict
 from stresstest.output_file import refuse_database, refuse_inputs
 from stresstest.records import Record
+from stresstest.records.input_file import label
 from stresstest.scanning.detect_chunk import ChunkVerdicts
 from stresstest.scanning.interrupts import hold_interrupts
 from stresstest.scanning.job import ScanJob
@@ -96,7 +97,11 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         text_bytes=state.text_bytes,
         seconds=seconds,
         interrupted=interrupted,
-        notes=(*cut_notes(limits), *_without_lengths(by_length, groups)),
+        notes=(
+            *cut_notes(limits),
+            *_without_lengths(by_length, groups),
+            *([] if interrupted else _silent_files(state, settings)),
+        ),
         textless=state.textless,
         unread=state.unread,
         read_from=dict(state.texts.places.most_common()),
@@ -104,6 +109,16 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
         looked_at=state.texts.looked_at,
         left_out=state.texts.left_out,
     )
+
+
+def _silent_files(state: ScanState, settings: ScanSettings) -> list[str]:
+    """That of several files some held nothing, as where a job died before its first answer."""
+    shown = ("stdin" if name == "-" else label(name) for name in settings.files)
+    silent = [name for name in shown if name not in state.sources]
+    if not silent or len(settings.files) == len(silent):
+        return []
+    more = f" and {len(silent) - 1} more files" if len(silent) > 1 else ""
+    return [f"There is no answer at all in {silent[0]}{more}."]
 
 
 def extract_with_verdicts(

@@ -41,6 +41,7 @@ class ScanState:
         self.text_bytes = 0
         self.texts = TextsRead()
         self.degenerate = 0
+        self.sources: set[str] = set()
         self._strict = strict
         self._listener = listener
         self._bytes = BytesDone()
@@ -57,6 +58,8 @@ class ScanState:
         for each in batch.judged:
             self.tallies.add(each)
             self.degenerate += each.degenerate
+        if batch.judged or batch.damaged:
+            self.sources.add(batch.source)
         self.text_bytes += batch.text_bytes
         self.texts.merge(batch.texts)
         done = self._bytes.after(batch)
@@ -74,6 +77,7 @@ class ScanState:
             "text_bytes": self.text_bytes,
             "texts": self.texts.dump(),
             "degenerate": self.degenerate,
+            "sources": sorted(self.sources),
         }
 
     def merge(self, dumped: Mapping[str, Any]) -> None:
@@ -86,6 +90,7 @@ class ScanState:
         self.text_bytes += dumped["text_bytes"]
         self.texts.merge(TextsRead.load(dumped["texts"]))
         self.degenerate += dumped["degenerate"]
+        self.sources.update(dumped["sources"])
         self.tallies.merge(dumped["tallies"])
 
     def _name(self, damaged: DamagedLine) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.model.texts.copies import ends_in_copies
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.asked import PROMPT_KEYS, prompt_text
@@ -98,9 +99,10 @@ def _loops(text: str) -> bool:
 
 
 def _unread(path: _Path, why: str) -> UnreadableError:
-    where = ".".join(path)
+    where = hide_credentials(".".join(path))
     return UnreadableError(
-        f"{path[0]!r} {why}: name the answer with --field, for example --field response={where}"
+        f"{hide_credentials(path[0])!r} {why}: name the answer with --field, for example "
+        f"--field response={where}"
     )
 
 

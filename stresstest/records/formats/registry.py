@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.model.texts.lax_json import decode_lax
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
@@ -70,6 +71,8 @@ ROW_FORMATS: tuple[RowFormat | Envelope, ...] = (
     plain.TIMED_REQUEST,
 )
 _NAMED_KEYS = 12
+_LONGEST_KEY = 1_000
+"""Characters of a key in which a secret is looked for: exports of usage have API keys as names."""
 _OF_A_TURN = frozenset({"author", "from", "name", "role", "sender", "speaker", "type"})
 """Keys of the turns of a conversation, which are no answers one by one."""
 
@@ -221,7 +224,10 @@ def _first(message: str) -> str:
 
 
 def _unrecognised(row: Row) -> str:
-    named = [str(key)[:40] + " (a list)" * isinstance(value, list) for key, value in row.items()]
+    named = [
+        hide_credentials(str(key)[:_LONGEST_KEY])[:40] + " (a list)" * isinstance(value, list)
+        for key, value in row.items()
+    ]
     more = f" and {len(named) - _NAMED_KEYS} more keys" if len(named) > _NAMED_KEYS else ""
     there = f": it has {', '.join(named[:_NAMED_KEYS])}{more}" if named else ""
     return f"no text in it{there}"

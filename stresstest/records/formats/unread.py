@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of
 from stresstest.records.formats.fields import ASKED_KEYS
@@ -42,7 +43,7 @@ def unread_texts(row: Row, records: Sequence[Record]) -> tuple[str, ...]:
     left = iter(range(_MOST_TEXTS))
     others = {key: value for key, value in row.items() if key not in ASKED_KEYS}
     own = {key: row[key][-1] for key in _CONVERSATIONS if _is_ended_by_the_model(row.get(key))}
-    return tuple(dict.fromkeys(_unread({**others, **own}, "", known, left)))
+    return tuple(dict.fromkeys(map(hide_credentials, _unread({**others, **own}, "", known, left))))
 
 
 def _is_ended_by_the_model(turns: Any) -> bool:

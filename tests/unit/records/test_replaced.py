@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import random
+import textwrap
 import zlib
 
 import pytest
@@ -134,6 +136,28 @@ def test_an_answer_about_errors_is_an_answer(text: str) -> None:
 def test_a_body_in_base64_is_no_answer(text: str) -> None:
     """Fifty of 200 answers drifted to Italian; in base64 they were sound Polish."""
     assert is_replaced(base64.b64encode(text.encode()).decode())
+
+
+_SEALED = base64.b64encode(random.Random(5).randbytes(400)).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _SEALED,
+        "U2FsdGVkX1" + _SEALED[10:],
+        "\n".join(textwrap.wrap(_SEALED, 64)),
+        f"ENC[AES256_GCM,data:{_SEALED},iv:AA==,tag:AA==,type:str]",
+        f"-----BEGIN PGP MESSAGE-----\n\n{_SEALED}\n-----END PGP MESSAGE-----\n",
+        f'{{"p":"{_SEALED}","h":{{"iv":"AAAA","at":"AAAA"}}}}',
+        "eyJhbGciOiJkaXIifQ..AAAA." + base64.urlsafe_b64encode(b"\xfe" * 201).decode() + ".AAAA",
+        "s3://acme-llm-logs/responses/2026/11/29/0f3a.json",
+        "com.acme.llm.ChatResponse@1b2c3d4",
+    ],
+)
+def test_what_is_encrypted_or_kept_elsewhere_is_no_answer(text: str) -> None:
+    """Three hundred answers in ciphertext were healthy, whatever was in them."""
+    assert is_replaced(text)
 
 
 @pytest.mark.parametrize(

@@ -345,6 +345,16 @@ def test_vllm_request_log(tmp_path: Path, as_json: bool) -> None:
     assert damaged == ["a logged response that is cut or of another format"]
 
 
+def test_a_record_in_a_vllm_log_is_read(tmp_path: Path) -> None:
+    """One container's output with vLLM and the application in it: the records were passed over in silence."""
+    path = tmp_path / "container.log"
+    path.write_bytes(LOG.encode().replace(b"output: 'cut", b"output: 'whole', finish_reason: stop") + LINES)
+    found, damaged = scan(path)
+    assert sorted(found)[: len(ALL)] == ALL
+    assert "chatcmpl-1" in found
+    assert damaged == []
+
+
 def test_a_vllm_log_without_answers_says_what_it_needs(tmp_path: Path) -> None:
     """The most likely mistakes: a log of requests only, and one of neither."""
     path = tmp_path / "vllm.log"
