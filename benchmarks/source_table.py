@@ -18,12 +18,12 @@ from tests.simulation.source_case import CONSTRAINED, ROWS, Row, asked_units
 
 _HEAD = [
     "setting",
-    "source",
+    "published",
     "first symptoms",
     "first onset",
     "T",
     "KV peak",
-    "true symptom, within 60 tokens",
+    "correctly identified",
 ]
 
 
@@ -78,12 +78,14 @@ def main() -> None:
             by_length = whatever_is_asked(found)
     text = "\n\n".join(
         [
-            "## The source case",
-            "Each row is a whole `run --no-abort --rigor quick` "
-            "(`python -m benchmarks.source_table --write`). Onsets in output tokens: median "
-            "(earliest–latest). T: certified for a risk of at most 10 % at 90 % confidence. Last column: of "
-            "the answers that truly fail, those whose symptom is the true one and whose onset is within 60 "
-            "tokens of it.",
+            "## A published case",
+            "The scenarios imitate the measurements of [When Good GPUs Produce Bad Tokens]"
+            "(https://dielabs.github.io/papers/when-good-gpus-produce-bad-tokens.html) "
+            "(Qwen2.5-7B-Instruct-AWQ and Mistral-7B-Instruct-v0.3-FP8 on an RTX 4070 Super). Each row is "
+            "a whole `run --no-abort --rigor quick` (`python -m benchmarks.source_table --write`). Onsets "
+            "in output tokens: median (earliest–latest). T: certified for a risk of at most 10 % at 90 % "
+            "confidence. Last column: of the answers that truly fail, those whose symptom is the true one "
+            "and whose onset is within 60 tokens of it.",
             table(_HEAD, rows),
             f"System evidence in all rows together: {sum(system.values())} facts.",
             "Row 3, by what was asked for:",

@@ -12,7 +12,7 @@ from stresstest.economics.fit import MIN_REQUESTS, FittedEngine
 from stresstest.economics.paired import loop_tax
 from stresstest.economics.replay import busy_periods, replay_request, replay_workload
 from stresstest.model.cost import Cost, CostRatio, ModelledCost, Provenance, RequestSpan
-from stresstest.model.percent import percent, percent_change
+from stresstest.model.percent import percent
 
 _SLOWEST = 0.5
 """Tokens a second of a typical request below which no server is used, and milliseconds are likelier."""
@@ -112,12 +112,13 @@ def _notes(spans: Sequence[RequestSpan], fitted: FittedEngine | None) -> tuple[s
             f"Fewer than {MIN_REQUESTS} usable requests: no engine is fitted, nothing is scheduled again.",
         )
     how = "which arrived at times of their own"
+    side = "too long" if fitted.wall_error > 0 else "too short"
     if fitted.concurrency is not None:
         how = f"{fitted.concurrency} client{'' if fitted.concurrency == 1 else 's'}"
     notes = [
         f"Engine fitted to {fitted.n} requests ({how}): its replay of them is off by "
-        f"{percent(fitted.error, 1)} in a typical duration and by "
-        f"{percent_change(fitted.wall_error)} in the wall clock."
+        f"{percent(fitted.error, 1)} in a typical duration, and its wall clock is "
+        f"{percent(abs(fitted.wall_error), 1)} {side}."
     ]
     if fitted.concurrency is None:
         notes.append("Requests arrived at fixed times, so the wall clock depends little on loops.")

@@ -18,10 +18,12 @@ from stresstest.economics.paired import loop_tax
 from stresstest.economics.timeline import group_spans_by_batch, loop_interval
 from stresstest.model.cost import ModelledCost, NaiveComparison, RequestSpan
 
-SUBSTITUTION_METHOD = "each looping request replaced by one of average healthy duration (DharmaOCR's method)"
+SUBSTITUTION_METHOD = (
+    "each looping request replaced by one of average healthy duration (as the authors of DharmaOCR did)"
+)
 IMMORTAL_TIME_BIAS = (
     "immortal-time bias: a long request meets a loop because it is long, and a loop lengthens the time in "
-    "which it is met; what it costs cannot be read from this"
+    "which it is met, so this does not show what loops cost"
 )
 _AT_ONCE = 0.25
 """A submission follows an end if they are within this share of the mean duration per client."""

@@ -248,7 +248,7 @@ def _unlisted(endpoint: Endpoint, model: str, cards: Sequence[_ModelCard]) -> Mi
             "a list of the models", f"whether '{name}' is what answers cannot be checked"
         )
     listed = endpoint.address.redact(cards[0].id)
-    cost = f"the server lists '{listed}' and answers to any name: that one is measured"
+    cost = f"the server lists '{listed}' and answers to any name, so the answers are probably of that one"
     return MissingCapability(f"{UNLISTED_MODEL} '{name}'", cost)
 
 

@@ -92,20 +92,30 @@ def _waste_rows(cost: Cost) -> list[tuple[str, str, str]]:
     if cost.energy_joules is not None:
         rows.append(("energy for loops", f"{cost.energy_joules / 1000:,.1f} kJ", "measured"))
     if cost.money is not None:
-        rows.append(("money, used by loops and added", _money_words(cost), label.get("money", "")))
+        rows += _money_rows(cost)
     return rows
 
 
-def _money_words(cost: Cost) -> str:
-    """What the two kinds of GPU seconds cost: those that loops used, and those by which they lengthen it."""
-    price = cost.gpu_hour_price or 0.0
-    found = [cost.money or 0.0]
+def _money_rows(cost: Cost) -> list[tuple[str, str, str]]:
+    """What the two kinds of GPU seconds cost: those that loops use, and those by which they lengthen it."""
+    price, label, rows = cost.gpu_hour_price or 0.0, cost.labels, []
     if cost.gpu_seconds_after_onset is not None:
-        found.insert(0, cost.gpu_seconds_after_onset / 3600 * price)
-    each = [f"{money:,.4g}" for money in found]
-    if cost.requests:
-        each = [f"{money:,.4g} ({money / cost.requests * 1000:,.3g} per 1,000 requests)" for money in found]
-    return f"{' and '.join(each)} at {price:g} a GPU-hour"
+        used = cost.gpu_seconds_after_onset / 3600 * price
+        known = label.get("gpu_seconds_after_onset", "")
+        rows.append(("price of what loops use", _money_words(used, cost), known))
+    rows.append(("price of what loops add", _money_words(cost.money or 0.0, cost), label.get("money", "")))
+    return rows
+
+
+def _money_words(money: float, cost: Cost) -> str:
+    """An amount, in the currency of the price that was given."""
+    each = f" ({_amount(money / cost.requests * 1000)} per 1,000 requests)" if cost.requests else ""
+    return f"{_amount(money)}{each} at {cost.gpu_hour_price or 0.0:g} a GPU-hour"
+
+
+def _amount(money: float) -> str:
+    """With two decimals, or two digits where it is less than 1."""
+    return f"{money:,.2f}" if abs(money) >= 1 else f"{money:.2g}"
 
 
 def remarks(cost: Cost) -> list[str]:
@@ -122,8 +132,8 @@ def remarks(cost: Cost) -> list[str]:
             found.append(f"modelled, no interval is claimed: {each.method}")
     if cost.naive is not None:
         found.append(
-            f"naive: healthy requests that met a loop took × {cost.naive.ratio:.2f} "
-            f"({cost.naive.n_inside} against {cost.naive.n_outside}); {cost.naive.bias}"
+            f"naive, for contrast: healthy requests that met a loop took × {cost.naive.ratio:.2f} as long as "
+            f"the others ({cost.naive.n_inside} against {cost.naive.n_outside}); {cost.naive.bias}"
         )
     return [*found, *cost.notes]
 

@@ -168,7 +168,9 @@ async def test_the_simulator_is_recognised_and_answers_to_any_name() -> None:
     assert (found.simulated, found.model, found.max_model_len) == (True, "anything", 4096)
     [gap] = found.missing
     assert gap.what == "a model named 'anything'"
-    assert gap.cost == "the server lists 'lab' and answers to any name: that one is measured"
+    assert (
+        gap.cost == "the server lists 'lab' and answers to any name, so the answers are probably of that one"
+    )
     assert (served.model, served.missing) == ("lab", ())
 
 

@@ -106,9 +106,8 @@ def test_loops_that_delay_nobody_still_use_the_gpu() -> None:
     told = {name: words for name, words, _ in cost_rows(sparse)}
     assert told["GPU seconds that loops use"] == "157 of 1,375, 11.4 %"
     assert told["GPU seconds that loops add"] == "0.0"
-    assert told["money, used by loops and added"] == (
-        "0.157 (0.785 per 1,000 requests) and 0 (0 per 1,000 requests) at 3.6 a GPU-hour"
-    )
+    assert told["price of what loops use"] == "0.16 (0.79 per 1,000 requests) at 3.6 a GPU-hour"
+    assert told["price of what loops add"] == "0 (0 per 1,000 requests) at 3.6 a GPU-hour"
     few = replace(sparse, gpu_seconds_after_onset=3.0)
     assert "nothing to do about their cost" in conclusion(few, None)
 
