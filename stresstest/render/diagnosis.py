@@ -56,10 +56,14 @@ ARM_COLUMNS = ("change", "n", "failed", "p", "clears", "symptoms")
 
 
 def arm_row(arm: ArmResult) -> tuple[str, ...]:
-    """One row of the table of arms: change, n, failed, p, clears, symptoms."""
+    """One row of the table of arms: change, n, failed, p, clears, symptoms.
+
+    A test that was stopped early, because it could no longer clear, has no p.
+    """
     short = f"({arm.short} ended early)" if arm.short else ""
     what = ", ".join(filter(None, (symptom_counts(arm.symptoms), short))) or "none"
     if arm.plane is None:
         return "unchanged", str(arm.n), str(arm.failed), "", "", what
     clears = "yes" if arm.clears else "no, stopped early" if arm.decided_early else "no"
-    return arm.changed, str(arm.n), str(arm.failed), f"{arm.p:.2g}", clears, what
+    p = "" if arm.decided_early else f"{arm.p:.2g}"
+    return arm.changed, str(arm.n), str(arm.failed), p, clears, what

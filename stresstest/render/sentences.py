@@ -262,11 +262,11 @@ def unit_words(result: RunResult) -> str:
 
 FORK_GLOSS = (
     "Fork: a failing answer, cut before its onset and continued; it may fail in another way than before. "
-    "Clears: with the change, surely fewer than 30 % of the forks fail, and the drop from those continued "
-    "unchanged is too large for chance (exact test, p at most 0.001 over all changes). Stopped early: the "
-    "change could no longer clear. Control: forks continued unchanged, or with a prompt that says nothing, "
-    "together with the last ones of a change; where too few of them fail again, it is not the change that "
-    "helped."
+    "Clears: with the change, fewer than 30 % of the forks fail (with 95 % confidence), and the drop from "
+    "those continued unchanged is larger than chance explains (exact test, p at most 0.001 over all "
+    "changes). Stopped early: the change could no longer clear. Control: forks continued unchanged, or with "
+    "a change that should have no effect, together with the last ones of a change; where too few of them "
+    "fail again, it is not the change that helped."
 )
 """The terms of an intervention, each in a few words."""
 

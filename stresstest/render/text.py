@@ -149,7 +149,15 @@ def answer_name(job: Job) -> str:
         return f"certifying {number}"
     if job.phase is Phase.COST:
         return f"{job.arm}, pair {job.rung + 1}, {number}"
-    return f"{job.arm or f'rung {job.rung}'}, {number}"
+    return f"{_CONTROL.sub(_control_words, job.arm) if job.arm else f'rung {job.rung}'}, {number}"
+
+
+_CONTROL = re.compile(r"-(control|sham)-(\d+)$")
+
+
+def _control_words(name: re.Match[str]) -> str:
+    """What the name of a diagnosis's control ends in: of the second kind changes the request to no effect."""
+    return f" {'control' if name[1] == 'control' else 'no-effect control'} {name[2]}"
 
 
 def onset_place(verdict: GenerationVerdict, cut: int = 0) -> str:

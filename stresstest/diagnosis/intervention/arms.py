@@ -22,7 +22,7 @@ NEUTRAL_PROMPT = "---"
 """A system prompt that says nothing, in any language."""
 ASSUMED_PENALTY = "repetition_penalty 1 (the usual default)"
 """The change of a control where the server's default is not known."""
-_SHAM_WORDS = "a change of the prompt that says nothing"
+_SHAM_WORDS = "a change of the prompt that should have no effect"
 
 
 def declare_arms(

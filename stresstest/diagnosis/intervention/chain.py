@@ -19,9 +19,9 @@ MIN_REPRODUCED_SHARE = 0.5
 """Minimum share of the forks that must fail again unchanged; with fewer, no arm can be assessed."""
 
 _ASSUMED = (
-    "the server does not tell its own repetition_penalty: that it is 1, and that requests with and without "
-    "the field are answered by the same server, was taken for granted (a run with --repetition-penalty 1 "
-    "assumes neither)"
+    "The server does not report its default repetition_penalty. The diagnosis assumed that it is 1, and that "
+    "requests with and without this field are answered by the same server. To assume neither, give the run "
+    "--repetition-penalty 1."
 )
 
 
@@ -68,7 +68,7 @@ def _controlled(outcome: ArmOutcome, decision: PlaneDecision) -> PlaneDecision:
     if outcome.is_controlled:
         assumed = ASSUMED_PENALTY in outcome.control_words
         notes = [note for note in (decision.note, _ASSUMED if assumed else None) if note is not None]
-        return replace(decision, note="; ".join(notes) or None)
+        return replace(decision, note=" ".join(notes) or None)
     words, failed, n = outcome.weakest_control
     seen = f"only {failed} of {n} failed again" if failed else f"none of {n} failed again"
     if not n:
@@ -131,7 +131,7 @@ def clears_only_combined(outcomes: Mapping[str, ArmOutcome], arms: int) -> Plane
         return None
     usual = outcomes[UNCHANGED].families.most_common(1)[0][0]
     decoding_first = context.families[usual] >= decoded.families[usual]
-    note = "two failures close together: a changed decoding and a short context help only in combination"
+    note = "Two failures close together: a changed decoding and a short context help only in combination."
     if not (heals_decoding and heals_context):
         note = _beside_note(*((decoded, context) if heals_decoding else (context, decoded)))
     if heals_decoding and (decoding_first or not heals_context):
@@ -142,7 +142,7 @@ def clears_only_combined(outcomes: Mapping[str, ArmOutcome], arms: int) -> Plane
 def _beside_note(helps: ArmOutcome, beside: ArmOutcome) -> str:
     """That a change was shown to help where another was made as well, and how many fail with it alone."""
     failed, n = sum(helps.failures.values()), len(helps.failures)
-    return f"shown together with {beside.arm.changed}; with {helps.arm.changed} alone, {failed} of {n} fail"
+    return f"Shown together with {beside.arm.changed}; with {helps.arm.changed} alone, {failed} of {n} fail."
 
 
 def _unreproduced(unchanged: ArmOutcome, rate: float, needed: int) -> str:

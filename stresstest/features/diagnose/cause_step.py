@@ -35,6 +35,7 @@ from stresstest.endpoint.probe import unread_parameters
 from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
 from stresstest.features.diagnose.more_prompts import MoreAnswers
 from stresstest.model import Arm, ArmResult, CauseLink, Decoding, GenerationRecord, Plane, SymptomKind
+from stresstest.render.text import capital
 
 _FIRST_ALONE = 4
 
@@ -323,11 +324,11 @@ def _notes(
     forked = {str(fork.source.verdict.symptom) for fork in forks}
     left = {kind: n for kind, n in kinds.items() if kind not in forked}
     if left and len(failing) != len(forks):
-        notes.append(f"failures of another kind were left for a later step: {symptom_counts(left)}")
+        notes.append(f"Failures of another kind were left for a later step: {symptom_counts(left)}.")
     if runner.scratch:
         notes.append(
-            "answers could not be continued (no token ids, or no /tokenize); the prompts were sent "
-            "again instead, and the context plane could not be tested"
+            "Answers could not be continued (no token ids, or no /tokenize); the prompts were sent "
+            "again instead, and the context plane could not be tested."
         )
     pause = pause_clause([*(fork.source for fork in forks), *runner.stored.values()])
-    return (*notes, *([] if pause is None else [pause]))
+    return (*notes, *([] if pause is None else [f"{capital(pause)}."]))

@@ -33,13 +33,13 @@ def print_diagnosis(
     good = found.conclusive and bool(found.chain)
     title = "diagnosis" if found.complete else "diagnosis, not complete"
     chain = "\n".join(found.sentences) or found.sentence
+    if any(link.arms for link in found.chain):
+        console.print(Text(f"\n{FORK_GLOSS}", style="dim"))
     for number, (link, sentence) in enumerate(zip(found.chain, found.sentences, strict=True), 1):
         _print_link(console, f"{number}. {sentence}", link)
     console.print()
     for note in found.notes:
         console.print(Text(f"note: {sanitize(note)}", style="yellow"))
-    if any(link.arms for link in found.chain):
-        console.print(Text(FORK_GLOSS, style="dim"))
     if program is None:
         return
     # What is lacking stands above; to name this command again, without it, would lead in a circle.

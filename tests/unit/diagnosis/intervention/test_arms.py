@@ -114,12 +114,13 @@ def test_a_change_of_the_prompt_is_controlled_by_another_prompt() -> None:
     changed.controls = controlled(constraint, 8, 0)
     decision = decide_plane(found, arms=10, forks=24)
     assert decision.plane is None
-    assert "continued with a change of the prompt that says nothing, at the same time, none of 8" in str(
-        decision.lacking
+    assert (
+        "continued with a change of the prompt that should have no effect, at the same time, none of 8"
+        in str(decision.lacking)
     )
     assert "another server" in str(decision.lacking)
     result = arm_result(changed, found[UNCHANGED], 10)
-    assert result.control == "unchanged or with a change of the prompt that says nothing"
+    assert result.control == "unchanged or with a change of the prompt that should have no effect"
     assert (result.control_failed, result.control_n) == (8, 16)
 
 
@@ -170,7 +171,7 @@ def test_a_default_penalty_that_nobody_knows_may_be_the_cause(default: float | N
     changed.controls = controlled(changed.arm, 8, 8, default=default)
     confirmed = decide_plane(found, arms=10, forks=24)
     assert (confirmed.plane, confirmed.basis) == (Plane.DECODING, Basis.CONFIRMED)
-    assert ("the server does not tell its own repetition_penalty" in str(confirmed.note)) is named
+    assert ("The server does not report its default repetition_penalty" in str(confirmed.note)) is named
 
 
 def test_an_arm_without_a_control_clears_nothing() -> None:
@@ -288,7 +289,7 @@ def test_two_failures_close_together_are_told_by_both_changes() -> None:
     single = decide_plane(found, arms=10, forks=24)
     assert (single.plane, single.arm) == (Plane.DECODING, found["penalty-1.15"].arm)
     assert single.note == (
-        f"shown together with {found[CONTEXT].arm.changed}; with repetition_penalty 1.15 alone, 4 of 24 fail"
+        f"Shown together with {found[CONTEXT].arm.changed}; with repetition_penalty 1.15 alone, 4 of 24 fail."
     )
     found["penalty-1.15"] = outcomes(penalty_1_15=(22, DRIFT))["penalty-1.15"]
     chosen = likeliest_decoding(found)
