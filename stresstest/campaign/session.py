@@ -199,7 +199,7 @@ class CampaignSession:
         if (tokens_over or time_over) and not self._over_budget:
             self._over_budget = True
             what = f"{self._spent:,} tokens" if tokens_over else f"{seconds:.0f} s"
-            self.progress.note(f"the budget is spent ({what}); no more generations are started")
+            self.progress.note(f"the budget is spent ({what}); no more answers are requested")
         return self._over_budget
 
     def _finish(self, error: EndpointError | None) -> CampaignResult:
@@ -249,6 +249,6 @@ def _no_answer_error(lost: Sequence[GenerationRecord], cause: str) -> EndpointEr
     one, after a blank, or nothing."""
     last = next((g.failure.message for g in reversed(lost) if g.failure is not None), "unknown")
     return EndpointError(
-        f"All {len(lost)} generations were lost to service failures. Last: {last}{cause}",
+        f"All {len(lost)} answers were lost to service failures. Last: {last}{cause}",
         hint="Check the server's log. Resuming sends these requests again.",
     )

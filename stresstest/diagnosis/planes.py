@@ -114,7 +114,7 @@ def _healthy(every: Sequence[GenerationRecord]) -> PlaneVerdict:
     if not every:
         return PlaneVerdict(None, None, "Nothing was measured.")
     longest = max(g.verdict.observed for g in every)
-    plural = "generation" if len(every) == 1 else "generations"
+    plural = "answer" if len(every) == 1 else "answers"
     return PlaneVerdict(
         None, None, f"No degeneration seen up to {longest:,} tokens in {len(every)} {plural}."
     )
@@ -131,7 +131,7 @@ def _system(
     if lost:
         causes = Counter(str(g.failure.kind) for g in lost if g.failure is not None)
         kinds = ", ".join(f"{kind} {n}" for kind, n in causes.most_common())
-        parts.append(f"{len(lost)} of {total} generations were lost to service failures ({kinds})")
+        parts.append(f"{len(lost)} of {total} answers were lost to service failures ({kinds})")
     if shaken:
         parts.append(
             f"{len(shaken)} of {len(shaken) + len(calm)} onsets followed preemptions, a full KV cache, "

@@ -102,7 +102,7 @@ def _symptom_section(result: RunResult) -> str:
     if not rows:
         return f"{lines[0]} No onset was seen."
     table = markdown_table(
-        ("symptom", "generations", "median onset", "earliest", "latest"),
+        ("symptom", "answers", "median onset", "earliest", "latest"),
         [(s, str(n), format_count(m), format_count(lo), format_count(hi)) for s, n, m, lo, hi in rows],
     )
     return f"{lines[0]}\n\n{table}"

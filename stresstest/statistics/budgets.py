@@ -21,7 +21,7 @@ from stresstest.statistics.comparison import risk_bounds, risk_counts
 
 @dataclass(frozen=True, slots=True)
 class CellMeasurement:
-    """The measurements of a cell's run. sample: deduplicated observations of its certifying generations.
+    """The measurements of a cell's run. sample: deduplicated observations of its certifying answers.
 
     unusable: why the sample must not decide. untested: why there is no baseline. refused: why the existing
     baseline is not comparable; budgets against it are then inconclusive.

@@ -366,7 +366,7 @@ def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> 
     if threshold.lacking is None:
         return threshold
     lacking = (
-        threshold.lacking if sample else (f"{rigor.floor} requests at risk are needed, but there were none.")
+        threshold.lacking if sample else (f"{rigor.floor} answers at risk are needed, but there were none.")
     )
     if any(observation.cluster for observation in sample):
         lacking = lacking.replace("; measure", "; measure, with other prompts,")

@@ -67,7 +67,7 @@ def kaplan_meier(
 
 
 def survival_curve(generations: Sequence[GenerationRecord]) -> tuple[tuple[float, float, float, float], ...]:
-    """Kaplan-Meier of a run's certifying generations: (tokens, survival, lo, hi) points, 95 % bands."""
+    """Kaplan-Meier of a run's certifying answers: (tokens, survival, lo, hi) points, 95 % bands."""
     return kaplan_meier(observations(generations))
 
 

@@ -90,6 +90,6 @@ def test_a_full_cache_is_evidence_before_the_onsets_and_spoils_the_sample(
     threshold = found.document["threshold"]
     assert found.code == (0 if threshold["certified"] else 4)
     lacking = threshold["lacking"] or ""
-    assert threshold["certified"] or "requests at risk are needed" in lacking or "Fix the server" in lacking
+    assert threshold["certified"] or "answers at risk are needed" in lacking or "Fix the server" in lacking
     spoilt = [g for g in found.failing if g.invalid_from is not None]
     assert len(spoilt) >= 0.5 * len(found.failing)

@@ -116,8 +116,8 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
     if not failing:
         threshold = replace(threshold, tokens=1400, onsets=0, censored_at=1400)
     lacking = (
-        "22 requests at risk are needed, but there were only 14; measure at least 8 more "
-        "generations that reach 1400 tokens."
+        "22 answers at risk are needed, but there were only 14; measure at least 8 more "
+        "answers that reach 1400 tokens."
     )
     if not certified:
         threshold = Threshold(0.10, 0.90, n=14, lacking=lacking)
@@ -134,7 +134,7 @@ def run_result(*, certified: bool = True, failing: bool = True) -> RunResult:
         ("To test the cause and look for a setting with a higher cap: stresstest diagnose latest",),
     )
     if not failing:
-        verdict = PlaneVerdict(None, None, "No degeneration seen up to 1559 tokens in 38 generations.")
+        verdict = PlaneVerdict(None, None, "No degeneration seen up to 1559 tokens in 38 answers.")
     shown = representative_failure(sample)
     return RunResult(
         Run("20261121-173000-4f2a", SETTINGS, PROFILE, RunStatus.DONE, 0.0, tool_version="0"),
@@ -243,7 +243,7 @@ def scan_result(*, certified: bool = True) -> ScanResult:
     threshold = Threshold(0.05, 0.95, 1802, 131, 2, 0.047, certified=True)
     if not certified:
         threshold = Threshold(
-            0.05, 0.95, n=30, lacking="59 requests at risk are needed, but there were only 30."
+            0.05, 0.95, n=30, lacking="59 answers at risk are needed, but there were only 30."
         )
     group = GroupResult(
         {"model": "Qwen/Qwen2.5-7B-Instruct-AWQ", "task": "summary"},

@@ -104,7 +104,7 @@ def next_step(setup: LadderSetup, done: Sequence[GenerationRecord]) -> LadderSte
     if ascent.stop_reason is StopReason.LOST:
         lost = CLIMB_PER_RUNG * len(ascent.climbed)
         return LadderDone(
-            f"all {lost} generations of the climb were lost to service failures; nothing can be certified"
+            f"all {lost} answers of the climb were lost to service failures; nothing can be certified"
         )
     choice = _fit_budget(setup, choose_certifying_rung(setup, ascent), done)
     if isinstance(choice, LadderDone):
@@ -127,7 +127,7 @@ def _fit_budget(
     needed = ceil(setup.rigor.floor / choice.share)
     if afforded < needed:
         return LadderDone(
-            f"the budget leaves room for {afforded} certifying generations of up to "
+            f"the budget leaves room for {afforded} certifying answers of up to "
             f"{choice.rung.max_tokens:,} tokens; at least {needed} are needed",
             complete=False,
         )

@@ -214,7 +214,7 @@ def _window_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     if not limited:
         return []
     return [
-        f"{limited} of {len(sample)} certifying generations count only up to their first preemption or GPU "
+        f"{limited} of {len(sample)} certifying answers count only up to their first preemption or GPU "
         f"trouble: after it, the model is not the only possible cause."
     ]
 

@@ -20,7 +20,7 @@ _FEWEST = 3
 def open_prompts_needed(run: Sequence[GenerationRecord], window: int) -> int:
     """The smallest number of open prompts that would show an effect of the structure if none of them failed.
 
-    run: the certifying generations; window: the last token considered.
+    run: the certifying answers; window: the last token considered.
     """
     from scipy.stats import fisher_exact
 
@@ -35,7 +35,7 @@ def compare_ablation(
     name: str, answers: Sequence[GenerationRecord], run: Sequence[GenerationRecord], window: int
 ) -> Ablation:
     """Compare an ablation with the run. answers: to the changed prompts, observed up to `window` tokens.
-    run: the run's certifying generations."""
+    run: the run's certifying answers."""
     place = _median_onset(run, window)
     here, there = _counts_by(answers, window, place), _counts_by(run, window, place)
     onsets = [o for g in answers if (o := g.verdict.onset) is not None and o <= window]

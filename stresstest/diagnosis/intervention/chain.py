@@ -196,7 +196,7 @@ def service_link(run_id: str, generations: Sequence[GenerationRecord]) -> CauseL
         n=len(taken),
         sentence="",
         kinds=dict(kinds),
-        notes=(f"{len(taken)} of {len(generations)} generations were lost to service failures, a fact",),
+        notes=(f"{len(taken)} of {len(generations)} answers were lost to service failures, a fact",),
     )
     return replace(link, sentence=link_sentence(link))
 

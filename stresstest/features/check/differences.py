@@ -164,7 +164,7 @@ def quantization(run: Run) -> str | None:
 
 
 def _rung(sample: CheckSample) -> str | None:
-    """The length that the certifying generations requested."""
+    """The length that the certifying answers requested."""
     requested = {(g.job.units, g.job.max_tokens) for g in sample.certifying}
     found = (f"{f'{units} units, ' if units else ''}at most {cap:,} tokens" for units, cap in requested)
     return "; ".join(sorted(found)) or None

@@ -52,7 +52,7 @@ def _numbers(found: Comparison) -> str:
         )
     bound = f"at most {percent(hi, 1)}" if passed else f"above {percent(lo, 1)}"
     return (
-        f"{side.failed} of {side.at_risk} generations at risk for {at} degenerate. With {sure} "
+        f"{side.failed} of {side.at_risk} answers at risk for {at} degenerate. With {sure} "
         f"confidence, the risk is {bound}. The baseline's T allows at most {percent(found.alpha, 1)}; "
         f"this check passes {_tolerated(found)}.{_left_aside_note(found)}"
     )

@@ -42,7 +42,9 @@ def nothing_sentence(found: ExportedSet, kind: str, options: ExportOptions) -> s
         return _held_out(found) or "No pair."
     alike = "" if options.chosen_from else " with the same decoding"
     count = len(found.held_out)
-    held_out = f" Held out for a later check, not looked at: {count} prompts (--held-out)." if count else ""
+    held_out = (
+        f" Prompts held out for a later check, and not counted here: {count} (--held-out)." if count else ""
+    )
     return (
         f"No pairs: none of the {len(found.unpaired)} prompts with a degenerate answer has a healthy "
         f"answer{alike} that ended on its own, as requested.{held_out}"

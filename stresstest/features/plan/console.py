@@ -47,7 +47,7 @@ def print_plan(
 
     rigor = RIGORS[settings.rigor]
     subject = settings.subject
-    name = subject_name(replace(subject, model=subject.model or "the model that is served"))
+    name = subject_name(replace(subject, model=subject.model or "whichever model is served"))
     goal = f"risk {percent(rigor.alpha)} at {percent(rigor.confidence)} confidence"
     line = f"{name}: rigor {rigor.name} ({goal}, n = {rigor.planned})"
     console.print(Text(sanitize(line), style="bold"))
@@ -78,9 +78,9 @@ def print_plan(
     longest = format_count(max(rung.max_tokens for rung in plan.rungs))
     unknown = "" if tokens_per_second is not None else " For a time, give --tokens-per-second."
     console.print(
-        f"Prompts: {format_count(plan.distinct_prompts)} distinct. A rung is one requested length. The climb "
-        f"stops at the first rung that fails, and certification then requests only what it needs, so a "
-        f"model that fails early costs far less. `plan` does not ask the server: `run` sends less if the "
-        f"model's context is shorter than {longest} tokens.{unknown}",
+        f"Prompts: {format_count(plan.distinct_prompts)} distinct. A rung is one requested length; its cap "
+        f"is the max_tokens of its requests. The climb stops at the first rung that fails, and certification "
+        f"then requests only what it needs, so a model that fails early costs far less. `plan` does not ask "
+        f"the server: `run` sends less if the model's context is shorter than {longest} tokens.{unknown}",
         style="dim",
     )

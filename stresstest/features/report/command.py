@@ -49,6 +49,7 @@ def command(
         save(_index(options["store"], outputs[0]), outputs[0])
         return
     from stresstest.features.report.workflow import load_report_data
+    from stresstest.render.text import subject_name
     from stresstest.store import open_store
 
     writers = [(writer_for(each), each) for each in outputs]
@@ -57,6 +58,11 @@ def command(
         data = [load_report_data(store, reference) for reference in runs]
         for write, each in writers:
             save(write(data), each)
+    if outputs != [None]:
+        for reference, shown in zip(runs, data, strict=True):
+            if reference == "latest":
+                run = shown.result.run
+                typer.echo(f"latest: run {run.id}, {subject_name(run.settings.subject)}", err=True)
 
 
 def _index(location: str | None, output: str | None) -> str:

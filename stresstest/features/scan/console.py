@@ -144,7 +144,7 @@ def _print_table(console: Console, result: ScanResult) -> None:
         table.add_column(Text(sanitize(key)), overflow="fold", min_width=min(len(key), _MIN_NAME_WIDTH))
     left_out = _left_out(console, result)
     limit_name = "T, words" if {group.unit for group in result.groups} == {"words"} else _SAFE
-    for name in ("requests", "degenerate", *_OPTIONAL_COLUMNS, "wasted", limit_name):
+    for name in ("answers", "degenerate", *_OPTIONAL_COLUMNS, "wasted", limit_name):
         if name in left_out:
             continue
         wraps = name == _SAFE

@@ -51,7 +51,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
         found.append(f"{left_out_lines(result)}.")
     empty = sum(group.empty for group in result.groups)
     if empty:
-        found.append(f"Empty answers: {format_count(empty)}. They count as requests but cannot degenerate.")
+        found.append(f"Empty answers: {format_count(empty)}. They count, but cannot degenerate.")
     if any(group.parts for group in result.groups):
         found.append(
             "Answers with reasoning: T and every length count reasoning and answer together, as max_tokens "
@@ -264,8 +264,7 @@ def _work_done(result: ScanResult) -> list[str]:
     number = len(result.groups)
     every = "Both groups" if number == 2 else f"All {format_count(number)} groups"
     return [
-        f"{every}: {format_count(result.requests)} requests, "
-        f"{format_count(bad)} degenerate ({share}); {text}."
+        f"{every}: {format_count(result.requests)} answers, {format_count(bad)} degenerate ({share}); {text}."
     ]
 
 
@@ -358,9 +357,7 @@ def _columns(result: ScanResult, left_out: Sequence[str]) -> str:
         "looped: share of answers that hit the cap with a tail that repeats four times (DharmaOCR's rule)"
     )
     if known < result.requests:
-        where = (
-            f"{format_count(known)} of {format_count(result.requests)} requests" if known else "no request"
-        )
+        where = f"{format_count(known)} of {format_count(result.requests)} answers" if known else "no answer"
         dharma += f"; needs a finish reason, or a cap and token counts, known for {where}"
     return f"{wasted} {dharma}."
 

@@ -265,10 +265,10 @@ def _scan(document: StoredDocument) -> FindingSection:
                 format_count_field(as_mapping(group.get("threshold")), "tokens"),
             )
         )
-    header = ("group", "requests", "degenerate", "rate", "looped to cap", "threshold")
+    header = ("group", "answers", "degenerate", "rate", "looped to cap", "threshold")
     whole, damaged = format_count_field(body, "requests"), format_count_field(body, "damaged")
-    sentence = f"{whole} recorded requests read, {damaged} damaged lines skipped."
-    return _finding(document, "Recorded requests", sentence, header=header, rows=rows)
+    sentence = f"{whole} recorded answers read, {damaged} damaged lines skipped."
+    return _finding(document, "Recorded answers", sentence, header=header, rows=rows)
 
 
 def _finding(

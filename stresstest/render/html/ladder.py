@@ -67,7 +67,7 @@ def _title(certify: bool, rung: int, members: list[GenerationRecord]) -> str:
     )
     role = "certifying sample" if certify else f"climb, rung {rung}"
     n = len(members)
-    return f"{role} · {what} · {n} generation{'' if n == 1 else 's'}"
+    return f"{role} · {what} · {n} answer{'' if n == 1 else 's'}"
 
 
 def _row(generation: Generation, depths: Mapping[str, int], room: int) -> dict[str, Any]:

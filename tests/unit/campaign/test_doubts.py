@@ -177,7 +177,7 @@ def test_answers_that_count_up_to_a_preemption_are_told() -> None:
     assert not any("preemption" in note for note in doubts(make_run(), made, []))
     limited = [replace(g, invalid_from=9) for g in made[:2]]
     [note] = [each for each in doubts(make_run(), [*limited, *made[2:]], []) if "preemption" in each]
-    assert note.startswith("2 of 5 certifying generations count only up to their first preemption")
+    assert note.startswith("2 of 5 certifying answers count only up to their first preemption")
 
 
 def test_empty_answers_are_told_of() -> None:

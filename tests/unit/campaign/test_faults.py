@@ -103,7 +103,7 @@ def test_a_climb_that_was_lost_whole_is_asked_again_by_a_resume(tmp_path: Path) 
     broken, resumed = at_first(cut, tmp_path)
     kept_its_word(broken)
     assert broken.code == ExitCode.ENDPOINT
-    assert "All 2 generations were lost to service failures." in broken.error
+    assert "All 2 answers were lost to service failures." in broken.error
     assert cut.said in broken.error
     assert f"--resume {broken.document['run_id']}" in broken.stderr
     assert [len(g.tokens) for g in broken.generations] == [20, 20]

@@ -89,13 +89,13 @@ def test_where_no_unit_is_known_a_short_sentence_is_one(run: Run) -> None:
     assert judged(certified(1), run=run).unfit, "the margin leaves nothing"
     short = replace(certified(3, onsets=0), censored_at=3)
     assert judged(short, run=run) == short
-    lacking = Threshold(0.1, 0.9, n=40, onsets=24, lacking="24 of 40 requests at risk degenerate")
+    lacking = Threshold(0.1, 0.9, n=40, onsets=24, lacking="24 of 40 answers at risk degenerate")
     assert judged(lacking, run=run).unfit
 
 
 def test_failing_at_the_first_token_is_unfit_too() -> None:
     """Nothing is certified then, but not for lack of data: 24 of 40 fail at once, as surely as stated."""
-    lacking = Threshold(0.1, 0.9, n=40, onsets=24, lacking="24 of 40 requests at risk degenerate")
+    lacking = Threshold(0.1, 0.9, n=40, onsets=24, lacking="24 of 40 answers at risk degenerate")
     assert judged(lacking).unfit
     assert not judged(replace(lacking, onsets=5)).unfit, "5 of 40 may be 10 %"
     assert not judged(lacking, run=run_of(status=RunStatus.INTERRUPTED)).unfit

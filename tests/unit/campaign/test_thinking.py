@@ -91,7 +91,7 @@ def test_too_few_that_reason_certify_nothing() -> None:
     found = certify(sample([500] * 12 + [0] * 30))
     assert found is not None
     assert (found.threshold.certified, found.reasoned) == (False, 12)
-    assert "22 requests at risk are needed, but there were only 12" in thinking_words(found, 0.10)
+    assert "22 answers at risk are needed, but there were only 12" in thinking_words(found, 0.10)
 
 
 def test_an_unfinished_run_certifies_no_budget() -> None:

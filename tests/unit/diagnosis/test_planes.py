@@ -177,16 +177,14 @@ def test_service_failures_alone_are_system() -> None:
     lost = annotate_planes([make(make_job(index=i), 100, lost=True) for i in range(3)], [], PROFILE)
     verdict = judge([*lost, make(make_job(index=9), 500)], Decoding())
     assert verdict.plane is Plane.SYSTEM
-    assert verdict.sentence == (
-        "Cause: the system. 3 of 4 generations were lost to service failures (cut 3)."
-    )
+    assert verdict.sentence == ("Cause: the system. 3 of 4 answers were lost to service failures (cut 3).")
 
 
 def test_nothing_failing_has_no_plane() -> None:
     """None, not a plane of convenience; and nothing measured is not health."""
     verdict = judge([make(make_job(index=i), 600) for i in range(5)], Decoding())
     assert (verdict.plane, verdict.basis) == (None, None)
-    assert verdict.sentence == "No degeneration seen up to 600 tokens in 5 generations."
+    assert verdict.sentence == "No degeneration seen up to 600 tokens in 5 answers."
     assert judge([], Decoding()).sentence == "Nothing was measured."
 
 

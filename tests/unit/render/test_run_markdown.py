@@ -108,7 +108,7 @@ def test_hostile_text_stays_text_in_markdown_and_terminal() -> None:
 
 def test_the_page_of_a_run(snapshot: Snapshot) -> None:
     """The whole of a certified run's Markdown, and of one that certifies nothing."""
-    lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
+    lacking = Threshold(0.05, 0.95, lacking="22 answers at risk are needed, but there were only 14")
     snapshot(run_markdown(result()), "certified")
     snapshot(run_markdown(replace(result(), threshold=lacking, safe_max_tokens=None)), "not certified")
 
@@ -158,7 +158,7 @@ def test_headline_carries_number_confidence_and_n() -> None:
     censored = replace(result(), threshold=replace(result().threshold, censored_at=1234, onsets=0))
     assert "Certified up to T ≥ 1,234 tokens" in headline(censored)
     assert "none of 130 in the sample" in headline(censored)
-    lacking = Threshold(0.05, 0.95, lacking="22 requests at risk are needed, but there were only 14")
+    lacking = Threshold(0.05, 0.95, lacking="22 answers at risk are needed, but there were only 14")
     none = replace(result(), threshold=lacking, safe_max_tokens=None)
     assert lacking.lacking is not None
     assert lacking.lacking in headline(none)

@@ -117,7 +117,7 @@ def test_floor_is_the_wilks_number(name: str, floor: int) -> None:
     assert (short.certified, short.tokens, short.n) == (False, None, floor - 1)
     assert short.lacking is not None
     assert (
-        f"{floor} requests at risk are needed, but there were only {floor - 1}; measure at least 1 more"
+        f"{floor} answers at risk are needed, but there were only {floor - 1}; measure at least 1 more"
         in short.lacking
     )
 
@@ -136,7 +136,7 @@ def test_failing_from_the_start_is_said() -> None:
     threshold = certify([Observation(1, 0)] * 40, QUICK)
     assert not threshold.certified
     assert threshold.lacking == (
-        "40 of 40 requests at risk degenerate within the first token: "
+        "40 of 40 answers at risk degenerate within the first token: "
         "no length keeps the risk at or below 10 % with 90 % confidence."
     )
 
@@ -213,7 +213,7 @@ def test_losses_may_not_choose_the_sample() -> None:
     all_lost = certified_threshold(cut, QUICK)
     assert (all_lost.certified, all_lost.tokens) == (False, None)
     assert all_lost.lacking is not None
-    assert all_lost.lacking.startswith("38 of 38 certifying generations were lost to service failures")
+    assert all_lost.lacking.startswith("38 of 38 certifying answers were lost to service failures")
     some = [*cut[:10], *(make(make_job(index=i), 900) for i in range(10, 130))]
     assert certified_threshold(some, RIGORS["standard"]).tokens == 288
     assert not certified_threshold(cut, QUICK, tighten=True).certified
@@ -270,7 +270,7 @@ def test_answers_that_fail_in_spoilt_windows_are_not_forgotten() -> None:
     many = certified_threshold([*healthy, *spoilt], rigor)
     assert not many.certified
     assert many.lacking is not None
-    assert "8 of 38 certifying generations" in many.lacking
+    assert "8 of 38 certifying answers" in many.lacking
 
 
 @pytest.mark.parametrize(("spoilt", "fit"), [(0, True), (3, True), (8, False)])

@@ -305,7 +305,7 @@ def test_a_sample_that_is_only_undecided_names_no_absurd_number() -> None:
     doubtful = Observation(None, 50, unresolved=True, ended=True)
     few, many = (assess_risk([doubtful] * n, rule).lacking or "" for n in (3, 20_000))
     assert re.search(r"About \d+ at risk are needed\.$", few)
-    assert "no reasonable number of generations" in many
+    assert "no reasonable number of answers" in many
 
 
 def test_pairs_that_lack_would_decide() -> None:

@@ -164,9 +164,9 @@ def test_too_small_a_sample_says_what_lacks_in_its_unit() -> None:
     threshold = certify_recorded(sample.observations(tokens=False), RIGORS["standard"], "words")
     assert not threshold.certified
     assert threshold.lacking is not None
-    assert "at least 49 more generations that reach 100 words" in threshold.lacking
+    assert "at least 49 more answers that reach 100 words" in threshold.lacking
     assert certify_recorded([], RIGORS["standard"], "words").lacking == (
-        "59 requests at risk are needed, but there were none."
+        "59 answers at risk are needed, but there were none."
     )
 
 

@@ -182,9 +182,7 @@ def test_everything_lost_is_done_with_a_reason() -> None:
     """A dead server is not climbed to the top: two rungs, then the reason, and nothing certified."""
     done, _, end = campaign(SETUP, MODELS["everything lost"])
     assert len(done) == 4
-    assert (
-        end.reason == "all 4 generations of the climb were lost to service failures; nothing can be certified"
-    )
+    assert end.reason == "all 4 answers of the climb were lost to service failures; nothing can be certified"
     assert not certified_threshold(certifying(done), QUICK).certified
 
 

@@ -95,7 +95,7 @@ def measured(
     ids: bool = True,
     concurrency: int = 8,
 ) -> str:
-    """A finished run of a few certifying generations, without a whole campaign."""
+    """A finished run of a few certifying answers, without a whole campaign."""
 
     async def make() -> None:
         settings = RunSettings(

@@ -38,7 +38,7 @@ PROMPTS, UNITS, CAP = 15, 4, 420
 
 
 def measure(store: Store, url: str, run_id: str, decoding: Decoding, *, units: int = UNITS) -> None:
-    """A finished run of a few certifying generations, without a whole campaign."""
+    """A finished run of a few certifying answers, without a whole campaign."""
 
     async def make() -> None:
         subject = Subject("sim", "narrative", "it")

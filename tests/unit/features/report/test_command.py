@@ -59,6 +59,14 @@ def test_html_holds_all_that_is_stored_of_the_run(filled: str, tmp_path: Path) -
     assert f"Wrote {target}." in err
 
 
+def test_latest_is_named(filled: str, tmp_path: Path) -> None:
+    """After a check, `latest` is the run of another model than the one that was measured before."""
+    code, _, err = report(filled, "latest", "-o", str(tmp_path / "report.md"))
+    assert code == 0
+    assert f"latest: run {SECOND}, " in err
+    assert "latest: run" not in report(filled, "latest")[2]
+
+
 @pytest.fixture(scope="module")
 def overruled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with a certified run, which has measured the remedy of an older one's diagnosis, and a later

@@ -340,7 +340,7 @@ def test_findings_are_drawn_from_their_documents(ordinary: str) -> None:
     said = Skeleton(ordinary).words
     for part in (
         "6 of 160", "42 % of the observed time", "+73.8 %", "× 1.31 95 % interval 1.20 to 1.43",
-        "time per token inside loops over outside –", "38 of 38", "10 recorded requests read",
+        "time per token inside loops over outside –", "38 of 38", "10 recorded answers read",
     ):  # fmt: skip
         assert part in said
 
