@@ -144,6 +144,7 @@ class TokenAssembler:
         self._is_carry_uncounted = False
         self._carry = ""
         self._carry_reasoning = False
+        self._thinks = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -193,7 +194,7 @@ class TokenAssembler:
             self.has_ids = True  # almost every chunk of a server that was asked for ids alone
             self.characters += len(thought) + len(answer)
             self.produced += 1
-            return [_token(thought or answer, sane_count(ids[0]), at, bool(thought))]
+            return [_token(thought or answer, sane_count(ids[0]), at, self._is_thought(thought, answer))]
         counted = self._count(choice, logprobs, grown)
         self.characters += len(thought) + len(answer)
         if (
@@ -345,18 +346,22 @@ class TokenAssembler:
         else:
             parts = self._cut(thought, answer, n, entries, logprobs)
         if n == 1 and logprobs is None:
-            return [_token(parts[0], sane_count(ids[0]) if ids else None, at, bool(thought))]
+            kind = self._is_thought(thought, answer)
+            return [_token(parts[0], sane_count(ids[0]) if ids else None, at, kind)]
         if n == 1 and ids and entries:
             logprob, entropy = self._chat_stats(entries[0])
-            return [Token(parts[0], sane_count(ids[0]), logprob, entropy, at, bool(thought))]
+            kind = self._is_thought(thought, answer)
+            return [Token(parts[0], sane_count(ids[0]), logprob, entropy, at, kind)]
         stats = self._stats(logprobs)
         numbers = chain(ids or (), repeat(None))
         tokens: list[Token] = []
         position = 0
+        only_thought = self._is_thought(thought, answer) and not answer
         for part, number, (logprob, entropy) in zip(
             parts, numbers, chain(stats, repeat((None, None))), strict=False
         ):
-            tokens.append(Token(part, sane_count(number), logprob, entropy, at, position < len(thought)))
+            kind = only_thought or position < len(thought)
+            tokens.append(Token(part, sane_count(number), logprob, entropy, at, kind))
             position += len(part)
         return tokens
 
@@ -394,6 +399,14 @@ class TokenAssembler:
                     self._hold_back(rest, False)
                 break
         return parts
+
+    def _is_thought(self, thought: str, answer: str) -> bool:
+        """The kind of a token. One without text (a part of a character, a control token) has that of the one
+        before it."""
+        if thought or answer:
+            self._thinks = bool(thought) and not answer
+            return bool(thought)
+        return self._thinks
 
     def _hold_back(self, text: str, reasoning: bool) -> None:
         self._carry = text

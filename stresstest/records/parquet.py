@@ -112,6 +112,11 @@ def _open(file: BinaryIO, memory: int) -> Iterator[Any]:
                 f"the Parquet file has {len(schema):,} columns, more than {MAX_COLUMNS:,}: write one with "
                 "those of the answers alone"
             )
+        names = table.schema_arrow.names
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UnreadableError(
+                f"the Parquet file has two columns {twice[:40]!r}: which is meant is not known"
+            )
         columns = [schema.column(n) for n in range(len(schema))]
         texts = [
             column.path

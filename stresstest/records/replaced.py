@@ -50,6 +50,15 @@ _ERROR = re.compile(
     r"|An error occurred \(\w+\) when calling )"
 )
 """How an exception or a status begins that was logged as the answer."""
+_CLIENT_ERROR = re.compile(
+    r"\s*(?:[45]\d\d (?:Server|Client) Error: |(?:Server|Client) error '[45]\d\d |\[[45]\d\d\] [A-Z]"
+    r"|[45]\d\d, message='|[45]\d\d [A-Z]+_[A-Z]+\b|504 Deadline Exceeded|API error occurred: Status [45]\d\d"
+    r"|HTTPS?ConnectionPool\(|headers: \{.{0,2000}?\bstatus_code: [45]\d\d|I/O error on [A-Z]+ request for "
+    r"|Connection error\.\s*\Z|upstream request timeout|context deadline exceeded"
+    r"|Error: timeout of \d+ ?ms exceeded)"
+)
+"""How the clients of Hugging Face, Cohere, Mistral, NVIDIA and Google say it, and requests, httpx, aiohttp,
+axios, Go, Spring and Envoy, with the address and an id behind it."""
 _LONGEST_BODY = 20_000
 _ERROR_PAGE = re.compile(
     r"\s*<(?:!doctype html|html)\b.{0,2000}?<title>[^<]{0,120}?(?:\b5\d\d\b|error: the request)",
@@ -86,7 +95,9 @@ def is_error(text: str) -> bool:
     """Whether a short text is an error of the request, and no answer of a model."""
     if len(text) <= _LONGEST_ERROR and _ERROR.match(text):
         return True
-    return len(text) <= _LONGEST_BODY and (_is_error_body(text) or _ERROR_PAGE.match(text) is not None)
+    if len(text) > _LONGEST_BODY:
+        return False
+    return any(known.match(text) for known in (_CLIENT_ERROR, _ERROR_PAGE)) or _is_error_body(text)
 
 
 def _is_error_body(text: str) -> bool:

@@ -233,6 +233,28 @@ def test_a_held_word_comes_before_what_is_counted_after_it() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("ids", [[7], [7, 8]])
+def test_a_token_without_text_is_of_the_kind_before_it(ids: list[int]) -> None:
+    """The first tokens of an emoji come without text. As answers they cut a thought up, and a loop with
+    one emoji in it was never seen."""
+    made = TokenAssembler()
+    events = [
+        ({"reasoning": "so"}, [5]),
+        ({}, ids),
+        ({"reasoning": "🙂"}, [9]),
+        ({"content": "Yes"}, [4]),
+        ({}, ids),
+    ]
+    kinds = [
+        token.reasoning
+        for delta, numbers in events
+        for token in made.add_chunk(
+            decoded({"choices": [{"index": 0, "delta": delta, "token_ids": numbers}]}), 1.0
+        )
+    ]
+    assert kinds == [True] * (2 + len(ids)) + [False] * (1 + len(ids))
+
+
 def test_a_thought_and_an_answer_in_one_event_are_cut_apart() -> None:
     """As a gateway sends them that turns a whole body into a stream."""
     event = {"index": 0, "delta": {"reasoning": "I think so. " * 9, "content": "Yes, I am sure. " * 9}}

@@ -187,6 +187,14 @@ def test_times_that_python_does_not_know_cost_no_other_value(tmp_path: Path, kin
     assert second["until"] == second["spans"][0]["until"] is not None
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """`Table.join` makes them of two models' tables: the last one was judged, and the first one looped."""
+    table = pyarrow.table([["One."], ["Two."]], names=["response", "response"])
+    pyarrow.parquet.write_table(table, tmp_path / "x")
+    with pytest.raises(UnreadableError, match="two columns 'response'"):
+        rows(tmp_path / "x")
+
+
 def test_nanoseconds_are_read(tmp_path: Path) -> None:
     """pandas writes them; Python's times have none, and the file was called damaged."""
     kind = pyarrow.timestamp("ns", "UTC")
