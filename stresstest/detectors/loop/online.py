@@ -359,6 +359,7 @@ class LoopDetector:
         self._reasoning = reasoning
         self._sections += 1
         if self._sections > MAX_SECTIONS:
+            self._floor = 0
             return
         self._drop_candidates(list(self._active))
         self._index.clear()
