@@ -215,7 +215,7 @@ class _ProjectCheckSession:
         ended = "" if found.ended is None else f" at {format_time(found.ended)} UTC"
         return found, (
             f"Run {found.id} was measured before{ended}. The server does not tell whether it was restarted "
-            f"since, and may serve other weights now. --measure asks it.",
+            f"since, or does not answer, and may serve other weights now. --measure asks it.",
         )
 
     def _find_finished_run(self, wanted: RunSettings) -> Run | None:
