@@ -18,7 +18,7 @@ from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BLANKS = re.compile(r"[ \t]+")
-_SEVERAL_WORDS = re.compile(r"\w\S*\s+\S*\w|\w[、。，！？；：]\w")
+_MARK_BETWEEN = re.compile(r"\w[、。，！？；：]\w")
 _MOST_JOINED = 0.02
 """Share of events with more than one word from which on they are no tokens."""
 _LEAST_SHARE = 0.03
@@ -80,7 +80,7 @@ def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool
         len(max(pieces, key=len)) > _SHORT and is_cut_to_size(text, events)
     ):
         return False
-    if sum(_SEVERAL_WORDS.search(piece) is not None for piece in pieces) > _MOST_JOINED * len(pieces):
+    if sum(map(_holds_several_words, pieces)) > _MOST_JOINED * len(pieces):
         return False
     within = sum(before[-1:].isalnum() and piece[:1].isalnum() for before, piece in pairwise(pieces))
     if within >= _LEAST_WITHIN * len(pieces):
@@ -95,7 +95,13 @@ def _most_of_event(piece: str) -> int:
     letters = piece.strip()
     if len(letters) == 1:
         return len(letters.encode("utf-8", "surrogatepass"))
-    return most_tokens(piece) if _SEVERAL_WORDS.search(piece) else 1
+    return most_tokens(piece) if _holds_several_words(piece) else 1
+
+
+def _holds_several_words(piece: str) -> bool:
+    """In languages without blanks, only a mark shows that."""
+    words = sum(any(map(str.isalnum, part)) for part in piece.split())
+    return words > 1 or _MARK_BETWEEN.search(piece) is not None
 
 
 def count_hidden_reasoning(tokens: Sequence[Token], counted: int, events: Sequence[int] = ()) -> int:

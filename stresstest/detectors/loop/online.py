@@ -46,6 +46,8 @@ _WORD = re.compile(r"[^\W\d_]{3}|[^\W\d_][a-z]|[^\W\d_\x00-\x7f]")
 _ONE_WORD = re.compile(r"(?:[ \t,;|]*\d[\d.,]*){1,2}[ \t,;|]*|[ \t,;|]*[^\W\d_][ \t,;|]*")
 """A number, which may begin within its digits in a period's text, or one letter."""
 
+_LONGEST_WORD = 64
+
 _RULING = re.compile(r"[-=_─━|:+ \t]*[-=_─━][-=_─━|:+ \t]*")
 """Of a line between the rows of a table or below a heading."""
 
@@ -119,7 +121,7 @@ def is_separator(text: str) -> bool:
 
 def is_one_word(text: str) -> bool:
     """Whether a period is one number or letter, with what separates it from the next on its line."""
-    return "\n" not in text and _ONE_WORD.fullmatch(text) is not None
+    return len(text) <= _LONGEST_WORD and "\n" not in text and _ONE_WORD.fullmatch(text) is not None
 
 
 def _separator_limit(text: str, period: int) -> int:
