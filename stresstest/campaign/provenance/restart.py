@@ -17,8 +17,8 @@ RESTARTED = "the server was restarted since, and may serve other weights under t
 
 
 async def was_restarted(store: Store, run: Run, base_url: str, *, api_key: str | None) -> bool | None:
-    """Whether the counters of the server's /metrics began at another time than in a run's last reading or,
-    where that is not told, are lower. One GET.
+    """Whether the counters of the server's /metrics began at another time than in a run's last reading, or
+    are lower. One GET.
 
     None where it is not known: there was no reading, there is none now, the address is another, or the server
     does not tell when they began, and they are higher.

@@ -67,8 +67,7 @@ def longest_gap(moments: Iterable[float]) -> float:
 
 
 def count_restarts(samples: Iterable[ServerSample]) -> int:
-    """How often the server began again, or another one answered: its counters began at another time or, where
-    it does not say when, they fell."""
+    """How often the server began again, or another answered: its counters began at another time, or fell."""
     return sum(_is_restart(before, after) for before, after in pairwise(filter(_has_totals, samples)))
 
 
@@ -77,8 +76,9 @@ def _has_totals(sample: ServerSample) -> bool:
 
 
 def _is_restart(before: ServerSample, after: ServerSample) -> bool:
-    if before.began is not None and after.began is not None:
-        return abs(after.began - before.began) > _SAME_START
+    known = before.began is not None and after.began is not None
+    if known and abs((after.began or 0.0) - (before.began or 0.0)) > _SAME_START:
+        return True
     return _fell(before.prompt_tokens, after.prompt_tokens) or _fell(
         before.generation_tokens, after.generation_tokens
     )
