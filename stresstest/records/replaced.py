@@ -88,7 +88,7 @@ _FAILED = re.compile(
 )
 
 
-_LEAST_HTTP_ERROR, _NO_HTTP_STATUS = 400, 600
+LEAST_HTTP_ERROR, _NO_HTTP_STATUS = 400, 600
 
 
 def is_error(text: str) -> bool:
@@ -119,7 +119,7 @@ def _is_error_body(text: str) -> bool:
 def _tells_of_failure(value: object) -> bool:
     if isinstance(value, str):
         return _FAILED.match(value) is not None
-    return isinstance(value, int) and _LEAST_HTTP_ERROR <= value < _NO_HTTP_STATUS
+    return isinstance(value, int) and LEAST_HTTP_ERROR <= value < _NO_HTTP_STATUS
 
 
 def is_replaced(text: str) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from stresstest.errors import UsageError
 from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS, parse_json_object
+from stresstest.records.formats.vllm_log.lines import MESSAGES
 from stresstest.records.input_file import file_state, is_address, is_folder_address, label, open_file
 from stresstest.records.json_elements import json_elements, too_many
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
@@ -42,8 +43,6 @@ _HOLDS_ANSWER = re.compile(
     rb'\s*\{(?=.{0,65536}?"(?:response|output|text|completion|generated_text|choices|messages)"\s*:)',
     re.DOTALL,
 )
-_MESSAGES = ("message", "msg", "log", "event")
-"""Where a text log that is written as JSON has its line."""
 _CUT = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -248,7 +247,7 @@ def _is_record(line: bytes) -> bool:
         row = parse_json_object(line)
     except UnreadableError:
         return False
-    return "record" not in row and not any(isinstance(row.get(key), str) for key in _MESSAGES)
+    return "record" not in row and not any(isinstance(row.get(key), str) for key in MESSAGES)
 
 
 def _weight(row: dict[str, Any]) -> int:

@@ -28,13 +28,18 @@ _MOST_LONGEST, _MOST_LONGEST_DENSE = 0.5, 0.9
 or two."""
 
 
-def is_cut_to_size(text: str, events: Sequence[int]) -> bool:
+def pieces_of(text: str, events: Sequence[int]) -> list[str]:
+    """What each event brought. events: characters of the text after each of them."""
+    return [text[begin:end] for begin, end in pairwise((0, *events))]
+
+
+def is_cut_to_size(pieces: Sequence[str]) -> bool:
     """Whether most different pieces are as long as the longest: of a vocabulary, few tokens are. One in fifty
     may be longer, as what a gateway sends at the end."""
-    if not events:
+    if not pieces:
         return False
-    sizes = sorted(len(piece) for piece in {text[begin:end] for begin, end in pairwise((0, *events))})
-    is_dense = main_script(script_weights(text)) in DENSE_SCRIPTS
+    sizes = sorted(map(len, set(pieces)))
+    is_dense = main_script(script_weights("".join(pieces))) in DENSE_SCRIPTS
     most = _MOST_LONGEST_DENSE if is_dense else _MOST_LONGEST
     return sizes.count(sizes[-1 - len(sizes) // 50]) >= most * len(sizes)
 
@@ -50,7 +55,7 @@ class TokenScale:
         text = "".join(chunk.text for chunk in chunks)
         left, at, words = len(text.encode("utf-8", "surrogatepass")), 0, 0
         ends = [found.start() for found in _WORD_END.finditer(text)]
-        events = () if len(events) > total or is_cut_to_size(text, events) else events
+        events = () if len(events) > total or is_cut_to_size(pieces_of(text, events)) else events
         self._chunks = chunks
         self._total = total
         self._seen = [0]

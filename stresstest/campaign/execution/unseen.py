@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from stresstest.campaign.execution.token_scale import is_cut_to_size
+from stresstest.campaign.execution.token_scale import is_cut_to_size, pieces_of
 from stresstest.detectors.text.thinking import last_closing_mark
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
@@ -46,10 +46,10 @@ def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = 
         return counted
     if counted - (len(events) or sum(1 for token in tokens if token.text)) < MIN_UNSEEN_TOKENS:
         return 0
-    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
+    pieces = pieces_of(text, events)
     if not events:
         unseen = counted - min(_most_with_text(tokens), most_tokens(text))
-    elif _are_tokens(pieces, text, events):
+    elif _are_tokens(pieces):
         unseen = counted - min(sum(map(_most_of_event, pieces)), most_tokens(text))
     else:
         unseen = counted - max(len(tokens), most_tokens(text))
@@ -69,16 +69,16 @@ def _most_with_text(tokens: Sequence[Token]) -> int:
     return most
 
 
-def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool:
+def _are_tokens(pieces: Sequence[str]) -> bool:
     """Whether the events seem to be tokens.
 
     Servers send an event a token (llama.cpp, TGI, vLLM behind LiteLLM), or one for the several tokens of a
     character. A token holds no second word, as the events of speculative decoding do, and none begins within
     a word or between a word and its comma where a gateway sends word by word.
     """
-    if len(pieces) < MIN_UNSEEN_TOKENS or (
-        len(max(pieces, key=len)) > _SHORT and is_cut_to_size(text, events)
-    ):
+    if len(pieces) < MIN_UNSEEN_TOKENS:
+        return False
+    if max(map(len, pieces)) > _SHORT and is_cut_to_size(pieces):
         return False
     if sum(map(_holds_several_words, pieces)) > _MOST_JOINED * len(pieces):
         return False
@@ -86,7 +86,7 @@ def _are_tokens(pieces: Sequence[str], text: str, events: Sequence[int]) -> bool
     if within >= _LEAST_WITHIN * len(pieces):
         return True
     marks = sum(len(_MARKED.findall(piece)) for piece in pieces)
-    return marks <= _MOST_MARKED * len(_MARKED.findall(text)) - _FEWEST_MARKS
+    return marks <= _MOST_MARKED * len(_MARKED.findall("".join(pieces))) - _FEWEST_MARKS
 
 
 def _most_of_event(piece: str) -> int:
@@ -116,10 +116,10 @@ def count_hidden_reasoning(tokens: Sequence[Token], counted: int, events: Sequen
     thought = [token for token in tokens if token.reasoning]
     shown = "".join(token.text for token in thought) or text[: last_closing_mark(text)]
     most = most_tokens(shown)
-    pieces = [text[begin:end] for begin, end in pairwise((0, *events))]
+    pieces = pieces_of(text, events)
     if thought and not events:
         most = min(most, _most_with_text(thought))
-    elif text.startswith(shown) and _are_tokens(pieces, text, events):
+    elif text.startswith(shown) and _are_tokens(pieces):
         most = min(most, sum(map(_most_of_event, pieces[: bisect_right(events, len(shown))])))
     hidden = counted - most
     return hidden if hidden >= MIN_UNSEEN_TOKENS else 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from stresstest.model.finish_reason import STOP, normalize_finish_reason
 from stresstest.records.record import Record
-from stresstest.records.replaced import is_error
+from stresstest.records.replaced import LEAST_HTTP_ERROR, is_error
 
 _FAILED = frozenset(
     {"error", "failed", "failure", "timeout", "timed_out", "cancelled", "canceled", "aborted", "interrupted"}
@@ -21,7 +21,7 @@ _NOTHING = frozenset(
     {"", "none", "null", "nil", "nan", "false", "no", "0", "n/a", "na", "-", "no error", "success", "ok"}
 )
 _CAUSES = ("error", "errors", "exception", "error_message", "error_code", "error_type")
-_LEAST_HTTP_ERROR, _HTTP_DIGITS = 400, 3
+_HTTP_DIGITS = 3
 _CODES = ("status", "status_code", "http_status")
 _FLAGS = ("is_error", "failed", "cancelled", "canceled", "aborted", "timed_out", "interrupted")
 _TRUE, _FALSE = (True, "true", "True"), (False, "false", "False")
@@ -59,7 +59,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 def _is_http_error(code: Any) -> bool:
     if isinstance(code, str) and len(code) == _HTTP_DIGITS and code.isdecimal():
         code = int(code)
-    return type(code) is int and code >= _LEAST_HTTP_ERROR
+    return type(code) is int and code >= LEAST_HTTP_ERROR
 
 
 def _is_cause(value: Any) -> bool:
