@@ -65,7 +65,7 @@ and refrains occur twice at the end of a text, and not four times."""
 
 CUT_WORD_REPEATED, CUT_WORD_COPIES = 64, 12
 """Repeated tokens, and copies, of one number or letter at the end of an output that a cap has cut: of 195,000
-answers of models none had 40 in a row that was healthy."""
+public answers seven end in 64 or more, and each of these is the same to its last token."""
 
 MAX_SECTIONS = 2
 """Changes between reasoning and answer at which a run ends: into reasoning, and from it into the answer."""
