@@ -114,6 +114,7 @@ class TokenAssembler:
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, which are words. uncounted_size: how many they are, and what is kept of them, in
     halves of a word. event_ends: characters of all such text after each event.
+    calls: of tools, as far as their names tell.
     has_ids, top_seen: whether the server sends token ids, and the largest number of top logprobs seen.
     """
 
@@ -135,6 +136,7 @@ class TokenAssembler:
         self.uncounted_texts: list[str] = []
         self.uncounted_size = 0
         self.event_ends = array("Q")
+        self.calls = 0
         self.has_ids = False
         self.top_seen = 0
         self._outdated = False
@@ -181,7 +183,9 @@ class TokenAssembler:
             if delta.function_call is not None:
                 answer += delta.function_call.arguments or ""
             for call in delta.tool_calls or ():
-                answer += (call.function and call.function.arguments) or ""
+                if call.function is not None:
+                    answer += call.function.arguments or ""
+                    self.calls += bool(call.function.name)
         logprobs, ids = choice.logprobs, choice.token_ids
         if isinstance(logprobs, float):
             logprobs = None

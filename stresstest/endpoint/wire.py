@@ -59,6 +59,7 @@ class ChunkLogprobs(msgspec.Struct, gc=False):
 
 class ToolFunction(msgspec.Struct, gc=False):
     arguments: str | None = None
+    name: Any = None
 
 
 class ToolCall(msgspec.Struct, gc=False):

@@ -48,25 +48,45 @@ def count_unseen(tokens: Sequence[Token], counted: int, events: Sequence[int] = 
         return 0
     pieces = pieces_of(text, events)
     if not events:
-        unseen = counted - min(_most_with_text(tokens), most_tokens(text))
-    elif _are_tokens(pieces):
-        unseen = counted - min(sum(map(_most_of_event, pieces)), most_tokens(text))
-    else:
-        unseen = counted - max(len(tokens), most_tokens(text))
+        return unseen_beside(min(_most_with_text(tokens), most_tokens(text)), counted)
+    if _are_tokens(pieces):
+        return unseen_beside(min(sum(map(_most_of_event, pieces)), most_tokens(text)), counted)
+    return unseen_beside(max(len(tokens), most_tokens(text)), counted)
+
+
+def unseen_beside(shown: int, counted: int) -> int:
+    """How many tokens are surely not in a text that has at most `shown` of them; 0 where they are too few to
+    tell anything."""
+    unseen = counted - shown
     return unseen if unseen >= max(MIN_UNSEEN_TOKENS, _LEAST_SHARE * counted) else 0
 
 
+class ShownTokens:
+    """Counts how many of the server's tokens have text, with those whose text may have come with a later
+    one's: held back for a stop sequence or by a parser of tools, or bytes of one character."""
+
+    __slots__ = ("_held", "most")
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._held = 0
+
+    def add(self, text: str) -> None:
+        """Take the next token's text."""
+        if not text:
+            self._held += 1
+            return
+        self.most += 1
+        if self._held:
+            self.most += min(self._held, most_tokens(text) - 1)
+            self._held = 0
+
+
 def _most_with_text(tokens: Sequence[Token]) -> int:
-    """How many of the server's tokens have text, with those whose text may have come with a later one's: held
-    back for a stop sequence or by a parser of tools, or bytes of one character."""
-    most = held = 0
+    shown = ShownTokens()
     for token in tokens:
-        if not token.text:
-            held += 1
-            continue
-        most += 1 + (min(held, most_tokens(token.text) - 1) if held else 0)
-        held = 0
-    return most
+        shown.add(token.text)
+    return shown.most
 
 
 def _are_tokens(pieces: Sequence[str]) -> bool:

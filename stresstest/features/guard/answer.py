@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stresstest.campaign.execution.unseen import ShownTokens, count_unseen, most_tokens, unseen_beside
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.registry import is_repetition
 from stresstest.detectors.suite import DetectorSuite
@@ -18,7 +19,7 @@ from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.texts.lax_json import decode_lax
-from stresstest.records.formats.bodies.calls import message_arguments, parts_arguments
+from stresstest.records.formats.bodies.calls import is_tool_call, message_arguments, parts_arguments
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.reasoning import find_reasoning, join_reasoning
 
@@ -35,6 +36,9 @@ MAX_NESTED = 200_000
 _LONG_EVENT = 2048
 _LONG_TEXT = 512
 """Bytes of an event and characters of a token beyond which it is judged in several steps."""
+_MOST_OF_CALL = 64
+"""Tokens of a call beside its arguments: its name, and the signs around it."""
+_CALL_ENDS = "_call_arguments.done"
 _WINDOW = 64 * 1024
 _MAX_HEAD = 1024 * 1024
 """Bytes of a field of the first event that are decoded."""
@@ -42,10 +46,6 @@ _MAX_HEAD = 1024 * 1024
 
 class UnreadableAnswerError(Exception):
     """An answer that is none of this API's: it is passed on, and not judged."""
-
-
-def _size(token: Token) -> int:
-    return len(token.text) if token.text.isascii() else len(token.text.encode("utf-8", "surrogatepass"))
 
 
 class JudgedTokens:
@@ -61,27 +61,30 @@ class ChoiceWatch:
     """One choice of an answer while it arrives.
 
     allowed: shared by all choices of the answer. assembler: makes tokens of its chunks. texts: (reasoning,
-    text) of its tokens, kept only where asked for. size: bytes of their texts. answering: its answer has
-    begun, after any reasoning. cut_off: it has tokens that were not judged, since the answer has too many.
-    alarm: output token at which it was known to fail.
+    text) of its tokens, kept only where asked for. answering: its answer has begun, after any reasoning.
+    cut_off: it has tokens that were not judged, since the answer has too many. calls: of tools, beside those
+    that the assembler knows. alarm: output token at which it was known to fail.
     """
 
     def __init__(self, index: int, spec: DetectorSpec, allowed: JudgedTokens, *, keep_text: bool) -> None:
         self.index = index
         self.assembler = TokenAssembler(index, longest_split=_LONG_EVENT)
         self.tokens = 0
-        self.size = 0
         self.answering = False
         self.cut_off = False
         self.texts: list[Token] | None = [] if keep_text else None
         self.finish_reason: str | None = None
         self._allowed = allowed
         self._suite = DetectorSuite(spec)
+        self.calls = 0
+        self._shown = ShownTokens()
+        self._most_of_body = 0
 
     def add(self, tokens: Sequence[Token]) -> None:
         """Pass on some tokens."""
         self.tokens += len(tokens)
-        self.size += sum(map(_size, tokens))
+        for token in tokens:
+            self._shown.add(token.text)
         if not self.answering:
             self.answering = any(token.text and not token.reasoning for token in tokens)
         self._allowed.left -= len(tokens)
@@ -94,11 +97,24 @@ class ChoiceWatch:
         for token in tokens:
             update(token)
 
+    def add_of_body(self, words: Sequence[Token]) -> None:
+        """Pass on some words of a whole answer."""
+        self._most_of_body += sum(most_tokens(word.text) for word in words)
+        self.add(words)
+
     @property
     def written(self) -> int:
         """Output tokens as far as events tell: at least one in each."""
         events = self.assembler.event_scale()
         return self.tokens if events is None else events.length
+
+    def count_unseen(self, counted: int) -> int:
+        """How many of the tokens that the server counted are surely not in what it sent."""
+        counted = max(0, counted - _MOST_OF_CALL * (self.calls + self.assembler.calls))
+        if self.event_scale() is not None:
+            words = [Token(text) for text in self.assembler.uncounted_texts]
+            return count_unseen(words, counted, self.assembler.event_ends)
+        return unseen_beside(self._shown.most if self.assembler.produced else self._most_of_body, counted)
 
     def event_scale(self) -> PositionMap | None:
         """From the words that were judged to the events that brought them; None where tokens were judged."""
@@ -264,6 +280,8 @@ class AnswerReader:
             tokens = watch.assembler.add_uncounted(*texts, 0.0)
             self._pass_on(watch, tokens)
             return len(tokens)
+        if kind.endswith(_CALL_ENDS):
+            self.choice(0).calls += 1
         if event.type in _ENDS and isinstance(event.response, dict):
             self._end_response(event.response)
         self.failed = self.failed or event.type in ("error", "response.failed")
@@ -294,12 +312,13 @@ class AnswerReader:
             counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
             prompt, completion = (sane_count(n) if type(n) is int else None for n in counts)
             self.usage = (prompt, completion)
-        for index, (reasoning, text, ended) in enumerate(answers):
+        for index, (reasoning, text, ended, calls) in enumerate(answers):
             watch = self.choice(index)
+            watch.calls = calls
             watch.finish_reason = watch.finish_reason or ended
             for tokens in (_words(reasoning, reasoning=True), _words(text, reasoning=False)):
                 while some := list(islice(tokens, piece)):
-                    watch.add(some)
+                    watch.add_of_body(some)
                     yield
 
     def choice(self, index: int) -> ChoiceWatch:
@@ -345,17 +364,20 @@ def _decode_answer(body: bytes) -> dict[str, Any]:
     return {**_decoded(top), "choices": list(map(_decoded, choices))}
 
 
-def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    """(reasoning, text with arguments of calls, finish reason) of each choice of an unstreamed body."""
+def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, str, str | None, int]]:
+    """(reasoning, text with arguments of calls, finish reason, calls) of each choice of an unstreamed
+    body."""
     if route is Route.RESPONSES:
         items = [item for item in body["output"] if isinstance(item, dict)]
         said = (
             join_content(item.get("content")) for item in items if item.get("type", "message") == "message"
         )
-        yield join_reasoning(items), "".join(filter(None, said)) + parts_arguments(items), None
+        written = "".join(filter(None, said)) + parts_arguments(items)
+        yield join_reasoning(items), written, None, sum(map(is_tool_call, items))
         return
     for choice in body["choices"]:
         message = choice.get("message") or {}
         text = choice.get("text") if route is Route.COMPLETIONS else join_content(message.get("content"))
         written = str(text or message.get("refusal") or "") + message_arguments(message)
-        yield find_reasoning(message), written, choice.get("finish_reason")
+        calls = len(message.get("tool_calls") or ()) + bool(message.get("function_call"))
+        yield find_reasoning(message), written, choice.get("finish_reason"), calls

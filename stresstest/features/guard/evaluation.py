@@ -89,7 +89,7 @@ def _explanation(choice: JudgedChoice) -> str:
         if choice.broken:
             return f"Only {choice.seen} tokens could be read."
         if choice.seen:
-            return f"The text that was sent cannot have {choice.tokens} tokens."
+            return f"{choice.unseen} of {choice.tokens} tokens are not in the text that was sent."
         return f"No text of {choice.tokens} tokens was sent." if choice.tokens else "No text was sent."
     if verdict.symptom is None:
         return f"No symptom in {choice.tokens} tokens."

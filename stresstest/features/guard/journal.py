@@ -120,7 +120,7 @@ def _line(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
             line["tool_calls"] = [{}]  # the response may hold their arguments
         line["response"] = "".join(token.text for token in choice.texts if not token.reasoning)
         line["reasoning"] = "".join(token.text for token in choice.texts if token.reasoning)
-        if choice.broken and choice.hidden:
+        if choice.hidden and (choice.broken or choice.seen):
             line[TEXTLESS] = True  # the rest may have failed
     # An answer without text says so: `scan` takes a line without one for damaged.
     return {key: value for key, value in line.items() if key == "response" or value not in (None, "")}

@@ -26,8 +26,8 @@ _FAILED = "the guard failed to judge it"
 @dataclass(frozen=True, slots=True)
 class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
-    size: bytes of their texts. counted: by the server. texts: its tokens, None unless kept. broken: what
-    followed on them could not be judged."""
+    unseen: those that the server counted and surely did not send; None where it counted none. texts: its
+    tokens, None unless kept. broken: what followed on them could not be judged."""
 
     index: int
     verdict: GenerationVerdict
@@ -35,21 +35,19 @@ class JudgedChoice:
     finish_reason: str | None
     texts: Sequence[Token] | None = None
     seen: int = 0
-    size: int = 0
-    counted: bool = False
+    unseen: int | None = None
     broken: bool = False
 
     @property
     def hidden(self) -> bool:
         """Whether part of the answer was not seen: it could not be judged to its end, or all of it never
-        arrived, or, by the server's count, more tokens than special ones (each has at least one byte of
-        text). An answer that visibly fails is not hidden."""
+        arrived, or the server counted 64 tokens or more that it did not send (hidden reasoning, padding). An
+        answer that visibly fails is not hidden."""
         if self.verdict.degenerate:
             return False
         if self.broken:
             return True
-        unseen = self.tokens - max(self.seen, self.size)
-        return unseen >= MIN_UNSEEN_TOKENS if self.counted else self.seen == 0
+        return self.seen == 0 if self.unseen is None else self.unseen >= MIN_UNSEEN_TOKENS
 
 
 class AnswerWatch:
@@ -205,6 +203,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
     """The choice's verdict, in tokens of the server's count where that differs from what was judged."""
     verdict = choice.finish(choice.finish_reason)
     seen = tokens = choice.tokens
+    total = choice.tokens if counted is None and choice.assembler.has_ids else counted
     events = choice.event_scale()
     if events is not None:
         seen = events.length
@@ -227,8 +226,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
         finish_reason=choice.finish_reason or ended,
         texts=choice.texts,
         seen=seen,
-        size=choice.size,
-        counted=counted is not None,
+        unseen=None if total is None else choice.count_unseen(total),
         broken=(broken and choice.finish_reason is None) or choice.cut_off,
     )
 

@@ -520,3 +520,54 @@ async def test_an_answer_of_which_nothing_is_known_is_not_called_healthy() -> No
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,unread,{CHAT}}}"] == 1
+
+
+def _with_ids(pieces: list[str], finish: str = "length") -> list[bytes]:
+    """A streamed answer of one token an event, with its id, as vLLM sends it where ids are asked for."""
+    events = [chunk(piece, finish=finish if i == len(pieces) else None) for i, piece in enumerate(pieces, 1)]
+    for number, event in enumerate(events):
+        event["choices"][0]["token_ids"] = [number]
+    return sse(*events)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Events([*_with_ids(words(LONG)[:200] + [""] * 200), *sse(usage_only(9, 400)), DONE]),
+        Events([*_with_ids(words(LONG)[:200] + [""] * 200), DONE]),
+        page(
+            {
+                "choices": [{"index": 0, "message": {"content": " ".join(words(LONG)[:200])}}],
+                "usage": {"prompt_tokens": 9, "completion_tokens": 1000},
+            }
+        ),
+    ],
+    ids=["counted", "with ids alone", "whole"],
+)
+async def test_an_answer_that_ends_in_padding_is_not_called_healthy(tmp_path: Path, script: Any) -> None:
+    """Tokens without text after half of the answer: nobody knows what they were, and `scan` does not take the
+    line for a whole answer either."""
+    async with guarded(script, every=True, text=True) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,unread,{CHAT}}}"] == 1
+    (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
+    done = called("scan", "guard.jsonl", "--json", "--workers", "1", tmp_path=tmp_path)
+    assert json.loads(done.stdout)["groups"][0]["unseen"] == 1
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_calls_of_tools_have_tokens_beside_their_arguments(whole: bool) -> None:
+    """Names and signs of ten calls are tokens that no text shows: the answer is healthy all the same."""
+    calls = [
+        {"index": k, "function": {"name": "search_the_web", "arguments": f'{{"q": "{k}"}}'}}
+        for k in range(10)
+    ]
+    usage = {"prompt_tokens": 9, "completion_tokens": 300}
+    said = {"index": 0, "finish_reason": "tool_calls"}
+    body = page({"choices": [{**said, "message": {"content": None, "tool_calls": calls}}], "usage": usage})
+    events = sse({"choices": [{**said, "delta": {"tool_calls": calls}}]}, usage_only(9, 300))
+    async with guarded(body if whole else Events([*events, DONE])) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,healthy,{CHAT}}}"] == 1
