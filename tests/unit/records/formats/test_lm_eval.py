@@ -32,6 +32,7 @@ def read(row: dict[str, Any]) -> list[Record]:
         {"arg_0": TURNS, "arg_1": SAMPLED},
         {"arg_0": "Well?", "arg_1": SAMPLED},
         ["Well?", SAMPLED],
+        {"arg_0": "Well?", "arg_1": SAMPLED, "arg_2": {"visual": []}},
     ],
 )
 def test_the_answer_is_read_with_its_prompt_and_its_cap(first: Any) -> None:
@@ -53,3 +54,9 @@ def test_repeated_answers_to_a_document_are_one_cluster() -> None:
 def test_texts_that_were_rated_are_left_out(resps: Any) -> None:
     """Multiple choice by likelihood generates nothing."""
     assert read(sample(["Well?", " Yes"], resps)) == []
+
+
+@pytest.mark.parametrize("request_", [{"arg_0": "A text to rate."}, ["A text to rate."]])
+def test_a_text_that_was_rated_as_a_whole_is_left_out(request_: Any) -> None:
+    """The harness writes the likelihoods of `loglikelihood_rolling` as texts."""
+    assert read(sample(request_, [["-1234.5"]])) == []
