@@ -147,7 +147,8 @@ class GroupResult:
     with a possible symptom still open; T is chosen as if each had failed where that began. clustered: some
     prompt has several outputs; copies: records that are copies of an earlier one, without a prompt or with
     another one (of the random subsample, if there is one); one_text: kept outputs that are one short text, to
-    many prompts, beside longer answers; effective_share: independent outputs over all, 1 where each has a
+    many prompts, beside longer answers; brief: those that have at most a few words, beside longer ones;
+    effective_share: independent outputs over all, 1 where each has a
     prompt of its own. parts: reasoning and answer apart; empty where no answer has reasoning. unsure_stops:
     answers of logs that write `stop` for other ends too; repetitions: those of them that end in copies, so
     that the server has probably stopped them. unseen: answers that may have failed in text that the log did
@@ -193,6 +194,7 @@ class GroupResult:
     clustered: bool = False
     copies: int = 0
     one_text: int = 0
+    brief: int = 0
     unsure_stops: int = 0
     repetitions: int = 0
     effective_share: float = 1.0

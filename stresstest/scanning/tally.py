@@ -199,6 +199,7 @@ class GroupTally:
             clustered=sample.clustered,
             copies=sample.copies,
             one_text=sample.one_text,
+            brief=sample.brief,
             parts=self._parts(share),
             models=tuple(sorted(self.models)),
         )

@@ -29,6 +29,8 @@ MAX_OF_A_PROMPT = 16
 """Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
 _FEWEST_ALIKE, ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.01, 2
 """Prompts with one short answer, and their part of the outputs, that a note has where most are longer."""
+_BRIEF, _SHARE_BRIEF = 6, 0.1
+"""Words and signs of a label or a number ("-1234.5" has five), and their part of the outputs in a note."""
 _BUCKETS = 1024
 """Random groups for the variance between prompts, 16 KB a group of records once it is thinned."""
 _ABSENT = -1
@@ -250,10 +252,24 @@ class RecordedSample:
             return 0
         [(text, count)] = alike.most_common(1)
         prompts = {name for name, digest in zip(names, digests, strict=True) if digest == text}
+        few = len(prompts) < max(_FEWEST_ALIKE, ALIKE_SHARE * len(self))
+        return 0 if few or not self._others_are_long(count) else count
+
+    @property
+    def brief(self) -> int:
+        """How many kept outputs are as short as labels or numbers, beside longer ones: they may be none."""
+        self._settle()
+        count = sum(
+            onset == _ABSENT and 0 < length <= _BRIEF
+            for onset, length in zip(self._words[0], self._words[2], strict=True)
+        )
+        few = count < max(_FEWEST_ALIKE, _SHARE_BRIEF * len(self))
+        return 0 if few or not self._others_are_long(count) else count
+
+    def _others_are_long(self, short: int) -> bool:
+        """Whether most outputs but for so many short ones are much longer."""
         long = sum(length >= _LONGER_THAN_ONE * COPY_TOKENS for length in self._words[2])
-        if len(prompts) < max(_FEWEST_ALIKE, ALIKE_SHARE * len(self)) or 2 * long < len(self) - count:
-            return 0
-        return count
+        return 2 * long >= len(self) - short and long > 0
 
     def effective_share(self) -> float:
         """Effective sample size over sample size, with the outputs of one prompt as a cluster.

@@ -378,6 +378,11 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
             f"{_file_names(found.files)}: {tally.sample.one_text} answers are one short text, to many "
             f"prompts: a refusal, or words in place of an answer. What they stand for may have failed."
         )
+    elif tally.sample.brief:
+        notes.append(
+            f"{_file_names(found.files)}: {tally.sample.brief} answers have a few words at most, beside "
+            f"longer ones. If they are labels or scores, leave them out."
+        )
     if not found.tally.sample.complete:
         notes.append(f"{_file_names(found.files)}: the statistics use a random part of its prompts.")
     return tuple(notes)

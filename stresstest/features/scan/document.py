@@ -75,6 +75,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "promptless": group.promptless,
         "copies": group.copies,
         "one_text": group.one_text,
+        "brief": group.brief,
         "sampled": group.sampled,
         "languages": dict(group.languages),
         "language_sources": dict(group.language_sources),

@@ -134,6 +134,7 @@ def _samples(result: ScanResult) -> list[str]:
         questions=sum(group.questions for group in result.groups),
     )
     found += _one_text(result)
+    found += _brief(result)
     copies = sum(group.copies for group in result.groups)
     if copies:
         found.append(_copies(copies, at_least=any(group.sampled for group in result.groups)))
@@ -151,6 +152,19 @@ def _one_text(result: ScanResult) -> list[str]:
         f"One short text: {format_count(alike)} of {format_count(result.requests)} answers are one, to many "
         f"prompts, beside longer answers: a refusal, or the words of an application or a gateway in place of "
         f"an answer. What they stand for may have failed, and counts as healthy here."
+    ]
+
+
+def _brief(result: ScanResult) -> list[str]:
+    """That answers as short as labels count beside long ones."""
+    groups = [group for group in result.groups if group.brief > group.one_text]
+    if not groups:
+        return []
+    return [
+        f"Very short answers: {format_count(sum(group.brief for group in groups))} of "
+        f"{format_count(sum(group.requests for group in groups))} have a few words at most, beside longer "
+        f"ones, and lower the rate: none can degenerate. If they are labels, scores or steps of an application, "
+        f"leave them out, or tell them apart with --group-by."
     ]
 
 
