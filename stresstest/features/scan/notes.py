@@ -163,8 +163,8 @@ def _brief(result: ScanResult) -> list[str]:
     return [
         f"Very short answers: {format_count(sum(group.brief for group in groups))} of "
         f"{format_count(sum(group.requests for group in groups))} have a few words at most, beside longer "
-        f"ones, and lower the rate: none can degenerate. If they are labels, scores or steps of an application, "
-        f"leave them out, or tell them apart with --group-by."
+        f"ones, and lower the rate: none can degenerate. If they are labels, scores or steps of an "
+        f"application, leave them out, or tell them apart with --group-by."
     ]
 
 
