@@ -64,6 +64,7 @@ def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collecti
     said: the answers, of which the first few are looked for. read: keys of what is read as an answer, and is
     told apart from this one elsewhere.
     """
+    judged = {each.strip() for each in said}
     said, ends = said[:_MOST_ANSWERS], None
     least = max(_MIN_LONGER * min(map(len, said), default=0), _MIN_CHARS)
     for name, value in row.items():
@@ -75,7 +76,7 @@ def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collecti
         if named is None and name in ASKED_KEYS:
             continue
         for path, text in _texts(value, (name,)):
-            if len(text) < _MIN_CHARS:
+            if len(text) < _MIN_CHARS or text.strip() in judged:
                 continue
             ends = prompt_ends(row) if ends is None else ends
             before = next((text.removesuffix(each) for each in said if each and text.endswith(each)), text)

@@ -190,6 +190,22 @@ def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str | None) -> N
             registry.parse_line(line, "t", 1, FieldMapping())
 
 
+def test_a_loop_beside_a_response_body_is_not_passed_over() -> None:
+    """A harness keeps the body of the model that read the answer out, and the answer under a name of its own.
+    What the body's own choices say is judged, also beside one another."""
+    read_out = {"choices": [{"message": {"role": "assistant", "content": "[invalid]"}}]}
+    with pytest.raises(UnreadableError, match=r"--field response=rollout$"):
+        registry.parse_line(
+            json.dumps({"response": read_out, "rollout": LOOP}).encode(), "t", 1, FieldMapping()
+        )
+    both = {
+        "choices": [*read_out["choices"], {"index": 1, "message": {"role": "assistant", "content": LOOP}}]
+    }
+    row = {"response": both, "raw_response": json.dumps(both)}
+    found = registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
+    assert [each.text.strip() for each in found] == ["[invalid]", LOOP.strip()]
+
+
 @pytest.mark.parametrize(
     "beside", [{"prompt": LOOP}, {"messages": [{"role": "user", "content": LOOP}]}, {"documents": [LOOP]}]
 )
