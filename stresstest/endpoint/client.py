@@ -270,11 +270,11 @@ class Endpoint:
             stop_reason=self._shown(made.stop_reason)
             if isinstance(made.stop_reason, str)
             else made.stop_reason,
-            answered_by=self._shown(made.model),
+            answered_by=self._shown(stream.gateway.model or made.model),
             reasoning_tokens=made.reasoning_tokens,
             answer_id=self._shown(made.answer_id),
             created=made.created,
-            fingerprint=self._shown(made.fingerprint),
+            fingerprint=self._shown(stream.gateway.server or made.fingerprint),
             event_ends=made.event_ends,
         )
 

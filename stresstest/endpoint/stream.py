@@ -12,6 +12,7 @@ from stresstest import clock
 from stresstest.endpoint import failures
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.assembly import TokenAssembler, TooManyTokensError
+from stresstest.endpoint.gateway_headers import GatewayAnswer, gateway_answer
 from stresstest.endpoint.outcome import StallLimit, TokenSink
 from stresstest.endpoint.wire import MAX_EVENT, EventReader, LineTooLongError, decode_chunk
 from stresstest.model import FailureKind, ServiceFailure
@@ -67,8 +68,8 @@ class ResponseStream:
 
     guard: the caller's time limit, postponed by the stall limit whenever events arrive, up to `limits`.
     assembler: converts chunks into tokens. begun: headers have arrived. done: [DONE] has arrived. failure:
-    what ended the stream. aborted: the sink ended it. first_token: clock seconds. allowed: seconds that the
-    stream may stand still now.
+    what ended the stream. aborted: the sink ended it. gateway: what the headers tell of who answers.
+    first_token: clock seconds. allowed: seconds that the stream may stand still now.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class ResponseStream:
         self.aborted = False
         self.begun = False
         self.done = False
+        self.gateway = GatewayAnswer()
         self.first_token: float | None = None
         self._address = address
         self._sink = sink
@@ -106,6 +108,7 @@ class ResponseStream:
         from stresstest.endpoint.transport import BODY_EXTENSION, DirectBody
 
         self.begun = True
+        self.gateway = gateway_answer(response.headers)
         body = response.extensions[BODY_EXTENSION]
         assert isinstance(body, DirectBody)
         if body.read is not None:

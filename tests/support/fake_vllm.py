@@ -51,6 +51,7 @@ class Events:
     end: str = "close"
     pause: float = 0.0
     content_type: str = "text/event-stream"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -262,8 +263,9 @@ class FakeVllm:
     async def _stream(
         self, reply: Events, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: {reply.content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
-        writer.write(head.encode())
+        lines = ["HTTP/1.1 200 OK", f"content-type: {reply.content_type}", "transfer-encoding: chunked"]
+        lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode())
         gone = asyncio.create_task(self._await_hang_up(reader))
         try:
             for part in reply.parts:

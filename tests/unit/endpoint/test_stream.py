@@ -457,3 +457,31 @@ async def test_events_over_several_data_lines_and_comments() -> None:
     first, second = one.split(", ", 1)
     got = await stream(Events([f": hi\nevent: x\ndata:{first},\ndata: {second}\n\n".encode(), DONE]))
     assert (got.text, got.outcome.finish_reason) == ("a", "stop")
+
+
+_LITELLM = {"x-litellm-model-id": "b1", "x-litellm-model-group": "big"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "model", "server"),
+    [
+        ({}, "lab", None),
+        ({**_LITELLM, "x-litellm-attempted-fallbacks": "0"}, "lab", "provider b1"),
+        ({**_LITELLM, "x-litellm-attempted-fallbacks": "1"}, "big (fallback)", "provider b1"),
+        ({"x-litellm-attempted-fallbacks": "2"}, "another (fallback)", None),
+        (
+            {"x-portkey-provider": "openai", "x-portkey-last-used-option-index": "config.targets[1]"},
+            "lab",
+            "provider openai config.targets[1]",
+        ),
+        ({"cf-aig-step": "1"}, "lab", "provider 1"),
+    ],
+)
+async def test_who_has_answered_behind_a_gateway(
+    headers: dict[str, str], model: str, server: str | None
+) -> None:
+    """LiteLLM's events name the model that was asked, also where a fallback has answered: a limit was
+    certified for a model that had not written a word."""
+    named = {**chunk("Ciao.", finish="stop"), "model": "lab"}
+    found = await stream(Events([*sse(named), DONE], headers=headers))
+    assert (found.outcome.answered_by, found.outcome.fingerprint) == (model, server)
