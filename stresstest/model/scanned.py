@@ -44,10 +44,10 @@ class ScanVerdict:
     """The verdict on one recorded answer, with the data for the statistics of its group.
 
     group: values of the group-by keys. words: positions in words, always known; tokens: in the model's
-    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | None. onset_char,
-    alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats, 0 where
-    nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping: whether it did so while
-    the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
+    tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | "sums" | None.
+    onset_char, alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats,
+    0 where nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping: whether it did
+    so while the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
     `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
     without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
     ended it because it repeats itself. cluster, question, digest: 64-bit hashes of prompt, its text, and
@@ -143,8 +143,9 @@ class GroupResult:
     the threshold, None if all outputs were used. prompts: distinct prompts, None if unknown; questions:
     different texts of them; promptless: kept outputs without one, each of which counts as one to a prompt of
     its own. languages: language → requests; language_sources: source of the language → requests. empty:
-    answers without a word. uncounted: answers without a token count. undecided: healthy answers that ended
-    with a possible symptom still open; T is chosen as if each had failed where that began. clustered: some
+    answers without a word. uncounted: answers without a token count; sums: those of them whose counts are
+    sums of running counts. undecided: healthy answers that ended with a possible symptom still open; T is
+    chosen as if each had failed where that began. clustered: some
     prompt has several outputs; copies: records that are copies of an earlier one, without a prompt or with
     another one (of the random subsample, if there is one); one_text: kept outputs that are one short text, to
     many prompts, beside longer answers; brief: those that have at most a few words, beside longer ones;
@@ -184,6 +185,7 @@ class GroupResult:
     by_length: LengthEffect | None = None
     empty: int = 0
     uncounted: int = 0
+    sums: int = 0
     undecided: int = 0
     capped: int = 0
     unseen: int = 0

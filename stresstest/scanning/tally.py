@@ -15,6 +15,7 @@ from stresstest.model import AnswerPart, Rigor, SymptomKind
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.scanned import Extent, GroupResult, PartRate, ScanExample, ScanVerdict
 from stresstest.scanning.job import GroupKey
+from stresstest.scanning.position_scale import SUMS
 from stresstest.statistics import safe_max_tokens
 from stresstest.statistics.certify import clustered_interval, rate_interval
 from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_outputs, length_effect
@@ -145,7 +146,7 @@ class GroupTally:
     @property
     def unit(self) -> str:
         """Tokens only where every request has them."""
-        if None in self.sources:
+        if not self.sources.keys().isdisjoint((None, SUMS)):
             return "words"
         return "tokens" if set(self.sources) <= _EXACT else "tokens (estimate)"
 
@@ -185,7 +186,8 @@ class GroupTally:
             language_sources=dict(self.language_sources.most_common()),
             by_length=length_effect(sample.onsets_by_class(tokens=tokens)) if by_length else None,
             empty=self.empty,
-            uncounted=self.sources[None],
+            uncounted=self.sources[None] + self.sources[SUMS],
+            sums=self.sources[SUMS],
             undecided=self.undecided,
             capped=self.capped,
             unseen=self.unseen,

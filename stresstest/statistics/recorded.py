@@ -253,7 +253,7 @@ class RecordedSample:
         [(text, count)] = alike.most_common(1)
         prompts = {name for name, digest in zip(names, digests, strict=True) if digest == text}
         few = len(prompts) < max(_FEWEST_ALIKE, ALIKE_SHARE * len(self))
-        return 0 if few or not self._others_are_long(count) else count
+        return 0 if few or not self._others_have(_LONGER_THAN_ONE * COPY_TOKENS, count) else count
 
     @property
     def brief(self) -> int:
@@ -264,11 +264,11 @@ class RecordedSample:
             for onset, length in zip(self._words[0], self._words[2], strict=True)
         )
         few = count < max(_FEWEST_ALIKE, _SHARE_BRIEF * len(self))
-        return 0 if few or not self._others_are_long(count) else count
+        return 0 if few or not self._others_have(COPY_TOKENS, count) else count
 
-    def _others_are_long(self, short: int) -> bool:
-        """Whether most outputs but for so many short ones are much longer."""
-        long = sum(length >= _LONGER_THAN_ONE * COPY_TOKENS for length in self._words[2])
+    def _others_have(self, words: int, short: int) -> bool:
+        """Whether most outputs, but for so many short ones, have so many words."""
+        long = sum(length >= words for length in self._words[2])
         return 2 * long >= len(self) - short and long > 0
 
     def effective_share(self) -> float:

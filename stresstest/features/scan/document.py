@@ -62,6 +62,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "recovered": group.recovered,
         "empty": group.empty,
         "uncounted": group.uncounted,
+        "sums": group.sums,
         "undecided": group.undecided,
         "unknown_language": group.unknown_language,
         "capped": group.capped,

@@ -288,6 +288,12 @@ def _unit_notes(result: ScanResult) -> list[str]:
     words = [group for group in result.groups if group.unit == "words"]
     if words:
         uncounted, requests = (sum(g.uncounted for g in words), sum(g.requests for g in words))
+        if sums := sum(g.sums for g in words):
+            found.append(
+                f"Token counts: those of {format_count(sums)} answers grow faster than their texts, as sums "
+                f"of running counts do that a client adds up while it streams (LangChain.js with Gemini). "
+                f"They are not used."
+            )
         lacking = (
             "the records have no token counts"
             if uncounted >= requests

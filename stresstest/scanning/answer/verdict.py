@@ -37,7 +37,9 @@ from stresstest.scanning.answer.examples import build_example
 from stresstest.scanning.answer.languages import STATED, infer_own_language, wanted_language
 from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
 from stresstest.scanning.position_scale import (
+    SUMS,
     PositionScale,
+    counts_are_sums,
     healthy_densities,
     length_class,
     needs_text_positions,
@@ -51,7 +53,10 @@ def detect_records(
     wanted = [wanted_language(each, job, languages.get(group_key(each, job.keys))) for each in records]
     verdicts = _detect_all(records, [language for language, _ in wanted])
     densities = healthy_densities(records, verdicts)
-    return [build_verdict(*row, job, densities) for row in zip(records, verdicts, wanted, strict=True)]
+    sums = job.tokenizer is None and counts_are_sums(records, verdicts)
+    return [
+        build_verdict(*row, job, densities, sums=sums) for row in zip(records, verdicts, wanted, strict=True)
+    ]
 
 
 def build_verdict(
@@ -60,12 +65,18 @@ def build_verdict(
     wanted: tuple[str | None, str | None],
     job: ScanJob,
     densities: Mapping[int, float],
+    *,
+    sums: bool = False,
 ) -> ScanVerdict:
     """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
-    source, as `wanted_language` says. densities: `healthy_densities`."""
+    source, as `wanted_language` says. densities: `healthy_densities`. sums: the counts of the log are sums of
+    running counts."""
     language, source = wanted
     unknown = False
     group = group_key(record, job.keys)
+    sums = sums and record.tokens is None and record.completion_tokens is not None and record.text != ""
+    if sums:
+        record = replace(record, completion_tokens=None)
     if verdict.symptom is SymptomKind.TRUNCATION and lacks_its_end(record):
         record = replace(record, finish_reason=None)
         (verdict,) = _detect_all([record], [language])
@@ -100,7 +111,7 @@ def build_verdict(
         group=group,
         words=scale.word_extent(verdict),
         tokens=scale.token_extent(verdict),
-        token_source=scale.source,
+        token_source=SUMS if sums else scale.source,
         symptom=verdict.symptom,
         onset_char=scale.char_offset(verdict.onset),
         alarm_char=scale.char_offset(verdict.alarm),

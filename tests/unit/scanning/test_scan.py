@@ -496,7 +496,7 @@ def test_a_number_of_tokens_that_no_model_writes_is_not_counted() -> None:
     """One healthy answer with an epoch second for its count made 18 % of wasted tokens 0 %; hidden reasoning
     of a length that models reach still counts."""
     text = story(6)
-    assert judged(text, completion_tokens=1_760_000_000).tokens.length == len(text) // 4
+    assert judged(text, completion_tokens=1_760_000_000).tokens.length == len(text) // 6
     assert judged(text, completion_tokens=30_000).tokens.length == 30_000
 
 
@@ -566,7 +566,7 @@ def test_dense_text_is_not_taken_for_a_cut_one(text: str, bytes_a_token: float) 
 def test_completion_tokens_are_spread_over_the_text() -> None:
     """An estimate, labelled, never beyond the count, and never later than the text allows."""
     text = story(2) + LOOPING
-    few = len(text) // 5
+    few = len(text) // 7
     found = judged(text, completion_tokens=few)
     assert found.token_source == "estimate"
     share = found.onset_char / len(text)
@@ -577,12 +577,12 @@ def test_completion_tokens_are_spread_over_the_text() -> None:
     healthy = judged(story(3), completion_tokens=400, finish_reason="stop")
     assert healthy.tokens == Extent(400, 400)
     hidden = judged(text, completion_tokens=90_000).tokens
-    assert (hidden.length, hidden.onset <= int(len(text) / 4 * share) + 1) == (90_000, True)
+    assert (hidden.length, hidden.onset <= int(len(text) / 6 * share) + 1) == (90_000, True)
 
 
 def test_a_flood_of_signs_is_not_dated_by_its_own_density() -> None:
     """1,000 tokens of prose, then 3,000 of "!": spread over the bytes, it would begin at token 2,200, and a
-    cap there would be certified. Other answers of the log tell what prose takes; else four bytes a token."""
+    cap there would be certified. Other answers of the log tell what prose takes; else six bytes a token."""
     prose = story(60, seed=1)[:4400]
     flooded = Record("x", "f", 1, prose + "!" * 3000, completion_tokens=4000)
     others = [story(20, seed=n) for n in range(9)]
@@ -595,9 +595,26 @@ def test_a_flood_of_signs_is_not_dated_by_its_own_density() -> None:
     )
     assert alone.tokens is not None
     assert among.tokens is not None
-    assert alone.tokens.onset in range(1000, 1102)
+    assert alone.tokens.onset in range(650, 740)
     assert among.tokens.onset in range(830, 882)
     assert alone.tokens.length == among.tokens.length == 4000
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_sums_of_running_counts_are_no_counts(tmp_path: Path, summed: bool) -> None:
+    """LangChain.js added up what Gemini's streams tell so far: a limit of 425 tokens was certified where
+    loops begin at 281."""
+    texts = [story(1 + n % 12, seed=n) for n in range(40)]
+    counts = [len(text) // 5 for text in texts]
+    if summed:
+        counts = [sum(min(told, n) for told in range(30, n + 30, 30)) for n in counts]
+    rows = [
+        {"response": text, "completion_tokens": n, "finish_reason": "stop"}
+        for text, n in zip(texts, counts, strict=True)
+    ]
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    told = ("words", 40, 40) if summed else ("tokens (estimate)", 0, 0)
+    assert (group.unit, group.uncounted, group.sums) == told
 
 
 def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:

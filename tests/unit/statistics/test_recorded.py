@@ -379,7 +379,15 @@ def test_one_short_text_to_many_prompts(alike: int, words: int, others: int, tol
 
 @pytest.mark.parametrize(
     ("brief", "words", "others", "told"),
-    [(20, 3, 100, 20), (9, 3, 100, 0), (20, 7, 100, 0), (20, 3, 20, 0), (90, 3, 100, 90), (100, 3, 100, 0)],
+    [
+        (20, 3, 100, 20),
+        (9, 3, 100, 0),
+        (20, 7, 100, 0),
+        (20, 3, 40, 20),
+        (20, 3, 20, 0),
+        (90, 3, 100, 90),
+        (100, 3, 100, 0),
+    ],
 )
 def test_answers_as_short_as_labels_beside_long_ones(brief: int, words: int, others: int, told: int) -> None:
     """Scores that a log keeps where it has answers lower the rate, and a gate passed without a word."""
