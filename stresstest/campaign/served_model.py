@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from stresstest import __version__
 from stresstest.endpoint.capabilities import fetch_identity, profile_endpoint
@@ -111,13 +112,13 @@ async def same_server(
 
 async def _refuse_replaced(endpoint: Endpoint, profile: EndpointProfile, *, ending: bool) -> None:
     """ending: the measurement ends anyway, so that little time is spent on the question."""
-    if profile.root is None and profile.version is None:
+    if profile.root is None and profile.version is None and profile.model_created is None:
         return
     try:
         now = await asyncio.wait_for(fetch_identity(endpoint, profile), _LAST_WAIT if ending else _WAIT)
     except TimeoutError:
         return
-    changed = _first_difference(profile, now)
+    changed = _first_difference(profile, now) or _other_date(profile, now)
     if changed is not None:
         raise ReplacedServerError(changed, profile)
 
@@ -164,6 +165,15 @@ def _first_difference(before: EndpointProfile, now: EndpointProfile) -> str | No
     if before.defaults and now.defaults and before.defaults != now.defaults:
         return f"the server's sampling defaults were {dict(before.defaults)}, are {dict(now.defaults)}"
     return None
+
+
+def _other_date(before: EndpointProfile, now: EndpointProfile) -> str | None:
+    """Where a model is replaced in place, only the date in the list of models tells (`ollama pull`)."""
+    old, new = before.model_created, now.model_created
+    if None in (old, new) or old == new:
+        return None
+    was, is_ = (datetime.fromtimestamp(each, UTC).isoformat(" ", "seconds") for each in (old, new) if each)
+    return f"the model's date in the server's list was {was}, is {is_}"
 
 
 def _sentence(row: StoredThreshold, changed: ChangedSetting) -> str:

@@ -25,11 +25,13 @@ OWN_FIELDS: Mapping[str, str] = {
         (
             *("stream", "stream_options", "n", "best_of", "echo", "ignore_eos", "return_token_ids"),
             *("logprobs", "top_logprobs", "prompt_logprobs", "return_tokens_as_token_ids"),
+            "cache_salt",  # a secret, which keeps one tenant from guessing another's prompts
         ),
         "",
     ),
 }
-"""Fields that a measurement sets itself, and the option that decides on each; empty where none does."""
+"""Fields that a measurement sets itself, or never sends, and the option that decides on each; empty where
+none does."""
 _MAX_CHARACTERS = 200_000
 
 
@@ -63,7 +65,7 @@ def parse_extra_body(value: object) -> str:
         if option:
             raise UsageError(f"--extra-body cannot set {name!r}: {option} does.")
         if name in OWN_FIELDS:
-            raise UsageError(f"--extra-body cannot set {name!r}: a measurement sets it itself.")
+            raise UsageError(f"--extra-body cannot set {name!r}: a measurement decides on it itself.")
     refuse_credentials(fields, "--extra-body")
     try:
         text = canonical(fields)

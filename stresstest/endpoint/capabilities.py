@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stresstest import clock
 from stresstest.endpoint import failures
 from stresstest.endpoint.client import LONGEST_MODEL_NAME, Endpoint, lists_too_many
 from stresstest.endpoint.counting import count_text
@@ -24,6 +25,9 @@ SIMULATOR_NAME = "stresstest-sim"
 _CACHE_LINE = re.compile(r"^vllm:cache_config_info\{.{0,10000}", re.MULTILINE)
 _CACHE_LABEL = re.compile(r'(\w+)="([^"]{0,64})"')
 _LONGEST_NUMBER = 15
+_LATEST = 2**33
+_FRESH_S = 60
+"""Seconds before an answer from which on a model's date is not the time of the reply."""
 
 
 class _VersionReply(msgspec.Struct):
@@ -35,6 +39,7 @@ class _ModelCard(msgspec.Struct):
     max_model_len: int | None = None
     root: str | None = None
     parent: str | None = None
+    created: Any = None
 
 
 class _ModelList(msgspec.Struct):
@@ -96,6 +101,7 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
         simulated=simulated,
         fingerprint=answer.fingerprint,
         missing=tuple(missing),
+        model_created=_creation(card, answer.created),
         clock=None
         if answer.created is None
         else ServerClock(answer.created, answer.created - (answer.first_token or answer.ended)),
@@ -105,12 +111,12 @@ async def profile_endpoint(endpoint: Endpoint, model: str | None) -> EndpointPro
 async def fetch_identity(
     endpoint: Endpoint, profile: EndpointProfile, *, listed: bool = False
 ) -> EndpointProfile:
-    """The profile with the version, the root and the context length that the server tells now; None for what
-    it does not tell, as when it is too busy. Two GETs.
+    """The profile with the version, the root, the context length and the model's date that the server tells
+    now; None for what it does not tell, as when it is too busy. Two GETs.
 
     listed: where it lists other models only, the profile names the first of them.
     """
-    unknown = replace(profile, version=None, root=None, max_model_len=None)
+    unknown = replace(profile, version=None, root=None, max_model_len=None, model_created=None)
     try:
         version = await _version(endpoint)
         cards = await _fetch_cards(endpoint, optional=True)
@@ -121,7 +127,25 @@ async def fetch_identity(
     except EndpointError:
         return replace(unknown, model=endpoint.address.redact(cards[0].id)) if listed else unknown
     card = _on_its_base(endpoint, card, cards)
-    return replace(profile, version=version, root=card.root, max_model_len=card.max_model_len)
+    return replace(
+        profile,
+        version=version,
+        root=card.root,
+        max_model_len=card.max_model_len,
+        model_created=_date(card),
+    )
+
+
+def _date(card: _ModelCard) -> int | None:
+    return card.created if type(card.created) is int and 0 < card.created < _LATEST else None
+
+
+def _creation(card: _ModelCard, now: int | None) -> int | None:
+    """The model's date, as Ollama tells; None where it may be the time of the reply (vLLM's, llama.cpp's).
+    now: the server's time, if it is known."""
+    created = _date(card)
+    fresh = created is None or created >= (clock.now() if now is None else now) - _FRESH_S
+    return None if fresh else created
 
 
 async def fetch_served_models(endpoint: Endpoint) -> tuple[list[str], bool]:
@@ -139,7 +163,9 @@ def _on_its_base(endpoint: Endpoint, card: _ModelCard, cards: Sequence[_ModelCar
     below = card.parent if base is None else base.root or base.id
     roots = [endpoint.address.hide_secrets(each)[:LONGEST_MODEL_NAME] for each in (card.root, below) if each]
     length = card.max_model_len or (None if base is None else base.max_model_len)
-    return _ModelCard(card.id, sane_count(length) or None, " on ".join(roots) or None, card.parent)
+    return _ModelCard(
+        card.id, sane_count(length) or None, " on ".join(roots) or None, card.parent, card.created
+    )
 
 
 def _without_adapters(cards: Sequence[_ModelCard]) -> list[_ModelCard]:

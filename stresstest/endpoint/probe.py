@@ -69,6 +69,9 @@ async def probe_features(endpoint: Endpoint) -> ProbeResult:
     """
     wanted = endpoint.features
     probed = await _try_features(endpoint, wanted, chat=True)
+    if not _refused(probed) and _failed(probed):  # as mlx-lm, which closes the connection at 20 logprobs
+        bare = await _try_features(endpoint, _BARE, chat=True)
+        probed = probed if _failed(bare) else await _add_back(endpoint, bare)
     if _refused(probed):
         probed = await _try_features(endpoint, _BARE, chat=True)
         if _refused(probed):
@@ -187,6 +190,12 @@ def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:
             f"ask vLLM itself, or see whether another {words} changes the answers",
         ),
     )
+
+
+def _failed(probed: ProbeResult) -> bool:
+    """Whether the server failed in a way that may pass, before it gave an answer."""
+    failure = probed.trial.outcome.failure
+    return failure is not None and failure.kind in _PASSING and not probed.trial.assembler.produced
 
 
 def _refused(probed: ProbeResult) -> bool:

@@ -113,7 +113,8 @@ class EndpointProfile:
     on_cpu: vLLM that computes on the CPU, as far as its metrics show. fingerprint: the server's
     `system_fingerprint`, or `PROVIDER` and a name. defaults: the server's sampling defaults, where it reveals
     them. replaced: what the server said otherwise of itself in the midst of the measurement; the sample is of
-    two servers then. clock: of the server, by a fresh answer.
+    two servers then. clock: of the server, by a fresh answer. model_created: the model's date in the server's
+    list, as Unix seconds, where it is not that of the reply.
     """
 
     base_url: str
@@ -134,6 +135,7 @@ class EndpointProfile:
     missing: tuple[MissingCapability, ...] = ()
     replaced: str | None = None
     clock: ServerClock | None = None
+    model_created: int | None = None
 
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""

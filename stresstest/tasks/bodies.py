@@ -30,7 +30,7 @@ FIELDS = (
     *("spaces_between_special_tokens", "repetition_detection", "length_penalty", "use_beam_search"),
     *("bad_words", "allowed_token_ids", "documents", "mm_processor_kwargs", "include_reasoning", "priority"),
     *("add_generation_prompt", "continue_final_message", "add_special_tokens", "service_tier", "store"),
-    *("cache_salt", "vllm_xargs", "verbosity", "prediction", "modalities"),
+    *("vllm_xargs", "verbosity", "prediction", "modalities"),
 )
 """Fields of chat completions (OpenAI, vLLM) that are sent as they are; others go under ``extra_body``."""
 _PLACEHOLDER_KEYS = ("id", "messages", "prompt", "extra_body")

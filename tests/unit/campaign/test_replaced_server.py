@@ -64,6 +64,30 @@ def test_a_run_on_two_servers_certifies_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("after", [1_700_000_000, 1_760_000_000])
+def test_a_model_that_is_replaced_under_its_name_is_known_by_its_date(tmp_path: Path, after: int) -> None:
+    """`ollama pull` in the midst of a run: the server tells neither a root nor a version. One that writes the
+    time of its reply, as llama.cpp does, is no other."""
+
+    def name_date(fake: FakeVllm, created: int) -> None:
+        fake.pages["/v1/models"] = page({"data": [{"id": "lab", "created": created}]})
+
+    with campaign_server(Behaviour(onset=60)) as (fake, script):
+        fake.pages["/version"] = Page(b"", 404)
+        name_date(fake, 1_700_000_000)
+
+        def pull_at_ten(number: int) -> None:
+            if number == 10:
+                name_date(fake, after)
+
+        script.behaviour = Behaviour(onset=60, fault=pull_at_ten)
+        done = run(tmp_path / "s.sqlite3", fake.url, "--horizon", "120")
+        swapped = "the model's date in the server's list was 2023-11-14" in done.stderr
+        assert swapped == (after != 1_700_000_000)
+        assert (done.returncode == ExitCode.ENDPOINT) == swapped
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [Page(b"busy", 503), Page(b"<html>"), page({"data": []})])
 def test_a_server_that_does_not_say_what_it_is_counts_as_the_same(tmp_path: Path, reply: Page) -> None:
     """A proxy's error on the model list, or a busy server, is no other model."""

@@ -40,7 +40,8 @@ SECRET_NAMES = (
         ("[1]", "must be a JSON object"),
         ('{"max_tokens": 5}', "--horizon"),
         ('{"temperature": 0.5}', "--temperature"),
-        ('{"stream": true}', "a measurement sets it itself"),
+        ('{"stream": true}', "a measurement decides on it itself"),
+        ('{"cache_salt": "Zq7LmTENANTsaltQ0pYk9v3x"}', "a measurement decides on it itself"),
         ('{"a": NaN}', "cannot be sent"),
         ('{"a": "\\ud800"}', "cannot be sent"),
         ('{"a": "' + "x" * 200_000 + '"}', "at most 200,000"),
@@ -173,7 +174,6 @@ def test_tokens_of_a_vocabulary_and_keys_of_a_cache_are_sent() -> None:
     plain = {
         "chat_template_kwargs": {"bos_token": "<|begin_of_text|>", "think_end_token": "</think_about_it>"},
         "prompt_cache_key": "the-same-prefix-for-everyone",
-        "cache_salt": "a-salt-for-the-prefix-cache",
         "sort_key": "created",
         "stop_token_ids": [1, 2],
         "skip_special_tokens": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.probe import unread_parameters
-from tests.support.fake_vllm import Answer, Asked, Events, answer, fake_vllm, page
+from tests.support.fake_vllm import Answer, Asked, Events, Reset, answer, fake_vllm, page
 
 
 async def test_a_probe_that_fails_in_passing_is_repeated() -> None:
@@ -36,3 +36,15 @@ async def test_a_parameter_whose_invalid_value_is_taken_is_not_known_to_be_read(
         names = ("temperature", "repetition_penalty")
         profile = await profile_endpoint(endpoint, "lab")
         assert await unread_parameters(endpoint, profile, names) == ["repetition_penalty"]
+
+
+async def test_a_server_that_hangs_up_at_a_field_is_asked_without_it() -> None:
+    """mlx-lm closes the connection where more than ten logprobs are wanted: it could not be measured."""
+
+    def strict(asked: Asked) -> Answer:
+        return Reset() if (asked.body or {}).get("top_logprobs", 0) > 10 else Events(answer(["Ciao", "!"]))
+
+    async with fake_vllm(strict) as server, Endpoint(server.url) as endpoint:
+        found = await profile_endpoint(endpoint, "lab")
+    assert found.top_logprobs == 5
+    assert found.token_ids

@@ -58,6 +58,12 @@ def test_who_asks_makes_no_other_prompt(tmp_path: Path, name: str) -> None:
     assert len({prompt.fingerprint for prompt in other}) == 2
 
 
+def test_the_salt_of_a_tenants_cache_is_not_sent(tmp_path: Path) -> None:
+    """It is a secret, and what is sent is stored and shown."""
+    read = load_prompts(prompts_file(tmp_path, '{"prompt": "x", "cache_salt": "s3cret"}'))
+    assert "s3cret" not in repr(read)
+
+
 def test_the_ids_of_calls_make_no_other_prompt(tmp_path: Path) -> None:
     """They are new in each request; the calls' arguments are what the model reads."""
 
