@@ -67,6 +67,8 @@ CUT_WORD_REPEATED, CUT_WORD_COPIES = 64, 12
 """Repeated tokens, and copies, of one number or letter at the end of an output that a cap has cut: of 195,000
 public answers seven end in 64 or more, and each of these is the same to its last token."""
 
+_SENTENCE_WORDS, _SENTENCE_PIECES = 3, 8
+
 MAX_SECTIONS = 2
 """Changes between reasoning and answer at which a run ends: into reasoning, and from it into the answer."""
 
@@ -119,6 +121,11 @@ def is_separator(text: str) -> bool:
     return len(set(text) - set(" \t\n")) <= 1 or not any(ch.isalpha() for ch in text)
 
 
+def _is_sentence(text: str) -> bool:
+    """Whether a period's text is more than a label ("yes", "strongly agree"), in any script."""
+    return len(text.split()) >= _SENTENCE_WORDS or len(_WORD.findall(text)) >= _SENTENCE_PIECES
+
+
 def is_one_word(text: str) -> bool:
     """Whether a period is one number or letter, with what separates it from the next on its line."""
     return len(text) <= _LONGEST_WORD and "\n" not in text and _ONE_WORD.fullmatch(text) is not None
@@ -156,6 +163,7 @@ class LoopDetector:
         self._reasoning = False
         self._sections = 0
         self._active: list[_CandidateRun] = []
+        self._dropped: list[_CandidateRun] = []
         self._loops: list[_ConfirmedLoop] = []
         self._by_id = True
         # The tokens until a second id is seen, or enough of them to believe the first.
@@ -210,19 +218,36 @@ class LoopDetector:
         tokens (the last one perhaps incomplete) do not show that the model went on differently. Nor do blanks
         after the loop, however the output ended. What a cap cuts in code is judged like any other text. Where
         the server's own repetition detection ended the output, the words that repeat there are a loop."""
+        if finish_reason in ("length", None):
+            self._take_up_cut_runs()
         cut = finish_reason == "length" and not self._lenient
         if self._lenient and finish_reason == "length":
             self._lenient = False
             for run in self._active:
                 if run.need < _NEVER:
                     self._check_run(run, len(self._seq) - 1)
-        if (cut or finish_reason == REPETITION_REASON) and not self.loop_active:
-            self._confirm_open_run(stopped=not cut)
+        if not self.loop_active:
+            if cut or finish_reason == REPETITION_REASON:
+                self._confirm_open_run(stopped=not cut)
+            if (cut or finish_reason is None) and not self.loop_active and not self._lenient:
+                self._confirm_quoted_run()
         if self._loops:
             loop = max(self._loops, key=lambda found: found.last)
             after = self._seq[loop.last + 1 :]
             short = finish_reason != "stop" and len(after) < GRAM_SIZE
             loop.active = loop.active or short or not any(self._texts[code].strip() for code in after)
+
+    def _take_up_cut_runs(self) -> None:
+        """Hold the runs open that only the last token breaks, where it is the beginning of the one that they
+        go on with: the answer was cut within a word."""
+        last = len(self._seq) - 1
+        for run in self._dropped:
+            if run.start > last - GRAM_SIZE or not self._texts[self._seq[last]].strip():
+                continue
+            written, expected = (token_key(self._texts[self._seq[at]]) for at in (last, last - run.period))
+            repeats = all(self._seq[at] == self._seq[at - run.period] for at in range(run.start, last))
+            if repeats and expected.startswith(written):
+                self._active.append(run)
 
     def _confirm_open_run(self, *, stopped: bool) -> None:
         """Take the oldest open run for a loop: a run of words that nobody asked for and that the server has
@@ -242,10 +267,27 @@ class LoopDetector:
             elif is_separator(text):
                 enough = False
             if enough and self._requests.requested_copies(text) is None:
-                run.loop = _ConfirmedLoop(run.period, run.start, end, repeated, end - 1, text)
-                run.need = _NEVER
-                self._loops.append(run.loop)
+                self._confirm_at_end(run, text)
                 return
+
+    def _confirm_quoted_run(self) -> None:
+        """Take a run of a sentence that the prompt quotes, without a count, for a loop where the output did
+        not end by itself and an ordinary loop would have been known: the sentence need not have been asked
+        for more than once ("if you do not know, answer …")."""
+        end = len(self._seq)
+        for run in sorted(self._active, key=lambda each: (each.start, each.period)):
+            text = self._text(run.start - run.period, run.period)
+            least = max(min_repeated_tokens(run.period), self._notation_limit(run))
+            sentence = end - run.start >= least and _is_sentence(text) and not is_separator(text)
+            if sentence and self._requests.may_be_quoted(text):
+                self._confirm_at_end(run, text)
+                return
+
+    def _confirm_at_end(self, run: _CandidateRun, text: str) -> None:
+        end = len(self._seq)
+        run.loop = _ConfirmedLoop(run.period, run.start, end, end - run.start, end - 1, text)
+        run.need = _NEVER
+        self._loops.append(run.loop)
 
     @property
     def open_from(self) -> int | None:
@@ -285,6 +327,7 @@ class LoopDetector:
             if run.loop is not None:
                 run.loop.active = False
         self._active = [run for run in self._active if run not in broken]
+        self._dropped = [run for run in broken if run.loop is None]
 
     def _open_candidate(self, n: int, period: int) -> None:
         """Begin a candidate at n, its start extended left to the maximal run."""

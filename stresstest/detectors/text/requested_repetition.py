@@ -26,6 +26,9 @@ COUNT_TOLERANCE = 3
 _COUNT_DISTANCE = 160
 """Characters before and after the shown text in which its count may stand."""
 
+_BESIDE = 40
+"""In which a word for repetitions without figures may stand ("forty times")."""
+
 _MAX_TILES = 4
 """So many shown texts in turn may make one period: "yes" and "no" alternately."""
 
@@ -81,17 +84,25 @@ def _counted(known: Catalog) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 @per_catalog
+def _units(known: Catalog) -> re.Pattern[str]:
+    """A word for repetitions, whose count may be in words ("forty times")."""
+    return re.compile(alternatives(known.words(lambda language: language.repetition_units)))
+
+
+@per_catalog
 def _recited(known: Catalog) -> re.Pattern[str]:
     """What repeats itself by nature, and is known by its name alone."""
     return re.compile(alternatives(known.words(lambda language: language.recitations)))
 
 
 class _RequestedText(NamedTuple):
-    """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown)."""
+    """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown),
+    whether it may be quoted for another reason: it is shown once, and no word for times stands beside it."""
 
     cycle: str
     words: str
     copies: int
+    quoted_once: bool
 
 
 class RequestedRepetition:
@@ -122,6 +133,15 @@ class RequestedRepetition:
             return COUNT_TOLERANCE * max(text.copies for text in shown)
         asked = self._in_a_row(cycle)
         return self._recited_copies if asked is None else asked
+
+    def may_be_quoted(self, period: str) -> bool:
+        """Whether the period is requested at most because the prompt quotes it, once and without a count:
+        that may be what is to be answered in some case ("if you do not know, say …")."""
+        cycle = _cycle(period)
+        if not self._given or self._in_a_row(cycle) is not None or self._recited_copies is not None:
+            return False
+        shown = _find_tiling(cycle, self._requested_texts)
+        return shown is not None and all(text.quoted_once for text in shown)
 
     def requested_words(self, few: Collection[str]) -> int | None:
         """The same for a flood of words (or pieces of words) without a period: how many in all."""
@@ -159,14 +179,17 @@ class RequestedRepetition:
         for first, last in islice(_shown_spans(prompt), _MAX_SHOWN):
             near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
             times = max(_counts(near), default=self._units)
+            once = not times and not any(map(_units().search, (near[0][-_BESIDE:], near[1][:_BESIDE])))
             text = prompt[first:last]
             words = _words(text)
             for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
                 cycle = _cycle(repeatable)
                 if cycle:
-                    asked = times * max(1, len(_folded(repeatable)) // len(cycle))
+                    shown = max(1, len(_folded(repeatable)) // len(cycle))
                     known = found.get(cycle)
-                    found[cycle] = _RequestedText(cycle, words, max(asked, known.copies if known else 0))
+                    asked = max(times * shown, known.copies if known else 0)
+                    alone = once and shown == 1 and (known is None or known.quoted_once)
+                    found[cycle] = _RequestedText(cycle, words, asked, alone)
         return tuple(found.values())
 
     @cached_property

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.loop.online import LoopDetector, min_repeated_tokens
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
+from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text import requested_repetition
 from stresstest.detectors.text.requested_repetition import (
     COUNT_TOLERANCE,
@@ -21,7 +22,7 @@ from stresstest.detectors.text.requested_repetition import (
     RequestedRepetition,
 )
 from stresstest.detectors.text.tokens import text_tokens
-from stresstest.model import Symptom, Token
+from stresstest.model import Symptom, SymptomKind, Token
 from stresstest.tasks import load_task
 
 LINE = "I will not talk in class again."
@@ -276,3 +277,34 @@ def test_a_prompt_is_read_once_for_all_its_answers(monkeypatch: pytest.MonkeyPat
     ]
     assert all(verdict.degenerate for verdict in detect_many(answers))
     assert read.call_count == 1
+
+
+_FALLBACK = "The answer you are looking for is not found in the knowledge base!"
+_RAG = (
+    f'When all content is irrelevant to the question, your answer must include the sentence "{_FALLBACK}" '
+    "Answers need to consider chat history."
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "finish", "loops"),
+    [
+        (_RAG, "length", True),
+        (_RAG, None, True),
+        (_RAG, "stop", False),
+        (f'Write "{_FALLBACK}" forty times.', "length", False),
+        (f'Write "{_FALLBACK}" 40 times.', "length", False),
+        (f"Go on: {_FALLBACK} {_FALLBACK}", "length", False),
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 4, 9])
+def test_a_sentence_that_a_prompt_quotes_for_one_case_is_no_request_to_repeat_it(
+    prompt: str, finish: str | None, loops: bool, cut: int
+) -> None:
+    """RAGFlow's default prompt quotes what to answer where nothing was found: models loop on it up to the
+    cap, and a gate passed. Wherever the cap cuts, within a word too."""
+    text = f"{_FALLBACK} " * 17 + _FALLBACK[: 60 + cut]
+    spec = DetectorSpec(prompt_text=prompt)
+    (recorded,) = detect_many([RecordedText(text, spec, finish)])
+    assert (recorded.symptom is SymptomKind.LOOP) == loops
+    assert (detect_tokens(text_tokens(text), spec, finish).symptom is SymptomKind.LOOP) == loops
