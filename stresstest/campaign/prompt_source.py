@@ -85,10 +85,10 @@ def prompt_text(prompt: Prompt) -> str:
 
 
 def requested_text(prompt: Prompt) -> str | None:
-    """The same without the model's own earlier turns; None where there are none."""
+    """The same without the model's own earlier turns and the results of tools; None where there are none."""
     if prompt.text is not None:
         return without_model_turns(prompt.text)
-    others = [m.content for m in prompt.messages if m.role != "assistant"]
+    others = [m.content for m in prompt.messages if m.role not in ("assistant", "tool")]
     return None if len(others) == len(prompt.messages) else "\n".join(others)
 
 

@@ -8,7 +8,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.names import read_language_name, require_language
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.model import GenerationVerdict
-from stresstest.records.formats.asked import requested_text
+from stresstest.records.formats.asked import prompt_text, requested_text
 from stresstest.records.formats.bodies.content import message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.records.record import TextlessError
@@ -82,4 +82,4 @@ def _said(message: Mapping[str, object]) -> str:
 def _text(conversation: Conversation) -> str:
     if isinstance(conversation, str):
         return conversation
-    return "\n".join(str(message.get("content") or "") for message in conversation)
+    return prompt_text(list(conversation))

@@ -46,6 +46,7 @@ text with fewer of them is taken to fail earlier than it does."""
 _PLAUSIBLE_BYTES = 4
 SUMS = "sums"
 """The source of counts that are no answer's."""
+_OTHER_TOKENIZER = 0.25
 _FEW = 10
 _LEAST_HEALTHY = 8
 """Healthy answers from which the tokens a byte of a log are known."""
@@ -119,12 +120,16 @@ class PositionScale:
         """The best scale that this record has."""
         text = record.reasoning + record.text
         skip = len(record.reasoning)
+        counted = record.completion_tokens or 0
         if record.tokens is not None:
             text = "".join(token.text for token in record.tokens)
             skip = sum(len(token.text) for token in record.tokens if token.reasoning)
-            return cls(text, ends, skip, "record", worded=False)
+            over = _exceeds(counted, len(record.tokens))
+            return cls(text, ends, skip, "record", worded=False, is_overcounted=over)
         if tokenizer is not None and text:
-            return cls(text, ends, skip, "tokenizer", offsets=token_ids(tokenizer, text)[1])
+            offsets = token_ids(tokenizer, text)[1]
+            over = is_implausible(counted, text) or _exceeds(counted, len(offsets))
+            return cls(text, ends, skip, "tokenizer", offsets=offsets, is_overcounted=over)
         if record.completion_tokens is not None and (record.completion_tokens or not text):
             known = record.completion_tokens
             over = is_implausible(known, text) or (bool(text) and not record.has_text)
@@ -204,6 +209,12 @@ def _bytes_a_token(script: int) -> int:
 def _fewest_tokens(text: str) -> int:
     size = utf8_size(text)
     return size // _bytes_a_token(round(size / len(text))) if text else 0
+
+
+def _exceeds(counted: int, tokens: int) -> bool:
+    """Whether more tokens were counted than the text has, by more than another version of its tokenizer and
+    special tokens explain."""
+    return counted - tokens >= max(MIN_UNSEEN_TOKENS, _OTHER_TOKENIZER * tokens)
 
 
 def is_implausible(count: int, text: str) -> bool:

@@ -242,9 +242,9 @@ class LoopDetector:
         go on with: the answer was cut within a word."""
         last = len(self._seq) - 1
         for run in self._dropped:
-            if run.start > last - GRAM_SIZE or not self._texts[self._seq[last]].strip():
+            if run.start > last - GRAM_SIZE:
                 continue
-            written, expected = (token_key(self._texts[self._seq[at]]) for at in (last, last - run.period))
+            written, expected = (self._texts[self._seq[at]].strip(" \t") for at in (last, last - run.period))
             repeats = all(self._seq[at] == self._seq[at - run.period] for at in range(run.start, last))
             if repeats and expected.startswith(written):
                 self._active.append(run)

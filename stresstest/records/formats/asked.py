@@ -16,6 +16,7 @@ from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.turns import (
     MODEL_SPEAKS,
+    TOOL_SPEAKS,
     before_the_answer,
     beside_text,
     refuse_longer_ending,
@@ -180,11 +181,11 @@ def prompt_text(value: Any) -> str:
 
 
 def requested_text(value: Any) -> str | None:
-    """The same without the model's own earlier turns; None where there are none."""
+    """The same without the model's own earlier turns and the results of tools; None where there are none."""
     if isinstance(value, str):
         return without_model_turns(value)
     turns = _turns(value)
-    others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS]
+    others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS | TOOL_SPEAKS]
     return None if len(others) == len(turns) else _joined(others)
 
 

@@ -86,6 +86,17 @@ def test_the_prompt_decides_what_may_be_repeated() -> None:
     assert called([line * 30])[0] < -0.5
 
 
+def test_the_prompt_of_a_vision_model_asks_for_no_repetition() -> None:
+    """TRL writes its content as a list of parts: printed, every text of it stood in quotes, as a line that is
+    to be repeated does, and loops over the prompt cost nothing."""
+    asked = "Describe the picture in detail and say what the people are doing."
+    parts = [{"type": "image"}, {"type": "text", "text": asked}]
+    for content in (asked, parts):
+        prompt = [{"role": "user", "content": content}]
+        assert called([assistant(f"{asked} " * 20)], [prompt])[0] < -0.5
+        assert called([assistant("image " * 200)], [prompt])[0] < -0.5
+
+
 def test_language_is_judged_where_the_column_names_it() -> None:
     """An Italian answer to an English task is lost from its first word; without the column nobody knows."""
     assert called([ITALIAN], language=["it"]) == [0.0]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
 
 from stresstest.errors import UsageError
+from stresstest.model import Token
+from stresstest.records import Record
+from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.position_scale import require_tokenizer, token_ids
 from stresstest.scanning.scan import ScanSettings, scan
 from tests.support.paths import ROOT
 from tests.support.scanned_files import Heard
+from tests.support.stories import story
 
 TOKENIZER = ROOT / "tests" / "lab" / "models" / "lab" / "tokenizer.json"
 SENTENCE = "The old keeper went down to the harbour and counted every boat before the storm came in. "
@@ -88,3 +94,22 @@ def test_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not a tokenizer\.json") as caught:
         scanned(tmp_path, SENTENCE, wrong)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("counted", "unseen"), [(4_096, True), (None, False), (200, False)])
+@pytest.mark.parametrize("tokens", [False, True])
+def test_exact_positions_do_not_hide_that_text_is_not_in_the_log(
+    tmp_path: Path, counted: int | None, unseen: bool, tokens: bool
+) -> None:
+    """A log that leaves reasoning out was undecided by its counts, and passed with --tokenizer, or where it
+    held the logprobs of the answer alone."""
+    text = "Nobody had expected the letter. " + " ".join(story(2, seed=4).split()[:120])
+    ids, starts = token_ids(str(TOKENIZER), text)
+    pieces = [text[a:b] for a, b in pairwise([*starts, len(text)])]
+    record = Record("a", "f", 1, text, finish_reason="length", completion_tokens=counted or len(ids))
+    if tokens:
+        record = replace(record, tokens=tuple(map(Token, pieces)))
+    (found,) = detect_records(
+        [record], ScanJob(language="en", tokenizer=None if tokens else str(TOKENIZER)), {}
+    )
+    assert found.unseen == unseen

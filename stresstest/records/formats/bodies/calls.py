@@ -12,7 +12,7 @@ _CALL_ENDINGS = ("tool_use", "_call", "-call", "mcp_approval_request")
 Vercel's AI SDK writes `tool-call`."""
 _CALL_KEYS = ("tool_call", "toolUse", "toolCall", "functionCall", "function_call")
 """Of parts without a type (Bedrock's Converse, Haystack, Gemini), and within LibreChat's."""
-_INNER = ("function", "custom", *_CALL_KEYS)
+_INNER = ("function", "custom", "server_tool_call", *_CALL_KEYS)
 _WRITTEN = (
     "arguments",
     "args",

@@ -14,6 +14,7 @@ from stresstest.records.formats.bodies.content import join_content, message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.records.record import LONG_ANSWER, UnreadableError
 
+TOOL_SPEAKS = frozenset({"tool", "function", "ipython", "observation", "tool_response", "tool_result"})
 MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
 _SAID = frozenset({"content", "tool_calls", "function_call", "text", "value"})

@@ -91,3 +91,11 @@ def test_what_stands_beside_a_prompt_makes_it_another(field: str, one: Any, othe
     """But for times and ids, which are new in each request."""
     first, second = (read({"prompt": "Why?", field: value, "response": "So."}) for value in (one, other))
     assert (first.prompt_key == second.prompt_key) is same
+
+
+def test_what_a_tool_returned_was_not_asked_for() -> None:
+    """Its JSON has every title in quotes, as a line that is to be repeated: loops over one were healthy."""
+    turns = [*TURNS, {"role": "tool", "tool_call_id": "c", "content": '[{"title": "How to reset it"}]'}]
+    record = read({"messages": turns, "response": BODY})
+    assert "How to reset it" in record.prompt_text
+    assert record.requested_text == "Why?"
