@@ -97,15 +97,15 @@ def _number_table(result: RunResult) -> str:
 
 
 def _symptom_section(result: RunResult) -> str:
-    lines = [f"{answer_counts(result)}: {ending_counts(result.generations)}; {unit_words(result)}."]
+    seen = f"{answer_counts(result)}: {ending_counts(result.generations)}; {unit_words(result)}."
     rows = symptom_rows(result.generations)
     if not rows:
-        return f"{lines[0]} No onset was seen."
+        return f"{escape_inline(seen)} No onset was seen."
     table = markdown_table(
         ("symptom", "answers", "median onset", "earliest", "latest"),
         [(s, str(n), format_count(m), format_count(lo), format_count(hi)) for s, n, m, lo, hi in rows],
     )
-    return f"{lines[0]}\n\n{table}"
+    return f"{escape_inline(seen)}\n\n{table}"
 
 
 def _evidence_section(evidence: Sequence[Evidence]) -> str:

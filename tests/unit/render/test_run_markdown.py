@@ -87,8 +87,11 @@ def test_clean_keeps_no_control_character_of_any_text(text: str) -> None:
 
 
 def test_hostile_text_stays_text_in_markdown_and_terminal() -> None:
-    """Neither the model's name nor its text can open a tag, a link, a table cell or an escape."""
+    """Neither a model's name nor its text, nor a finish reason, opens a tag, a link, a heading, a table cell
+    or an escape."""
     hostile = result(HOSTILE, model=HOSTILE)
+    ended = tuple(replace(each, finish_reason=HOSTILE) for each in hostile.generations)
+    hostile = replace(hostile, generations=ended)
     markdown = run_markdown(hostile)
     prose, command, rest = markdown.split("\n```\n")
     assert "stresstest run" in command
@@ -97,6 +100,7 @@ def test_hostile_text_stays_text_in_markdown_and_terminal() -> None:
     # Inside <pre> nothing is Markdown (CommonMark: an HTML block up to </pre>), so only tags matter there.
     assert prose.count("</pre>") == 1
     prose = re.sub("<pre>.*</pre>", "", prose, flags=re.DOTALL)
+    assert "\n# head" not in prose
     assert "](http" not in prose.replace("\\](http", "")
     assert "\x1b" not in markdown
     out = io.StringIO()
