@@ -15,7 +15,8 @@ from stresstest.campaign.prompt_source import PromptSource, load_prompt_source
 from stresstest.campaign.served_model import refuse_changed_prompts, refuse_changed_server
 from stresstest.endpoint.capabilities import profile_endpoint, read_generation_config
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.probe import missing_reading, refuse_cache, unread_parameters
+from stresstest.endpoint.parameters import missing_reading, unread_parameters
+from stresstest.endpoint.probe import refuse_cache
 from stresstest.model import RIGORS, EndpointProfile, Run, RunSettings
 
 

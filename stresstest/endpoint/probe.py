@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from secrets import randbelow
 
@@ -22,23 +21,13 @@ from stresstest.model import (
     MissingCapability,
 )
 from stresstest.model.answer_ids import is_unique_id
-from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS, UNREAD_PARAMETERS
+from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS
 
-_BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
+BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
 _SURE = 0.05
 _TRIES = 3
 _PASSING = frozenset({FailureKind.HTTP_ERROR, FailureKind.CUT, FailureKind.STREAM_ERROR})
 """Failures after which a probe is repeated at once."""
-_INVALID = {
-    "temperature": Decoding(temperature=-1.0),
-    "top_p": Decoding(top_p=2.0),
-    "top_k": Decoding(top_k=-7),
-    "min_p": Decoding(min_p=2.0),
-    "repetition_penalty": Decoding(repetition_penalty=-1.0),
-    "presence_penalty": Decoding(presence_penalty=9.0),
-    "frequency_penalty": Decoding(frequency_penalty=9.0),
-}
-"""Values that vLLM, and every server that reads the parameter, refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +57,24 @@ async def probe_features(endpoint: Endpoint) -> ProbeResult:
     Raises EndpointError if no generation succeeds.
     """
     wanted = endpoint.features
-    probed = await _try_features(endpoint, wanted, chat=True)
+    probed = await try_features(endpoint, wanted, chat=True)
     if not _refused(probed) and _failed(probed):  # as mlx-lm, which closes the connection at 20 logprobs
-        bare = await _try_features(endpoint, _BARE, chat=True)
+        bare = await try_features(endpoint, BARE, chat=True)
         probed = probed if _failed(bare) else await _add_back(endpoint, bare)
+    refusal = None
     if _refused(probed):
-        probed = await _try_features(endpoint, _BARE, chat=True)
+        probed = await try_features(endpoint, BARE, chat=True)
         if _refused(probed):
-            probed = await _try_features(endpoint, wanted, chat=False)
+            refusal = probed.trial.outcome.failure
+            probed = await try_features(endpoint, wanted, chat=False)
         if _refused(probed):
-            probed = await _try_features(endpoint, _BARE, chat=False)
-        if probed.asked == _BARE and probed.trial.outcome.failure is None:
+            probed = await try_features(endpoint, BARE, chat=False)
+        if probed.asked == BARE and probed.trial.outcome.failure is None:
             probed = await _add_back(endpoint, probed)
     failure = probed.trial.outcome.failure
     if failure is not None and not probed.trial.assembler.produced:
-        raise failures.endpoint_error(failure)
+        has_completions = failure.kind is not FailureKind.NOT_FOUND
+        raise failures.endpoint_error(failure if has_completions or refusal is None else refusal)
     return probed
 
 
@@ -102,13 +94,13 @@ async def _add_back(endpoint: Endpoint, probed: ProbeResult) -> ProbeResult:
     for candidate in (*steps, *logprobs) if endpoint.logprobs else steps:
         if candidate(asked) == asked:
             continue
-        tried = await _try_features(endpoint, candidate(asked), chat=probed.chat)
+        tried = await try_features(endpoint, candidate(asked), chat=probed.chat)
         if tried.trial.outcome.failure is None:
             probed, asked = tried, tried.asked
     return probed
 
 
-async def _try_features(
+async def try_features(
     endpoint: Endpoint,
     asked: RequestFeatures,
     *,
@@ -116,6 +108,7 @@ async def _try_features(
     decoding: Decoding | None = None,
     tokens: int = 2,
     seed: int | None = None,
+    say: str = "Hi",
 ) -> ProbeResult:
     """One probe, repeated where the server fails in a way that may pass. seed: a new one by default, so that
     no cache in front of the server knows the request."""
@@ -125,8 +118,8 @@ async def _try_features(
             model=endpoint.model or "",
             max_tokens=tokens,
             decoding=decoding or Decoding(),
-            messages=(Message("user", "Hi"),) if chat else None,
-            prompt=None if chat else "Hi",
+            messages=(Message("user", say),) if chat else None,
+            prompt=None if chat else say,
             seed=own,
         )
         trial = await endpoint.trial_generation(request, asked)
@@ -135,31 +128,16 @@ async def _try_features(
     return ProbeResult(trial, asked, chat, own)
 
 
-async def unread_parameters(
-    endpoint: Endpoint, profile: EndpointProfile, names: Collection[str]
-) -> list[str]:
-    """Those of the sampling parameters (`PARAMETERS`) of which the server takes an invalid value.
-
-    A gateway may drop them (LiteLLM's drop_params), and then nothing else tells: valid values are answered
-    all the same. One request of one token for each name.
-    """
-    chat = _takes_messages(profile)
-    probes = [_try_features(endpoint, _BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
-    # All at once: a server that hangs on an invalid value is waited for once.
-    answers = await asyncio.gather(*probes)
-    return [name for name, each in zip(names, answers, strict=True) if each.trial.outcome.failure is None]
-
-
 async def refuse_cache(endpoint: Endpoint, profile: EndpointProfile, decoding: Decoding) -> None:
     """Raise EndpointError where the same request gets the same answer again, by its id: a cache in front of
     the server gives it, and may give those of the model that was served before. Three requests.
 
     A server that names all its answers alike is told by another request.
     """
-    chat, seed = _takes_messages(profile), randbelow(2**31)
+    chat, seed = takes_messages(profile), randbelow(2**31)
 
     async def answer_id(tokens: int) -> str | None:
-        probed = await _try_features(endpoint, _BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed)
+        probed = await try_features(endpoint, BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed)
         return probed.trial.assembler.answer_id
 
     first, other, again = [await answer_id(tokens) for tokens in (2, 3, 2)]
@@ -172,24 +150,9 @@ async def refuse_cache(endpoint: Endpoint, profile: EndpointProfile, decoding: D
         )
 
 
-def _takes_messages(profile: EndpointProfile) -> bool:
+def takes_messages(profile: EndpointProfile) -> bool:
+    """Whether the server has chats."""
     return profile.gap(PLAIN_PROMPTS_ONLY) is None
-
-
-def missing_reading(names: Collection[str]) -> tuple[MissingCapability, ...]:
-    """The capability that is missing where parameters are not known to be read; none without names."""
-    if not names:
-        return ()
-    words = " and ".join(names)
-    values = " and ".join(f"{name} {_INVALID[name].given()[name]:g}" for name in names)
-    return (
-        MissingCapability(
-            f"{UNREAD_PARAMETERS}{words}",
-            f"it takes {values} without complaint, as a gateway does that drops the field (LiteLLM's "
-            f"drop_params); the numbers may be of another decoding",
-            f"ask vLLM itself, or see whether another {words} changes the answers",
-        ),
-    )
 
 
 def _failed(probed: ProbeResult) -> bool:
@@ -249,7 +212,7 @@ async def logprobs_mode(endpoint: Endpoint, probed: ProbeResult) -> str | None:
     entropies: list[float] = []
     for temperature in (1.0, 0.5):
         decoding = Decoding(temperature=temperature)
-        again = await _try_features(
+        again = await try_features(
             endpoint, probed.features, chat=probed.chat, decoding=decoding, seed=probed.seed
         )
         first = again.trial.tokens[0].entropy if again.trial.tokens else None

@@ -8,11 +8,11 @@ import pytest
 
 from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.probe import unread_parameters
+from stresstest.endpoint.parameters import unread_parameters
 from stresstest.model import MissingCapability
 from stresstest.model.request import PARAMETERS
 from stresstest.model.server import PLAIN_PROMPTS_ONLY
-from tests.support.gateways import dropping_gateway
+from tests.support.gateways import checking_gateway, dropping_gateway
 
 pytestmark = pytest.mark.vllm
 
@@ -26,4 +26,15 @@ async def test_vllm_is_seen_to_read_each_parameter_unless_a_gateway_drops_it(lab
                 profile = await profile_endpoint(endpoint, "lab")
                 for missing in ((), (MissingCapability(PLAIN_PROMPTS_ONLY, "only plain prompts work"),)):
                     asked = replace(profile, missing=missing)
-                    assert await unread_parameters(endpoint, asked, PARAMETERS) == expected
+                    assert [*(await unread_parameters(endpoint, asked, PARAMETERS)).taken] == expected
+
+
+@pytest.mark.parametrize("dropped", [(), PARAMETERS])
+async def test_valid_values_show_what_reaches_vllm(lab_url: str, dropped: tuple[str, ...]) -> None:
+    """Where a frontend checks a parameter and drops it, only answers tell: whatever is not known for vLLM
+    itself is asked so."""
+    with checking_gateway(lab_url, *dropped) as gateway:
+        async with Endpoint(gateway, model="lab") as endpoint:
+            profile = replace(await profile_endpoint(endpoint, "lab"), version=None)
+            found = await unread_parameters(endpoint, profile, PARAMETERS)
+    assert (found.taken, found.idle) == ((), dropped)

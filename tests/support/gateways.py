@@ -26,6 +26,28 @@ def dropping_gateway(upstream: str, *fields: str) -> AbstractContextManager[str]
     return _served(upstream, lambda body: (upstream, {k: v for k, v in body.items() if k not in fields}))
 
 
+_RANGES = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "top_k": (-1, 1_000_000),
+    "min_p": (0, 1),
+    "repetition_penalty": (0, 2),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+}
+
+
+def checking_gateway(upstream: str, *fields: str) -> AbstractContextManager[str]:
+    """The base URL of a gateway that has invalid values of these refused and drops valid ones, as NVIDIA
+    Dynamo's frontend did before an SGLang worker."""
+
+    def route(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        kept = {k: v for k, v in body.items() if k not in fields or not _RANGES[k][0] <= v <= _RANGES[k][1]}
+        return upstream, kept
+
+    return _served(upstream, route)
+
+
 def fallback_gateway(
     upstream: str, other: str, falls_back: Callable[[dict[str, Any]], bool]
 ) -> AbstractContextManager[str]:

@@ -31,7 +31,7 @@ from stresstest.diagnosis.intervention.outcome import (
     seems_to_clear,
 )
 from stresstest.diagnosis.intervention.wording import link_sentence
-from stresstest.endpoint.probe import unread_parameters
+from stresstest.endpoint.parameters import unread_parameters
 from stresstest.features.diagnose.intervention_runner import InterventionRunner, StopCondition
 from stresstest.features.diagnose.more_prompts import MoreAnswers
 from stresstest.model import Arm, ArmResult, CauseLink, Decoding, GenerationRecord, Plane, SymptomKind
@@ -97,13 +97,19 @@ async def _find_unread(
     if decision.arm is not None:
         changed -= _changed(own, decision.arm.decoding)
     asked = unread_parameters(runner.prepared.endpoint, runner.run.profile, sorted(changed))
-    unread = " and ".join(await run_unless_stopped(runner.stop, asked))
-    if not unread:
-        return []
-    return [
-        f"the server takes invalid values of {unread} without complaint, as a gateway does that drops the "
-        f"field: the changes that send it may never have reached the model"
-    ]
+    unread = await run_unless_stopped(runner.stop, asked)
+    notes = []
+    if unread.taken:
+        notes.append(
+            f"the server takes invalid values of {' and '.join(unread.taken)} without complaint, as a "
+            f"gateway does that drops the field: the changes that send it may never have reached the model"
+        )
+    if unread.idle:
+        notes.append(
+            f"extreme values of {' and '.join(unread.idle)} change nothing in the server's answers: the "
+            f"changes that send it may never have reached the model"
+        )
+    return notes
 
 
 def _changed(before: Decoding, after: Decoding) -> set[str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
-from stresstest.endpoint.probe import unread_parameters
-from tests.support.fake_vllm import Answer, Asked, Events, Reset, answer, fake_vllm, page
+from stresstest.endpoint.parameters import missing_reading, unread_parameters
+from stresstest.errors import EndpointError
+from stresstest.model import PARAMETERS
+from tests.support.fake_vllm import Answer, Asked, Events, Page, Reset, answer, fake_vllm, page
 
 
 async def test_a_probe_that_fails_in_passing_is_repeated() -> None:
@@ -35,7 +39,7 @@ async def test_a_parameter_whose_invalid_value_is_taken_is_not_known_to_be_read(
     async with fake_vllm(gateway) as server, Endpoint(server.url, model="lab") as endpoint:
         names = ("temperature", "repetition_penalty")
         profile = await profile_endpoint(endpoint, "lab")
-        assert await unread_parameters(endpoint, profile, names) == ["repetition_penalty"]
+        assert (await unread_parameters(endpoint, profile, names)).taken == ("repetition_penalty",)
 
 
 async def test_a_server_that_hangs_up_at_a_field_is_asked_without_it() -> None:
@@ -48,3 +52,43 @@ async def test_a_server_that_hangs_up_at_a_field_is_asked_without_it() -> None:
         found = await profile_endpoint(endpoint, "lab")
     assert found.top_logprobs == 5
     assert found.token_ids
+
+
+async def test_where_there_are_no_completions_the_refusal_of_the_chat_is_told() -> None:
+    """OpenAI's reasoning models refuse max_tokens; what was told was that the address is not known."""
+
+    def refuses(asked: Asked) -> Answer:
+        if asked.path.endswith("/chat/completions"):
+            return page({"error": {"message": "Unsupported parameter: 'max_tokens'"}}, 400)
+        return page({"error": {"message": "Not Found"}}, 404)
+
+    async with fake_vllm(refuses) as server, Endpoint(server.url) as endpoint:
+        with pytest.raises(EndpointError, match="Unsupported parameter"):
+            await profile_endpoint(endpoint, "lab")
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_parameter_that_is_checked_and_dropped_is_not_known_to_be_read(
+    name: str, reads: bool
+) -> None:
+    """NVIDIA Dynamo's frontend refuses invalid values, and its SGLang worker did not pass the valid ones on:
+    a limit was certified for a penalty that no model had seen."""
+
+    def frontend(asked: Asked) -> Answer:
+        body = asked.body or {}
+        value, seed = body.get(name), body.get("seed")
+        if value in (-1.0, 2.0, -7, 9.0) and name != "presence_penalty" and name != "frequency_penalty":
+            return page({"error": {"message": f"{name} is out of range"}}, 400)
+        if value == 9.0:
+            return page({"error": {"message": f"{name} is out of range"}}, 400)
+        if "penalty" in name:
+            return Events(answer(["Once ", f"more {value}" if reads else "more"]))
+        return Events(answer(["Once ", "more" if reads else f"more {seed}"]))
+
+    async with fake_vllm(frontend) as server, Endpoint(server.url, model="lab") as endpoint:
+        server.pages["/metrics"] = Page(b"", 404)
+        profile = await profile_endpoint(endpoint, "lab")
+        found = await unread_parameters(endpoint, profile, [name])
+    assert (found.taken, found.idle) == ((), () if reads else (name,))
+    assert [gap.what for gap in missing_reading(found)] == ([] if reads else [f"a sign that it reads {name}"])

@@ -1,0 +1,123 @@
+"""Which sampling parameters a server reads.
+
+A gateway may drop them, and valid values are answered all the same. An invalid value tells where nothing
+checks it. Where something in front of the model does (NVIDIA Dynamo, OpenRouter), values tell that make two
+answers as different as they can, or both the most likely one, whatever the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.probe import BARE, takes_messages, try_features
+from stresstest.model import Decoding, EndpointProfile, MissingCapability
+from stresstest.model.server import UNREAD_PARAMETERS
+
+_INVALID = {
+    "temperature": Decoding(temperature=-1.0),
+    "top_p": Decoding(top_p=2.0),
+    "top_k": Decoding(top_k=-7),
+    "min_p": Decoding(min_p=2.0),
+    "repetition_penalty": Decoding(repetition_penalty=-1.0),
+    "presence_penalty": Decoding(presence_penalty=9.0),
+    "frequency_penalty": Decoding(frequency_penalty=9.0),
+}
+"""Values that vLLM, and every server that reads the parameter, refuses."""
+_APART: dict[str, tuple[Any, Any]] = {
+    "repetition_penalty": (1.0, 1.9),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+}
+"""Values between which a greedy answer differs, if the parameter is read: one of them makes the model repeat
+itself."""
+_GREEDY = {
+    "temperature": Decoding(temperature=0.0),
+    "top_p": Decoding(temperature=1.5, top_p=0.0001),
+    "top_k": Decoding(temperature=1.5, top_k=1),
+    "min_p": Decoding(temperature=1.5, min_p=1.0),
+}
+"""With these an answer is the most likely one, whatever its seed, if the parameter is read."""
+_SAY = "Write a short story about a lighthouse keeper and a storm."
+_MANY, _FEW = 48, 12
+"""Tokens that are compared: of answers that should differ, and of those that should be the same, which
+rounding may part later on."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadParameters:
+    """Parameters of which nothing shows that the server reads them. taken: it takes an invalid value. idle:
+    it refuses one, but values of it change nothing."""
+
+    taken: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.taken or self.idle)
+
+
+async def unread_parameters(
+    endpoint: Endpoint, profile: EndpointProfile, names: Collection[str]
+) -> UnreadParameters:
+    """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
+
+    One request of one token for each name; unless it is vLLM itself, two more of up to 48 for each that it
+    checks.
+    """
+    chat = takes_messages(profile)
+    probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
+    # All at once: a server that hangs on an invalid value is waited for once.
+    answers = await asyncio.gather(*probes)
+    taken = [name for name, each in zip(names, answers, strict=True) if each.trial.outcome.failure is None]
+    if profile.simulated or (profile.version is not None and profile.metrics):
+        return UnreadParameters(tuple(taken))
+    checked = [name for name in names if name not in taken]
+    idle = [name for name in checked if await _is_idle(endpoint, name, chat=chat)]
+    return UnreadParameters(tuple(taken), tuple(idle))
+
+
+async def _is_idle(endpoint: Endpoint, name: str, *, chat: bool) -> bool:
+    """Whether values of the parameter change nothing in an answer where they must."""
+
+    async def text(decoding: Decoding, tokens: int, seed: int) -> str:
+        probed = await try_features(
+            endpoint, BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed, say=_SAY
+        )
+        whole = probed.trial.outcome.failure is None
+        return "".join(token.text for token in probed.trial.tokens) if whole else ""
+
+    if name in _GREEDY:
+        one, other = [await text(_GREEDY[name], _FEW, seed) for seed in (1, 2)]
+        return "" not in (one, other) and one != other
+    apart = [replace(Decoding(temperature=0.0), **{name: value}) for value in _APART[name]]
+    one, other = [await text(decoding, _MANY, 1) for decoding in apart]
+    return one != "" and one == other
+
+
+def missing_reading(unread: UnreadParameters) -> tuple[MissingCapability, ...]:
+    """The capability that is missing where parameters are not known to be read; none without names."""
+    if not unread:
+        return ()
+    words = " and ".join((*unread.taken, *unread.idle))
+    found = []
+    if unread.taken:
+        values = " and ".join(f"{name} {_INVALID[name].given()[name]:g}" for name in unread.taken)
+        found.append(
+            f"it takes {values} without complaint, as a gateway does that drops the field (LiteLLM's "
+            f"drop_params)"
+        )
+    if unread.idle:
+        found.append(
+            f"it refuses invalid values of {' and '.join(unread.idle)}, but extreme ones change nothing in "
+            f"its answers, as where a frontend checks the field and its backend drops it (NVIDIA Dynamo)"
+        )
+    return (
+        MissingCapability(
+            f"{UNREAD_PARAMETERS}{words}",
+            f"{'; '.join(found)}; the numbers may be of another decoding",
+            f"ask vLLM itself, or see whether another {words} changes the answers",
+        ),
+    )
