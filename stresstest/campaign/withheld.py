@@ -11,7 +11,7 @@ from stresstest.model import RIGORS, GenerationRecord, RunSettings, Threshold
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.statistics import observations, safe_max_tokens
 from stresstest.statistics.certify import is_limited_by_ends
-from stresstest.statistics.sample import ended_by_itself
+from stresstest.statistics.sample import ended_by_itself, is_answerless
 
 
 def withhold_cap(
@@ -20,15 +20,17 @@ def withhold_cap(
     certifying: Sequence[GenerationRecord],
     settings: RunSettings,
 ) -> Threshold:
-    """The threshold, with a reason for no cap: the margin leaves none, or a cap below T would cut most
-    healthy answers although they end on their own: before the onset that the climb suspects, or right at T
-    where it suspects none.
+    """The threshold, with a reason for no cap: the margin leaves none, every answer was cut within its
+    reasoning, or a cap below T would cut most healthy answers although they end on their own: before the
+    onset that the climb suspects, or right at T where it suspects none.
     """
     safe = safe_max_tokens(threshold, settings.margin)
     if safe == 0:
         return replace(threshold, withheld="the margin leaves no token of it")
     if safe is None:
         return threshold
+    if is_answerless(certifying):
+        return replace(threshold, withheld="no answer of the sample came after its reasoning: none was seen")
     healthy, cut = count_cut(certifying, safe)
     if cut <= MOST_HEALTHY_CUT * healthy:
         return threshold

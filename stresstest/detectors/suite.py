@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stresstest.detectors.dating import OnsetDating
 from stresstest.detectors.entry import Cadence, Detector, DetectorEntry, DetectorSpec, SuiteContext
@@ -13,6 +14,7 @@ from stresstest.detectors.text.thinking import ThinkingMarker, recorded_tokens
 from stresstest.detectors.verdict import Observed, conclude
 from stresstest.model import GenerationVerdict, Token
 
+_CHOSEN = ("stop", "closed")
 MAX_HELD_TOKENS = 32
 """Tokens that are held back at most until a result is requested."""
 
@@ -24,7 +26,8 @@ class DetectorSuite:
     merely continues; it moves back when later text proves an earlier symptom.
     """
 
-    def __init__(self, spec: DetectorSpec) -> None:
+    def __init__(self, spec: DetectorSpec, *, thinks: bool = True) -> None:
+        """thinks: reasoning is told apart from the answer, as the server or tags in the text mark it."""
         self._feed = TextSegmenter()
         self._context = SuiteContext(spec, self._feed)
         self._dating = OnsetDating(spec.language, self._feed)
@@ -39,6 +42,7 @@ class DetectorSuite:
         self._quick = tuple(d for entry, d, own in made if own in every_token)
         self._held: list[Token] = []
         self._thinking = ThinkingMarker()
+        self._thinks = thinks
         self._spans = self._spans_looked = 0
         self._tokens = 0
         self._checked_until = 0
@@ -54,7 +58,7 @@ class DetectorSuite:
         """Take the next output token. Reasoning is watched for loops, flooding and gibberish only, also where
         the server leaves it in the text, between `<think>` and `</think>` or the like."""
         self._tokens += 1
-        self._held.append(token)
+        self._held.append(token if self._thinks or not token.reasoning else replace(token, reasoning=False))
         if len(self._held) >= MAX_HELD_TOKENS:
             self._flush_held()
 
@@ -63,7 +67,7 @@ class DetectorSuite:
         half as much as token by token to all detectors. Detectors that read the shared text receive them one
         by one, in step with it."""
         held, self._held = self._held, []
-        if not self._thinking.done:
+        if self._thinks and not self._thinking.done:
             held = self._thinking.mark(held)
         self._take(held)
 
@@ -156,6 +160,20 @@ def detect_tokens(
     for token in tokens:
         suite.update(token)
     return suite.finish(finish_reason)
+
+
+def detect_answerless(
+    tokens: Iterable[Token], verdict: GenerationVerdict, spec: DetectorSpec, finish_reason: str | None
+) -> GenerationVerdict:
+    """The verdict over a generation that has ended by itself with nothing but reasoning: it is judged as the
+    answer that it is in the place of (a parser may have taken it for reasoning). verdict: the suite's,
+    which stands for any other generation."""
+    if verdict.degenerate or not 0 < verdict.tokens <= verdict.reasoning or finish_reason not in _CHOSEN:
+        return verdict
+    suite = DetectorSuite(spec, thinks=False)
+    for token in tokens:
+        suite.update(token)
+    return replace(suite.finish(finish_reason), reasoning=verdict.reasoning)
 
 
 def detect_text(text: str, spec: DetectorSpec, finish_reason: str | None = None) -> GenerationVerdict:

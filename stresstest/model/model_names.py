@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_VERSION = re.compile(r"[-@:.]?(?:v?\d{3,8}(?:[-.]\d+)*|v\d+|preview)")
-"""What a server adds to a model's name: -2024-08-06, -0613, -v1."""
+_VERSION = re.compile(r"[-@:.]\d{3,8}(?:[-.]\d+)*")
+"""What a server adds to a model's name: -2024-08-06, -0613."""
 
 
 def is_other_model(asked: str, answered: str) -> bool:

@@ -132,6 +132,14 @@ def _observation(generation: GenerationRecord) -> Observation:
     )
 
 
+def is_answerless(generations: Iterable[GenerationRecord]) -> bool:
+    """Whether the generations are nothing but reasoning, which a cap has cut: no answer was seen. One that
+    ended so is judged as an answer."""
+    written = [g for g in generations if g.verdict.tokens]
+    cut = any(g.finish_reason != STOP for g in written)
+    return cut and all(g.verdict.tokens <= g.verdict.reasoning for g in written)
+
+
 def is_unseen(generation: GenerationRecord) -> bool:
     """Whether the server took the request and nothing of the answer arrived, at any attempt."""
     lost = generation.failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from stresstest import clock
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
@@ -11,7 +12,7 @@ from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced
 from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.campaign.execution.unseen import count_hidden_reasoning, count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.suite import DetectorSuite
+from stresstest.detectors.suite import DetectorSuite, detect_answerless
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.counting import SERVER, WORDS
@@ -90,10 +91,12 @@ class GenerationAttempt:
         """
         reason = None if outcome.aborted else outcome.finish_reason
         failure = outcome.failure
-        verdict = continuation_verdict(
-            self._suite.finish(None if failure is not None else reason), len(self.task.history)
-        )
         arrived = self._tokens.columns()
+        ended = None if failure is not None else reason
+        whole = detect_answerless(
+            chain(self.task.history, arrived), self._suite.finish(ended), self.task.spec, ended
+        )
+        verdict = continuation_verdict(whole, len(self.task.history))
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
         hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)
         unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)

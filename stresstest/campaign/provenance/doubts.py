@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
-from stresstest.statistics.sample import count_copies, is_unseen, late_refusals, redrawn, was_cut_by_service
+from stresstest.statistics.sample import (
+    count_copies,
+    is_answerless,
+    is_unseen,
+    late_refusals,
+    redrawn,
+    was_cut_by_service,
+)
 
 if TYPE_CHECKING:
     from stresstest.store.repository import Store
@@ -31,6 +38,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
         *provenance_notes(run, generations),
         *load_notes(run.settings),
         *_unseen_notes(sample),
+        *_answerless_notes(sample),
         *_lost_notes(sample),
         *_retry_notes(sample),
         *_redrawn_notes(sample),
@@ -93,6 +101,25 @@ def _unseen_notes(sample: Sequence[GenerationRecord]) -> list[str]:
         notes.append(
             f"{copies} of the sample's {len(sample)} answers are identical to another one and do not "
             f"count again: is there a cache in front of the server?"
+        )
+    return notes
+
+
+def _answerless_notes(sample: Sequence[GenerationRecord]) -> list[str]:
+    """That answers are nothing but reasoning."""
+    only = [g for g in sample if g.failure is None and 0 < g.verdict.tokens <= g.verdict.reasoning]
+    ended = sum(g.finish_reason == "stop" for g in only)
+    notes = []
+    if ended:
+        notes.append(
+            f"{ended} of the sample's {len(sample)} answers {'is' if ended == 1 else 'are'} nothing but "
+            f"reasoning, and ended so; perhaps the server's parser takes the answer for it. What stands "
+            f"there is judged as the answer."
+        )
+    if is_answerless(sample):
+        notes.append(
+            f"No answer of the sample came after its reasoning: {len(only) - ended} were cut within it. "
+            f"Language and structure of answers were not seen, so the limit says nothing about them."
         )
     return notes
 

@@ -49,7 +49,10 @@ def _other_model_sentence(generations: Sequence[GenerationRecord], asked: str) -
         return None
     (answered,) = named
     if not is_other_model(asked, answered):
-        return None
+        one, other = (name.lower().rpartition("/")[2] for name in (asked, answered))
+        if one == other:
+            return None
+        return f"The streams name the model {answered!r} for {asked!r}, which was asked: a version of it."
     return (
         f"The streams name the model {answered!r}, not {asked!r}, which was asked: an alias, or a gateway "
         f"that answers with another model. The limit is that of the model that answered."

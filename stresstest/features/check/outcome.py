@@ -9,6 +9,7 @@ from typing import Any
 from stresstest.errors import UsageError
 from stresstest.features.check.reservations import (
     RecordedReservations,
+    answerless_objection,
     count_unanswered,
     few_answers_objection,
     find_reservations,
@@ -66,6 +67,7 @@ def compare_samples(
             lacking
             or replayed_objection(baseline, candidate)
             or other_model_objection(baseline, candidate)
+            or answerless_objection(candidate)
             or reservations.pass_objection(rule)
             or few_answers_objection(baseline, candidate)
             or foreign_language_objection(baseline, candidate, rule)

@@ -15,6 +15,7 @@ from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 from stresstest.statistics.replays import replays
+from stresstest.statistics.sample import is_answerless
 
 LATER_LEVEL = 0.001
 """p of a difference beyond T that blocks a pass; small, because T says nothing of what lies beyond it."""
@@ -207,6 +208,16 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
     return (
         f"{again} of the candidate's {len(candidate.certifying)} answers are the baseline's own again, by "
         "id and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
+    )
+
+
+def answerless_objection(candidate: CheckSample) -> str | None:
+    """Why answers that were never seen decide nothing."""
+    if not is_answerless(candidate.certifying):
+        return None
+    return (
+        "no answer of the candidate came after its reasoning: language and structure of answers were not "
+        "seen. Perhaps the server's parser takes the answers for reasoning"
     )
 
 

@@ -68,8 +68,8 @@ def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
     verdict = choice.verdict
     found = {
         "gen_ai.evaluation.name": METRIC,
-        "gen_ai.evaluation.score.value": None if choice.hidden else float(verdict.degenerate),
-        "gen_ai.evaluation.score.label": verdict.symptom or (UNREAD if choice.hidden else HEALTHY),
+        "gen_ai.evaluation.score.value": None if choice.unread else float(verdict.degenerate),
+        "gen_ai.evaluation.score.label": verdict.symptom or (UNREAD if choice.unread else HEALTHY),
         "gen_ai.evaluation.explanation": _explanation(choice),
         "gen_ai.response.id": entry.id,
         "gen_ai.request.model": entry.model or None,
@@ -91,6 +91,8 @@ def _explanation(choice: JudgedChoice) -> str:
         if choice.seen:
             return f"{choice.unseen} of {choice.tokens} tokens are not in the text that was sent."
         return f"No text of {choice.tokens} tokens was sent." if choice.tokens else "No text was sent."
+    if choice.unread:
+        return f"Nothing but reasoning was sent in {choice.tokens} tokens, and no answer."
     if verdict.symptom is None:
         return f"No symptom in {choice.tokens} tokens."
     return (

@@ -198,7 +198,7 @@ class Ledger:
             metrics.degenerate.labels(*where, first).inc()
         if action is not None and action != exchange.counted:
             metrics.actions.labels(*where, action, str(self._dry_run).lower()).inc()
-        unread = watch.broken is not None or not choices or any(choice.hidden for choice in choices)
+        unread = watch.broken is not None or not choices or any(choice.unread for choice in choices)
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
         self._count(asked.model, asked.route, found if ended == "answered" else ended)

@@ -27,7 +27,8 @@ _FAILED = "the guard failed to judge it"
 class JudgedChoice:
     """One choice with its verdict. tokens: of the answer. seen: those that there was something to judge of.
     unseen: those that the server counted and surely did not send; None where it counted none. texts: its
-    tokens, None unless kept. broken: what followed on them could not be judged."""
+    tokens, None unless kept. broken: what followed on them could not be judged. answerless: it has ended by
+    itself with nothing but reasoning, of which only repetition was judged."""
 
     index: int
     verdict: GenerationVerdict
@@ -37,6 +38,7 @@ class JudgedChoice:
     seen: int = 0
     unseen: int | None = None
     broken: bool = False
+    answerless: bool = False
 
     @property
     def hidden(self) -> bool:
@@ -48,6 +50,11 @@ class JudgedChoice:
         if self.broken:
             return True
         return self.seen == 0 if self.unseen is None else self.unseen >= MIN_UNSEEN_TOKENS
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody can say that it is healthy."""
+        return self.hidden or (self.answerless and not self.verdict.degenerate)
 
 
 class AnswerWatch:
@@ -227,6 +234,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
         texts=choice.texts,
         seen=seen,
         unseen=None if total is None else choice.count_unseen(total),
+        answerless=choice.finish_reason == "stop" and 0 < verdict.tokens <= verdict.reasoning,
         broken=(broken and choice.finish_reason is None) or choice.cut_off,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.campaign.provenance.doubts import doubts
+from stresstest.campaign.withheld import withhold_cap
 from stresstest.errors import ExitCode
 from stresstest.model import (
     FailureKind,
@@ -16,6 +17,7 @@ from stresstest.model import (
     Phase,
     ServerSample,
     ServiceFailure,
+    Threshold,
     Token,
 )
 from stresstest.statistics import observations
@@ -190,3 +192,20 @@ def test_empty_answers_are_told_of() -> None:
         for n, g in enumerate(made)
     ]
     assert any(n.startswith("9 of the sample's 38 answers are empty") for n in doubts(make_run(), some, []))
+
+
+@pytest.mark.parametrize(
+    ("finish", "begin"), [("stop", "8 of the sample's 8 answers are nothing but"), ("length", "No answer of")]
+)
+def test_answers_that_are_nothing_but_reasoning_are_told(finish: str, begin: str) -> None:
+    """And no cap is recommended where all were cut there."""
+    made = [
+        replace(make_generation(n), finish_reason=finish, verdict=GenerationVerdict(90, 90, reasoning=90))
+        for n in range(8)
+    ]
+    assert sum(each.startswith(begin) for each in doubts(make_run(), made, [])) == 1
+    threshold = Threshold(0.1, 0.9, 80, 60, 0, 0.05, certified=True)
+    withheld = withhold_cap(threshold, [], made, make_run().settings).withheld or ""
+    assert ("came after its reasoning" in withheld) == (finish == "length")
+    answered = [replace(made[0], verdict=GenerationVerdict(90, 90, reasoning=40)), *made[1:]]
+    assert not any("No answer of" in each for each in doubts(make_run(), answered, []))

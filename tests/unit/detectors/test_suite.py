@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.suite import DetectorSuite, detect_text, detect_tokens
+from stresstest.detectors.suite import DetectorSuite, detect_answerless, detect_text, detect_tokens
+from stresstest.detectors.text.thinking import recorded_tokens
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.detectors.verdict import WARNING_LOOKBACK
 from stresstest.model import GenerationVerdict, SymptomKind, Token, ZoneKind
@@ -320,3 +321,20 @@ def test_a_near_loop_proven_before_keeps_its_onset() -> None:
     verdict = detect_text(story(4) + counted(5, 20) + f"{BODY}. " * 30, SPEC, "length")
     assert verdict.symptom in {SymptomKind.NEAR_LOOP, SymptomKind.FLOODING}  # of few words, too
     assert {SymptomKind.LOOP, SymptomKind.NEAR_LOOP} <= {s.kind for s in verdict.symptoms}
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize(("reason", "judged"), [("stop", True), ("length", False), (None, False)])
+def test_what_ends_with_nothing_but_reasoning_is_judged_as_the_answer(
+    marked: bool, reason: str | None, judged: bool
+) -> None:
+    """A reasoning parser took the whole answer for reasoning (vLLM, with a model that does not reason), or a
+    `<think>` was never closed: nobody watched its language, and a limit was certified."""
+    text = story(12)
+    tokens = [replace(token, reasoning=True) for token in text_tokens(text)]
+    if not marked:
+        tokens = recorded_tokens(f"<think>\n{text}")
+    spec = DetectorSpec(language="it")
+    verdict = detect_answerless(tokens, detect_tokens(tokens, spec, reason), spec, reason)
+    assert (verdict.symptom is SymptomKind.LANGUAGE_DRIFT) == judged
+    assert verdict.tokens == len(tokens) == verdict.reasoning

@@ -571,3 +571,12 @@ async def test_calls_of_tools_have_tokens_beside_their_arguments(whole: bool) ->
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,healthy,{CHAT}}}"] == 1
+
+
+@pytest.mark.parametrize(("finish", "outcome"), [("stop", "unread"), ("length", "healthy")])
+async def test_nothing_but_reasoning_is_no_healthy_answer(finish: str, outcome: str) -> None:
+    """A parser that takes the whole answer for reasoning: nobody watches its language."""
+    async with guarded(Events([*chat_events(LONG, reasoning=True, finish=finish), DONE])) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
