@@ -51,7 +51,8 @@ class ScanVerdict:
     `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
     without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
     ended it because it repeats itself. cluster, question, digest: 64-bit hashes of prompt, its text, and
-    output, 0 for none; identity: of the record, which only copies of it share. length_class: the requested
+    output, 0 for none; identity: of the record, which only copies of it share; request: of its text in its
+    trace, where one request may have several spans, 0 without a trace. length_class: the requested
     length. language: the expected language; language_source: "record" | "given" | "group" | "prompt" | "other
     language than the group's" | "unknown name" | "answer". onset_in: the part that the onset lies in.
     reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
@@ -84,6 +85,7 @@ class ScanVerdict:
     question: int = 0
     digest: int = 0
     identity: int = 0
+    request: int = 0
     length_class: float | None = None
     language: str | None = None
     language_source: str | None = None

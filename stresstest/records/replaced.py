@@ -17,6 +17,8 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 """``[REDACTED]``, ``<content removed by policy>``, ``***``."""
+_COUNTED = re.compile(r"\s*<streaming_complete: \d{1,9} tokens>\s*")
+"""What vLLM's log has in place of a streamed answer that it did not keep."""
 _HASH = re.compile(
     r"\s*(?:(?:sha|md5|blake)[\w-]*[:=$])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})\s*",
     re.IGNORECASE,
@@ -125,6 +127,8 @@ def _tells_of_failure(value: object) -> bool:
 def is_replaced(text: str) -> bool:
     """Whether nothing of the answer is there, but what somebody put in its place."""
     if len(text) <= _LONGEST_MARK and _MARK.fullmatch(text):
+        return True
+    if text.startswith("<") and _COUNTED.fullmatch(text):
         return True
     packed = _PACKED.match(text) if len(text) > 2 * _LONGEST_MARK else _PACKED.fullmatch(text)
     if packed or _HASH.fullmatch(text) or _ELSEWHERE.fullmatch(text):

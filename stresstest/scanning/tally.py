@@ -22,7 +22,7 @@ from stresstest.statistics.recorded import MAX_KEPT, RecordedSample, certify_out
 
 MAX_GROUPS = 5_000
 MAX_KEPT_OUTPUTS = 200_000
-"""Outputs kept of all groups together, 57 bytes each: beyond that the largest groups are thinned."""
+"""Outputs kept of all groups together, 73 bytes each: beyond that the largest groups are thinned."""
 _TRIM_INTERVAL = 4_096
 """Requests after which the kept outputs are counted."""
 _Worst = tuple[float, int, int, ScanExample]

@@ -57,6 +57,7 @@ class RecordedSample:
         self._words = (array("i"), array("i"), array("i"))
         self._tokens = (array("i"), array("i"), array("i"))
         self._names = (array("Q"), array("Q"), array("Q"))
+        self._requests = array("Q")
         self._flags = array("B")
         self._classes = array("d")
         self._questions = array("Q")
@@ -84,6 +85,7 @@ class RecordedSample:
         _append(self._tokens, judged.tokens)
         for column, value in zip(self._names, (name, judged.cluster, judged.digest), strict=True):
             column.append(value)
+        self._requests.append(judged.request)
         flags = _ENDED * judged.ended | _UNRESOLVED * judged.unresolved | _TRUNCATED * truncated
         self._flags.append(flags | _LOST * judged.lost)
         self._classes.append(float("nan") if judged.length_class is None else judged.length_class)
@@ -192,21 +194,29 @@ class RecordedSample:
         yield from ((d, n) for d, n in known.values())
 
     def _one_name_each(self) -> Iterator[int]:
-        """The name of each output's prompt, that of the earliest prompt with a text in common."""
+        """The name of each output's prompt, that of the earliest prompt with a text in common, or with the
+        same request of a trace."""
         joined: dict[int, int] = {}
         by_text: dict[int, int] = {}
+        by_request: dict[int, int] = {}
 
         def first(name: int) -> int:
             while (earlier := joined.get(name, name)) != name:
                 name = joined[name] = joined.get(earlier, earlier)  # shorter each time: chains may be long
             return name
 
+        def join(known: dict[int, int], key: int, name: int) -> None:
+            one, other = first(known.setdefault(key, name)), first(name)
+            if one != other:
+                joined[other] = one
+
         names, _, digests = self._names
-        for name, digest, onset, length in zip(names, digests, self._words[0], self._words[2], strict=True):
+        columns = zip(names, digests, self._requests, self._words[0], self._words[2], strict=True)
+        for name, digest, request, onset, length in columns:
             if digest and (length if onset == _ABSENT else onset) >= COPY_TOKENS:
-                one, other = first(by_text.setdefault(digest, name)), first(name)
-                if one != other:
-                    joined[other] = one
+                join(by_text, digest, name)
+            if request:
+                join(by_request, request, name)
         return (first(name) for name in names)
 
     @property
@@ -313,7 +323,15 @@ class RecordedSample:
         return {length: list(prompts.values()) for length, prompts in found.items()}
 
     def _columns(self) -> tuple[array[Any], ...]:
-        return (*self._words, *self._tokens, *self._names, self._flags, self._classes, self._questions)
+        return (
+            *self._words,
+            *self._tokens,
+            *self._names,
+            self._flags,
+            self._classes,
+            self._questions,
+            self._requests,
+        )
 
     def _start_spread(self) -> array[int]:
         """The random groups of a sample that is no longer kept whole, or will not be."""

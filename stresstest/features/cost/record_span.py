@@ -102,7 +102,7 @@ def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object
     latest = span.end if exact else span.end + 1.0  # the end may have been cut to whole seconds
     if record.cached or came_at_once(span.submitted, latest, span.output_tokens):
         return LeftOut.CACHED
-    text = verdict.digest if len(record.text) >= LONG_ANSWER else 0
-    logged = LoggedSpan(span, text, record.source)
+    text = verdict.digest if len(record.text) >= LONG_ANSWER or verdict.request else 0
+    logged = LoggedSpan(span, text, record.source, record.trace)
     name = (replace(span, id="") if exact else span, verdict.digest)
     return logged, name, record.model, drifts_from_given(verdict)

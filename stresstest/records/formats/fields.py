@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.asked import APART, PROMPT_KEYS, SHAPING, Fields, asked_turns, read_asked
 from stresstest.records.formats.bodies.answer import RecordedAnswer
@@ -24,6 +25,7 @@ from stresstest.records.record import (
     as_text,
     as_token_count,
     parse_path,
+    utf8_size,
     value_at,
 )
 from stresstest.records.replaced import is_replaced
@@ -53,6 +55,7 @@ of it, that they hide or that is too long for them."""
 _CUT_OUT = re.compile(r"\.\.\. \(litellm_truncated [^\n]{1,600}?\) \.\.\.")
 """What LiteLLM writes in its spend logs for the middle of a text of more than 2,048 characters."""
 _ID_KEYS = ("id", "custom_id", "request_id")
+_TRACE_KEYS = ("trace_id", "traceId")
 _LANGUAGE_KEYS = ("language", "lang")
 _REQUEST_KEYS = (
     *("request", "request_body", "proxy_server_request", "body", "model_parameters", "params"),
@@ -80,6 +83,11 @@ def answered(
     several = len(found) > 1
     for answer in found:
         refuse_printed(answer.text)
+    spent = base.completion_tokens
+    if several and spent is not None:
+        # The body's usage is of all its choices together: of one only what no text of theirs can hold tells.
+        shown = sum(utf8_size(answer.reasoning + answer.text) for answer in found)
+        spent = spent // len(found) if spent - shown >= MIN_UNSEEN_TOKENS * len(found) else None
     key = base.prompt_key or (_row_name(row) if several else None)
     return [
         replace(
@@ -98,8 +106,7 @@ def answered(
             finish_reason=answer.finish_reason or base.finish_reason,
             tokens=None if echoed else answer.tokens,  # the prompt's are among them
             prompt_key=key,
-            # The body's usage is of all its choices together.
-            completion_tokens=None if several else base.completion_tokens,
+            completion_tokens=spent,
         )
         for n, (answer, hole) in enumerate(map(_cut_out, found))
     ]
@@ -138,7 +145,7 @@ def _base(
     finish = at("finish_reason", *FINISH_KEYS, within=[*places, *usage])
     finish = as_text(finish.get("type") if isinstance(finish, dict) else finish)  # SGLang's is an object
     tokens = at("completion_tokens", *_COUNT_KEYS, within=[*usage, row])
-    counted = as_token_count(len(tokens) if isinstance(tokens, list) else tokens)
+    counted = _with_reasoning(as_token_count(len(tokens) if isinstance(tokens, list) else tokens), usage)
     ids = at("id", *reversed(_ID_KEYS) if "custom_id" in row else _ID_KEYS)
     return Record(
         id=as_text(ids) or f"{place.source}:{place.line}",
@@ -158,6 +165,7 @@ def _base(
         start=as_seconds(at("start", *_START_KEYS)),
         end=as_seconds(at("end", *_END_KEYS)),
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
+        trace=as_text(at("trace", *_TRACE_KEYS)),
         cached=str(at("cached", "cache_hit", "cacheHit")).lower() == "true",
         prompt_text=asked.text,
         requested_text=asked.requested,
@@ -170,6 +178,21 @@ def _base(
             if (value := _extra((row, row.get("metadata"), body, request), key, place.mapped)) is not None
         },
     )
+
+
+def _with_reasoning(counted: int | None, usage: Sequence[Mapping[str, Any]]) -> int | None:
+    """The count with tokens of reasoning that are counted apart: in the total alone (Gemini's endpoint of
+    OpenAI's API), or beside it (xAI's)."""
+    for held in usage:
+        details = as_object(held.get("completion_tokens_details"))
+        names = ("completion_tokens", "prompt_tokens", "total_tokens")
+        own, prompt, total = (as_token_count(held.get(name)) for name in names)
+        reasoning = as_token_count(details.get("reasoning_tokens")) or 0
+        if own is None or own != counted:
+            continue
+        apart = max(reasoning if reasoning > own else 0, (total or 0) - (prompt or 0) - own if prompt else 0)
+        return own + apart if apart >= MIN_UNSEEN_TOKENS else own
+    return counted
 
 
 def _cap(given: Any) -> int | None:

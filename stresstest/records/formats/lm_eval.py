@@ -11,7 +11,7 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.formats.json_values import structure_in
-from stresstest.records.record import FieldMapping
+from stresstest.records.record import FieldMapping, UnreadableError
 
 _READ_HERE = frozenset({"resps", "filtered_resps", "arguments"})
 
@@ -25,9 +25,12 @@ def _unwrapped(row: Row, _mapped: FieldMapping) -> list[Row]:
     requests = [each if isinstance(each, list) else [each] for each in row["resps"]]
     answers = [answer for request in requests for answer in request]
     values = _first_request(row.get("arguments"))
-    if len(values) == 1 or not all(isinstance(each, str | None) for each in answers):
-        return []
     settings = next((dict(each) for each in values if isinstance(each, dict)), {})
+    texts = all(isinstance(each, str | None) for each in answers)
+    if settings and not texts and any(isinstance(each, list) for each in answers):
+        raise UnreadableError("answers in several rounds: write a record for each")
+    if len(values) == 1 or not texts:
+        return []
     prompt = _prompt(values[0]) if values else None
     named = {"prompt": prompt, "max_tokens": settings.get("max_gen_toks", settings.get("max_tokens"))}
     kept = {key: value for key, value in row.items() if key not in _READ_HERE}

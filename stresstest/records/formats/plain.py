@@ -41,7 +41,7 @@ from stresstest.records.record import (
 
 TEXT_KEYS = (
     *("response", "output", "text", "completion", "generated_text", "content"),
-    *("output_text", "model_output", "generation", "generations", "prediction"),
+    *("output_text", "model_output", "full_output", "generation", "generations", "prediction"),
 )
 """Where a plain record has its text. Not `answer`: in a set of
 questions that is the right one, which nobody generated."""

@@ -132,6 +132,9 @@ def build_verdict(
         question=_stable_hash(without_times_and_ids(record.prompt_text)),
         digest=_stable_hash(_compared_text(record)),
         identity=record.row_key or _stable_hash(f"{record.source}:{record.line}"),
+        request=_stable_hash(
+            f"{record.trace} {_compared_text(record)}" if record.trace and record.text else None
+        ),
         length_class=length_class(record, job.by_length),
         language=language,
         language_source=source,

@@ -22,6 +22,7 @@ TEXT = story(8)
     [
         *(
             "[REDACTED]",
+            "<streaming_complete: 1234 tokens>",
             "[Filtered]",
             "<masked>",
             "***",

@@ -395,3 +395,17 @@ def test_answers_as_short_as_labels_beside_long_ones(brief: int, words: int, oth
     for n in range(100):
         sample.add(output(n, length=words if n < brief else others, cluster=n + 1), truncated=False)
     assert sample.brief == told
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_two_spans_of_one_request_are_one_prompt(traced: bool) -> None:
+    """The client's span and its gateway's, whose prompt has a system message more: 80 short answers passed a
+    gate that needs 149."""
+    sample = RecordedSample()
+    for n in range(80):
+        for side in (0, 1000):
+            one = output(n, length=8, cluster=1 + n + side, request=n + 1 if traced else 0)
+            sample.add(one, truncated=False)
+    assert len(list(sample.clusters())) == (80 if traced else 160)
+    again = RecordedSample.load(sample.dump())
+    assert list(again.clusters()) == list(sample.clusters())

@@ -15,8 +15,10 @@ from stresstest.render.scan_progress import SilentScanProgress
 from tests.support.cost_logs import rows
 
 
-def logged(id: str, start: float, end: float, *, text: int = 7, source: str = "app") -> LoggedSpan:
-    return LoggedSpan(RequestSpan(id, start, end, 100), text, source)
+def logged(
+    id: str, start: float, end: float, *, text: int = 7, source: str = "app", trace: str | None = "t"
+) -> LoggedSpan:
+    return LoggedSpan(RequestSpan(id, start, end, 100), text, source, trace)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,9 @@ def logged(id: str, start: float, end: float, *, text: int = 7, source: str = "a
         pytest.param(logged("b", 0.2, 9.9, source="gateway"), 1, id="the gateway's log"),
         pytest.param(logged("b", -1.0, 8.0, source="gateway"), 1, id="on a clock that is a second off"),
         pytest.param(logged("a", 0.1, 9.8), 1, id="a span within another"),
-        pytest.param(logged("b", 0.1, 9.8), 0, id="a canary that was asked twice at once"),
+        pytest.param(logged("b", 0.1, 9.8), 1, id="the client's span and its gateway's, in one file"),
+        pytest.param(logged("b", 0.1, 9.8, trace=None), 0, id="a canary that was asked twice at once"),
+        pytest.param(logged("b", 0.1, 9.8, trace="u"), 0, id="in two traces"),
         pytest.param(logged("b", 20.0, 30.0, source="gateway"), 0, id="asked again later"),
         pytest.param(logged("a", 20.0, 30.0), 0, id="an id of a server that names all alike"),
         pytest.param(logged("b", 0.2, 9.9, text=0, source="gateway"), 0, id="short answers, alike by chance"),
@@ -42,7 +46,7 @@ def test_a_request_counts_once(other: LoggedSpan, left_out: int) -> None:
 
 def test_a_canary_that_was_asked_all_day_is_compared_with_what_ran_beside_it() -> None:
     """Each with all others would be ten thousand million comparisons."""
-    asked = [logged(f"{n}", n * 2.0, n * 2.0 + 5.0) for n in range(100_000)]
+    asked = [logged(f"{n}", n * 2.0, n * 2.0 + 5.0, trace=None) for n in range(100_000)]
     found, count = without_second_logs(asked)
     assert (len(found), count) == (100_000, 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stresstest.records import FieldMapping, Record, parse_line
+from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
 
 SAID = "The harbour wakes early."
 SAMPLED = {"until": [], "max_gen_toks": 400, "temperature": 0.7}
@@ -60,3 +60,9 @@ def test_texts_that_were_rated_are_left_out(resps: Any) -> None:
 def test_a_text_that_was_rated_as_a_whole_is_left_out(request_: Any) -> None:
     """The harness writes the likelihoods of `loglikelihood_rolling` as texts."""
     assert read(sample(request_, [["-1234.5"]])) == []
+
+
+def test_answers_in_several_rounds_are_not_passed_over() -> None:
+    """lmms-eval's, which were taken for texts that are rated."""
+    with pytest.raises(UnreadableError, match="several rounds"):
+        read(sample({"arg_0": "Well?", "arg_1": SAMPLED}, [[[SAID, SAID]]]))

@@ -117,3 +117,28 @@ def test_a_body_where_a_field_points_is_read_as_one(text: bool) -> None:
     }
     (found,) = read({"log": json.dumps(body) + "\n" if text else body, "stream": "stdout"}, "response=log")
     assert (found.text, found.finish_reason, found.completion_tokens) == (SAMPLES[0], "length", 300)
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}, 12),
+        ({"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 1_063}, 1_023),
+        ({"completion_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 1_011}}, 1_023),
+        ({"completion_tokens": 900, "completion_tokens_details": {"reasoning_tokens": 800}}, 900),
+        ({"input": 300, "output": 256, "total": 900, "completion_tokens": 256}, 256),
+    ],
+)
+def test_reasoning_that_is_counted_apart_counts(usage: dict[str, Any], counted: int) -> None:
+    """Gemini's endpoint of OpenAI's API has thoughts in the total alone, xAI beside the completion: an empty
+    answer with a thousand hidden tokens "could not degenerate"."""
+    (record,) = read({"response": "So.", "usage": usage, "finish_reason": "stop"})
+    assert record.completion_tokens == counted
+
+
+@pytest.mark.parametrize(("total", "each"), [(80, None), (8_192, 4_096)])
+def test_of_several_choices_only_hidden_tokens_count(total: int, each: int | None) -> None:
+    """The usage is of all of them together. Two answers that a cap had ended far beyond their text passed."""
+    choices = [{"message": {"role": "assistant", "content": "So it is."}, "finish_reason": "length"}] * 2
+    found = read({"choices": choices, "usage": {"completion_tokens": total}})
+    assert [record.completion_tokens for record in found] == [each, each]

@@ -109,6 +109,9 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
     start, token = seconds(first(span, _START)), first(found, _FIRST_TOKEN)
     reasons = _reasons(first(found, _FINISH)) or [each["finish_reason"] for each in messages]
     row = {
+        "trace_id": span.get("traceId")
+        or as_object(span.get("context")).get("trace_id")
+        or span.get("trace_id"),
         "id": first(found, _IDS) or span.get("spanId") or _context(span),
         "model": first(found, _MODELS),
         "max_tokens": first(found, _CAPS),
