@@ -99,7 +99,11 @@ def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
         one if number == 1 else f"{format_count(number)} {several}"
         for number, one, several in (
             (unseen, "1 answer is not whole in the log", "answers are not whole in the log"),
-            (stopped, "1 answer was stopped as a repetition", "answers were stopped as repetitions"),
+            (
+                stopped,
+                "1 answer was stopped as a repetition, or breaks off in one",
+                "answers were stopped as repetitions, or break off in one",
+            ),
             (
                 unknown,
                 "1 answer is in no language that is known here",

@@ -11,11 +11,13 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
+from stresstest.model.texts.copies import ends_in_copies
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
 from stresstest.scanning.position_scale import is_implausible
 
+_EQUAL_SIGNS = 30
 _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
@@ -53,10 +55,18 @@ def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool
     if verdict.degenerate:
         return False
     usual = OPEN_TAIL if cut else 0
-    return (
-        verdict.tokens - verdict.observed > usual
-        or normalize_finish_reason(record.finish_reason) == REPETITION_REASON
-    )
+    return verdict.tokens - verdict.observed > usual or ended_as_repetition(record)
+
+
+def ended_as_repetition(record: Record) -> bool:
+    """Whether the server ended it because it repeats itself: by its word, or, where there is none, by an end
+    in copies (Ollama broke off after 31 equal tokens, and told no reason)."""
+    if normalize_finish_reason(record.finish_reason) == REPETITION_REASON:
+        return True
+    if _known_end(record) is not None or was_capped(record):
+        return False
+    text = (record.text or record.reasoning).rstrip()
+    return ends_in_copies(text) or (len(text) > _EQUAL_SIGNS and len(set(text[-_EQUAL_SIGNS:])) == 1)
 
 
 def lacks_its_text(record: Record, capped: bool | None) -> bool:

@@ -18,14 +18,13 @@ from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.timeline import has_repeated_tail
 from stresstest.model import GenerationVerdict, SymptomKind, Token
-from stresstest.model.finish_reason import normalize_finish_reason
 from stresstest.model.scanned import ScanVerdict
 from stresstest.model.texts.times_and_ids import without_times_and_ids
-from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER
 from stresstest.scanning.answer.endings import (
     CHOSEN,
+    ended_as_repetition,
     finish_reason,
     is_unresolved,
     lacks_its_end,
@@ -127,7 +126,7 @@ def build_verdict(
         unknown_language=unknown and not unseen,
         lost=was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
-        repetition=normalize_finish_reason(record.finish_reason) == REPETITION_REASON,
+        repetition=ended_as_repetition(record),
         cluster=_stable_hash(record.prompt_key),
         question=_stable_hash(without_times_and_ids(record.prompt_text)),
         digest=_stable_hash(_compared_text(record)),

@@ -941,3 +941,21 @@ def test_a_groups_name_of_megabytes_is_shortened(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [{"model": name, "text": "One two."} for name in names])
     groups = run(path, job=ScanJob(FieldMapping(keys=("model",)), ("model",), "en")).groups
     assert [len(str(group.key["model"])) for group in groups] == [512, 512]
+
+
+@pytest.mark.parametrize(
+    ("end", "finish", "stopped"),
+    [
+        (" the" * 31, None, True),
+        ("!" * 31, None, True),
+        (" the" * 31 + ".", "stop", False),
+        (" And so it ends.", None, False),
+    ],
+)
+def test_an_answer_that_breaks_off_in_equal_tokens_is_in_doubt(
+    end: str, finish: str | None, stopped: bool
+) -> None:
+    """Ollama broke off after 31 equal tokens and told no reason: such answers certified a limit."""
+    found = judged(story(6) + end, finish_reason=finish)
+    assert (found.repetition, found.degenerate) == (stopped, False)
+    assert found.unresolved >= stopped
