@@ -14,7 +14,7 @@ from typing import Any
 
 from stresstest.endpoint.client import Endpoint
 from stresstest.endpoint.probe import BARE, takes_messages, try_features
-from stresstest.model import Decoding, EndpointProfile, MissingCapability
+from stresstest.model import Decoding, EndpointProfile, FailureKind, MissingCapability
 from stresstest.model.server import UNREAD_PARAMETERS
 
 _INVALID = {
@@ -50,13 +50,16 @@ rounding may part later on."""
 @dataclass(frozen=True, slots=True)
 class UnreadParameters:
     """Parameters of which nothing shows that the server reads them. taken: it takes an invalid value. idle:
-    it refuses one, but values of it change nothing."""
+    values of it change nothing. untold: the server's answers do not tell, since requests failed or one
+    request has several answers."""
 
     taken: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.taken or self.idle)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.taken, *self.idle, *self.untold)
 
 
 async def unread_parameters(
@@ -65,43 +68,61 @@ async def unread_parameters(
     """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
 
     One request of one token for each name; unless it is vLLM itself, two more of up to 48 for each that it
-    checks.
+    does not take, and two for all penalties.
     """
     chat = takes_messages(profile)
     probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
     # All at once: a server that hangs on an invalid value is waited for once.
-    answers = await asyncio.gather(*probes)
-    taken = [name for name, each in zip(names, answers, strict=True) if each.trial.outcome.failure is None]
+    failures = [each.trial.outcome.failure for each in await asyncio.gather(*probes)]
+    taken = tuple(name for name, failure in zip(names, failures, strict=True) if failure is None)
     if profile.simulated or (profile.version is not None and profile.metrics):
-        return UnreadParameters(tuple(taken))
-    checked = [name for name in names if name not in taken]
-    idle = [name for name in checked if await _is_idle(endpoint, name, chat=chat)]
-    return UnreadParameters(tuple(taken), tuple(idle))
+        passing = [f is not None and f.kind is not FailureKind.BAD_REQUEST for f in failures]
+        untold = tuple(name for name, passed in zip(names, passing, strict=True) if passed)
+        return UnreadParameters(taken, untold=untold)
+    effects = _Effects(endpoint, chat=chat)
+    seen = {name: await effects.seen(name) for name in names if name not in taken}
+    idle = tuple(name for name, has_effect in seen.items() if has_effect is False)
+    return UnreadParameters(
+        taken, idle, tuple(name for name, has_effect in seen.items() if has_effect is None)
+    )
 
 
-async def _is_idle(endpoint: Endpoint, name: str, *, chat: bool) -> bool:
-    """Whether values of the parameter change nothing in an answer where they must."""
+class _Effects:
+    """Whether values of a parameter change answers as they must."""
 
-    async def text(decoding: Decoding, tokens: int, seed: int) -> str:
+    def __init__(self, endpoint: Endpoint, *, chat: bool) -> None:
+        self._endpoint = endpoint
+        self._chat = chat
+        self._repeats: bool | None = None
+
+    async def seen(self, name: str) -> bool | None:
+        """None where the answers do not tell."""
+        if name in _GREEDY:
+            one, other = [await self._text(_GREEDY[name], _FEW, seed) for seed in (1, 2)]
+            return None if "" in (one, other) else one == other
+        if self._repeats is None:
+            plain = [await self._text(Decoding(temperature=0.0), _MANY, seed) for seed in (1, 2)]
+            self._repeats = plain[0] == plain[1] != ""
+        if not self._repeats:
+            return None
+        apart = [replace(Decoding(temperature=0.0), **{name: value}) for value in _APART[name]]
+        one, other = [await self._text(decoding, _MANY, 1) for decoding in apart]
+        return None if "" in (one, other) else one != other
+
+    async def _text(self, decoding: Decoding, tokens: int, seed: int) -> str:
+        """An answer; "" where the request fails."""
         probed = await try_features(
-            endpoint, BARE, chat=chat, decoding=decoding, tokens=tokens, seed=seed, say=_SAY
+            self._endpoint, BARE, chat=self._chat, decoding=decoding, tokens=tokens, seed=seed, say=_SAY
         )
         whole = probed.trial.outcome.failure is None
         return "".join(token.text for token in probed.trial.tokens) if whole else ""
 
-    if name in _GREEDY:
-        one, other = [await text(_GREEDY[name], _FEW, seed) for seed in (1, 2)]
-        return "" not in (one, other) and one != other
-    apart = [replace(Decoding(temperature=0.0), **{name: value}) for value in _APART[name]]
-    one, other = [await text(decoding, _MANY, 1) for decoding in apart]
-    return one != "" and one == other
-
 
 def missing_reading(unread: UnreadParameters) -> tuple[MissingCapability, ...]:
     """The capability that is missing where parameters are not known to be read; none without names."""
-    if not unread:
+    if not unread.names:
         return ()
-    words = " and ".join((*unread.taken, *unread.idle))
+    words = " and ".join(unread.names)
     found = []
     if unread.taken:
         values = " and ".join(f"{name} {_INVALID[name].given()[name]:g}" for name in unread.taken)
@@ -111,8 +132,13 @@ def missing_reading(unread: UnreadParameters) -> tuple[MissingCapability, ...]:
         )
     if unread.idle:
         found.append(
-            f"it refuses invalid values of {' and '.join(unread.idle)}, but extreme ones change nothing in "
-            f"its answers, as where a frontend checks the field and its backend drops it (NVIDIA Dynamo)"
+            f"it refuses invalid values of {' and '.join(unread.idle)}, but its answers show no effect of "
+            f"extreme ones, as where a frontend checks the field and its backend drops it (NVIDIA Dynamo)"
+        )
+    if unread.untold:
+        found.append(
+            f"the requests that would show whether it reads {' and '.join(unread.untold)} failed, or had "
+            f"several answers at temperature 0, as behind a router to several servers (OpenRouter)"
         )
     return (
         MissingCapability(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from secrets import randbelow
@@ -26,8 +27,11 @@ from stresstest.model.server import PLAIN_PROMPTS_ONLY, UNCOUNTED_CHUNKS
 BARE = RequestFeatures(top_logprobs=0, token_ids=False, usage=False, running_usage=False)
 _SURE = 0.05
 _TRIES = 3
-_PASSING = frozenset({FailureKind.HTTP_ERROR, FailureKind.CUT, FailureKind.STREAM_ERROR})
-"""Failures after which a probe is repeated at once."""
+_PASSING = frozenset(
+    {FailureKind.HTTP_ERROR, FailureKind.CUT, FailureKind.STREAM_ERROR, FailureKind.RATE_LIMITED}
+)
+"""Failures after which a probe is repeated: at once, or when the server says."""
+_LONGEST_WAIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ async def try_features(
 ) -> ProbeResult:
     """One probe, repeated where the server fails in a way that may pass. seed: a new one by default, so that
     no cache in front of the server knows the request."""
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         own = randbelow(2**31) if seed is None else seed
         request = GenerationRequest(
             model=endpoint.model or "",
@@ -123,8 +127,11 @@ async def try_features(
             seed=own,
         )
         trial = await endpoint.trial_generation(request, asked)
-        if trial.outcome.failure is None or trial.outcome.failure.kind not in _PASSING:
+        failure = trial.outcome.failure
+        if failure is None or failure.kind not in _PASSING or not left:
             break
+        told = 1.0 if failure.kind is FailureKind.RATE_LIMITED else 0.0
+        await asyncio.sleep(min(failure.retry_after or told, _LONGEST_WAIT_S))
     return ProbeResult(trial, asked, chat, own)
 
 

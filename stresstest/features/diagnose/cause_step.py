@@ -104,10 +104,11 @@ async def _find_unread(
             f"the server takes invalid values of {' and '.join(unread.taken)} without complaint, as a "
             f"gateway does that drops the field: the changes that send it may never have reached the model"
         )
-    if unread.idle:
+    if unread.idle or unread.untold:
         notes.append(
-            f"extreme values of {' and '.join(unread.idle)} change nothing in the server's answers: the "
-            f"changes that send it may never have reached the model"
+            f"the server's answers show no effect of extreme values of "
+            f"{' and '.join((*unread.idle, *unread.untold))}: the changes that send it may never have "
+            f"reached the model"
         )
     return notes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stresstest.endpoint.capabilities import profile_endpoint
@@ -90,5 +92,31 @@ async def test_a_parameter_that_is_checked_and_dropped_is_not_known_to_be_read(
         server.pages["/metrics"] = Page(b"", 404)
         profile = await profile_endpoint(endpoint, "lab")
         found = await unread_parameters(endpoint, profile, [name])
-    assert (found.taken, found.idle) == ((), () if reads else (name,))
+    assert (found.taken, found.idle, found.untold) == ((), () if reads else (name,), ())
     assert [gap.what for gap in missing_reading(found)] == ([] if reads else [f"a sign that it reads {name}"])
+
+
+@pytest.mark.parametrize("name", ["repetition_penalty", "top_p"])
+@pytest.mark.parametrize("trouble", ["random", "limited", "failing"])
+async def test_what_answers_do_not_tell_is_not_known_to_be_read(name: str, trouble: str) -> None:
+    """Behind a router to several servers, two greedy answers differ anyway; a limit on requests refuses no
+    value. In both cases a parameter that a gateway drops counted as read."""
+    asked_for: list[int] = []
+
+    def gateway(asked: Asked) -> Answer:
+        body = asked.body or {}
+        asked_for.append(len(asked_for))
+        if name in body or body.get("temperature") == 0.0:
+            if trouble == "failing":
+                return page({"error": {"message": "overloaded"}}, 503)
+            if trouble == "limited":
+                return page({"error": {"message": "slow down"}}, 429, retry_after="0.01")
+            if body.get(name) in (-1.0, 2.0):
+                return page({"error": {"message": f"{name} is out of range"}}, 400)
+        return Events(answer(["Once ", f"more {asked_for[-1]}"]))
+
+    async with fake_vllm(gateway) as server, Endpoint(server.url, model="lab") as endpoint:
+        profile = replace(await profile_endpoint(endpoint, "lab"), version=None)
+        found = await unread_parameters(endpoint, profile, [name])
+    told = found.idle if trouble == "random" and name == "top_p" else found.untold
+    assert told == found.names == (name,)
