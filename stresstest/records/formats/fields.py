@@ -31,7 +31,7 @@ from stresstest.records.record import (
 from stresstest.records.replaced import is_replaced
 
 TIME_KEYS = ("start", "startTime", "start_time", "end", "endTime", "end_time")
-FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stop_type")
+FINISH_KEYS = ("finish_reason", "stop_reason", "stopReason", "done_reason", "stop_type")
 _CAP_KEYS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens")
 _NO_CAP = ("infinity", "inf", "none", "null")
 _USAGE_KEYS = ("usage", "usageDetails", "details", "meta_info")

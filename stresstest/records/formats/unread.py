@@ -17,6 +17,8 @@ from stresstest.records.record import Record
 _LEAST_CHARS = 200
 """Characters from which on a text is worth naming."""
 _FIRST_LINES, _STEP = 64, 16
+_FEW_SIGNS = 16
+"""Different signs of a text without blanks, at most, that is no encoded one: a model has failed in it."""
 _DEPTH = 16
 """OTLP keeps the texts of an attribute at the tenth level and below."""
 _FEW_ANSWERS, _MOST_TEXTS = 8, 64
@@ -83,7 +85,8 @@ def _unread(value: Any, path: str, read: _Read, left: Iterator[int]) -> Iterator
 def _long_texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         text = value.strip()
-        encoded = text[:_LEAST_CHARS].isascii() and " " not in text[:_LEAST_CHARS]
+        head = text[:_LEAST_CHARS]
+        encoded = head.isascii() and not any(map(str.isspace, head)) and len(set(head)) > _FEW_SIGNS
         if len(text) >= _LEAST_CHARS and not encoded:
             yield path, text
     elif depth and isinstance(value, dict):

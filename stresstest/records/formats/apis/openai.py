@@ -62,7 +62,7 @@ def _logged_records(row: Row, place: Place) -> list[Record]:
             "of one message.id together"
         )
     found = parse_answers(body)
-    refuse_whole_answers(row, "response", [each.reasoning + each.text for each in found], _LOGGED)
+    refuse_whole_answers(row, "response", [each.reasoning + each.text for each in found], ())
     return answered(row, found, place, body)
 
 

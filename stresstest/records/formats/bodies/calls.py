@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 ONLY_TOOL_CALLS = "only tool calls, no text"
-_CALL_ENDINGS = ("tool_use", "_call", "-call", "mcp_approval_request")
+_CALL_ENDINGS = ("tool_use", "_call", "tool_request", "tool_invocation", "mcp_approval_request")
 """`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`.
-Vercel's AI SDK writes `tool-call`."""
+Vercel's AI SDK writes `tool-call` and `tool-invocation`, pi `toolCall`, goose `toolRequest`."""
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|-")
+_LONGEST_KIND = 64
+_LISTS = ("tool_calls", "toolCalls")
+"""Where a message keeps its calls; the latter in Gemini CLI's sessions."""
 _CALL_KEYS = ("tool_call", "toolUse", "toolCall", "functionCall", "function_call")
 """Of parts without a type (Bedrock's Converse, Haystack, Gemini), and within LibreChat's."""
-_INNER = ("function", "custom", "server_tool_call", *_CALL_KEYS)
+_INNER = ("function", "custom", "server_tool_call", "toolInvocation", *_CALL_KEYS)
 _WRITTEN = (
     "arguments",
     "args",
@@ -25,6 +30,8 @@ _WRITTEN = (
 )
 """Where the kinds of calls keep what the model wrote. LangChain keeps a streamed answer's as `partial_json`,
 beside an empty `input`."""
+_PARTED = ("content", "parts")
+"""Where a message has parts; Vercel's AI SDK keeps them beside a text."""
 _NOTHING = frozenset({"", "{}"})
 
 
@@ -40,22 +47,21 @@ def is_tool_call(part: Any) -> bool:
     kind = part.get("type")
     if kind is None and "role" not in part:
         return any(isinstance(part.get(key), dict) for key in _CALL_KEYS)
-    return isinstance(kind, str) and kind.endswith(_CALL_ENDINGS)
+    return isinstance(kind, str) and _HUMPS.sub("_", kind[:_LONGEST_KIND]).lower().endswith(_CALL_ENDINGS)
 
 
 def has_calls(message: Mapping[str, Any]) -> bool:
     """Whether a message calls a tool: by `tool_calls`, the older `function_call`, or a part of it."""
-    return bool(message.get("tool_calls") or message.get("function_call")) or has_tool_call(
-        message.get("content")
-    )
+    listed = any(message.get(name) for name in (*_LISTS, "function_call"))
+    return listed or any(has_tool_call(message.get(name)) for name in _PARTED)
 
 
 def message_arguments(message: Mapping[str, Any]) -> str:
     """The arguments of a message's calls, in order and without anything between, as a stream brings them."""
-    content, calls = message.get("content"), message.get("tool_calls")
-    parts = parts_arguments(content if isinstance(content, list) else ())
-    listed = "".join(map(arguments, calls if isinstance(calls, list) else ()))
-    return max(parts, listed, key=len) + arguments(message.get("function_call"))  # the same, kept twice
+    held = [value for name in _PARTED if isinstance(value := message.get(name), list)]
+    listed = [value for name in _LISTS if isinstance(value := message.get(name), list)]
+    kept = [*map(parts_arguments, held), *("".join(map(arguments, calls)) for calls in listed)]
+    return max(kept, key=len, default="") + arguments(message.get("function_call"))  # the same, kept twice
 
 
 def parts_arguments(parts: Sequence[Any]) -> str:
@@ -68,6 +74,7 @@ def arguments(call: Any) -> str:
     if not isinstance(call, dict):
         return ""
     inner = next((call[key] for key in _INNER if isinstance(call.get(key), dict)), call)
+    inner = inner["value"] if isinstance(inner.get("value"), dict) else inner  # goose's
     written = [inner[key] for key in _WRITTEN if inner.get(key) is not None]
     written = written or [inner.get("parameters")]  # as Llama 3.1 was trained to write
     given = next(filter(None, written), written[0])

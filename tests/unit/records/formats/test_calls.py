@@ -51,6 +51,48 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
             MORE,
             id="arguments as an object",
         ),
+        pytest.param(
+            {
+                "type": "message",
+                "message": {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "So. "},
+                        {"type": "toolCall", "name": "plan", "arguments": {"day": 2}},
+                    ],
+                    "stopReason": "length",
+                },
+            },
+            f"So. {MORE}",
+            id="pi's sessions",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": "So. ",
+                "parts": [
+                    {"type": "tool-invocation", "toolInvocation": {"state": "result", "args": {"day": 2}}}
+                ],
+            },
+            f"So. {MORE}",
+            id="Vercel's AI SDK 4",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "So. "},
+                    {"type": "toolRequest", "toolCall": {"value": {"name": "f", "arguments": {"day": 2}}}},
+                ],
+            },
+            f"So. {MORE}",
+            id="goose",
+        ),
+        pytest.param(
+            {"type": "gemini", "content": "So. ", "toolCalls": [{"name": "f", "args": {"day": 2}}]},
+            f"So. {MORE}",
+            id="Gemini CLI",
+        ),
         pytest.param({"response": "So. ", "tool_calls": CALLS}, f"So. {ARGUMENTS}{MORE}", id="beside a text"),
         pytest.param({"text": "", "tool_calls": [CALL]}, ARGUMENTS, id="beside an empty text"),
         pytest.param(

@@ -115,5 +115,5 @@ def _pieces(value: Any) -> Iterator[str]:
     elif isinstance(value, dict) and value.get("type", "text") in _SAID:
         key = next((key for key in ("parts", "content", "text") if value.get(key) is not None), None)
         yield from _pieces(value[key]) if key else ()
-        beside = message_arguments({**value, "content": None})
+        beside = message_arguments({**value, "content": None, key or "content": None})
         yield from filter(None, [beside])
