@@ -282,8 +282,9 @@ class TokenAssembler:
         return [token]
 
     def _take_names(self, chunk: StreamChunk) -> None:
-        if isinstance(chunk.provider, str) and chunk.provider:
-            self.fingerprint = f"{PROVIDER}{chunk.provider}"
+        provider = chunk.provider or (chunk.extra_fields and chunk.extra_fields.provider)
+        if isinstance(provider, str) and provider:
+            self.fingerprint = f"{PROVIDER}{provider}"
         elif chunk.system_fingerprint is not None and not (self.fingerprint or "").startswith(PROVIDER):
             self.fingerprint = chunk.system_fingerprint
         if chunk.model != self.model and isinstance(chunk.model, str) and chunk.model:

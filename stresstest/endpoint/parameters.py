@@ -75,7 +75,7 @@ async def unread_parameters(
     # All at once: a server that hangs on an invalid value is waited for once.
     failures = [each.trial.outcome.failure for each in await asyncio.gather(*probes)]
     taken = tuple(name for name, failure in zip(names, failures, strict=True) if failure is None)
-    if profile.simulated or (profile.version is not None and profile.metrics):
+    if profile.simulated or profile.is_vllm:
         passing = [f is not None and f.kind is not FailureKind.BAD_REQUEST for f in failures]
         untold = tuple(name for name, passed in zip(names, passing, strict=True) if passed)
         return UnreadParameters(taken, untold=untold)

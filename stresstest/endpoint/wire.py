@@ -110,8 +110,13 @@ class ChunkUsage(msgspec.Struct, gc=False):
         return max(named or 0, total - prompt - answer)
 
 
+class _GatewayFields(msgspec.Struct, gc=False):
+    provider: Any = None
+
+
 class StreamChunk(msgspec.Struct, gc=False):
-    """One event of a stream. error: sent by a server that fails after the response headers."""
+    """One event of a stream. error: sent by a server that fails after the response headers. provider: the
+    server that a gateway has chosen; Bifrost's is in `extra_fields`."""
 
     choices: list[ChunkChoice] | None = None
     usage: ChunkUsage | None = None
@@ -120,6 +125,7 @@ class StreamChunk(msgspec.Struct, gc=False):
     model: Any = None
     system_fingerprint: str | None = None
     provider: Any = None
+    extra_fields: _GatewayFields | None = None
     error: Any = None
     object: str | None = None
     message: Any = None

@@ -137,6 +137,11 @@ class EndpointProfile:
     clock: ServerClock | None = None
     model_created: int | None = None
 
+    @property
+    def is_vllm(self) -> bool:
+        """Whether the server shows that it is vLLM itself."""
+        return self.version is not None and self.metrics
+
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""
         return next((gap for gap in self.missing if gap.what.startswith(beginning)), None)

@@ -52,6 +52,7 @@ def make_run(
             "http://localhost:8000/v1",
             "lab",
             version="0.32.0",
+            metrics=True,
             defaults={"stop": ("a", "b")},
             missing=(MissingCapability("NVML", "no temperatures"),),
             simulated=simulated,

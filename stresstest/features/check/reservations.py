@@ -11,6 +11,7 @@ from stresstest.errors import UsageError
 from stresstest.features.check.sample import MAX_NAMED, CheckSample
 from stresstest.model.model_names import is_other_model
 from stresstest.model.percent import percent
+from stresstest.model.server import PROVIDER
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
@@ -165,8 +166,8 @@ def later_failures_objection(baseline: CheckSample, candidate: CheckSample, rule
 def reservation_notes(
     baseline: CheckSample, candidate: CheckSample, found: RecordedReservations
 ) -> list[str]:
-    """What a reader must know of recorded outputs, whatever the verdict."""
-    notes = []
+    """What a reader must know of the two sides, whatever the verdict."""
+    notes = [other_server] if (other_server := provider_note(baseline, candidate)) else []
     if candidate.unread or candidate.lost:
         notes.append(
             "Lines without an answer, or whose answer the service gave up, may have failed. For a pass "
@@ -208,6 +209,20 @@ def replayed_objection(baseline: CheckSample, candidate: CheckSample) -> str | N
     return (
         f"{again} of the candidate's {len(candidate.certifying)} answers are the baseline's own again, by "
         "id and text: a cache in front of the server gave them. Ask the server itself, or send seeds"
+    )
+
+
+def provider_note(baseline: CheckSample, candidate: CheckSample) -> str | None:
+    """That a gateway has answered with another server than before."""
+    before, now = (
+        {g.fingerprint for g in side.certifying if (g.fingerprint or "").startswith(PROVIDER)}
+        for side in (baseline, candidate)
+    )
+    if not before or not now - before:
+        return None
+    names = (" and ".join(sorted(filter(None, each))[:MAX_NAMED]) for each in (now, before))
+    return "The candidate's streams name the {}, and the baseline's the {}: another server answers.".format(
+        *names
     )
 
 

@@ -104,3 +104,16 @@ def test_a_pause_of_weeks_is_told() -> None:
     assert told(answers) == []
     [said] = told(later)
     assert "nothing was asked between 2026-11-18 11:06 and 2026-12-09 11:07 UTC" in said
+
+
+def test_a_server_that_does_not_show_that_it_is_vllm_is_told() -> None:
+    """Gateways clamp values, or answer with another server, in ways that nothing shows."""
+    run = make_run()
+    for profile, said in (
+        (run.profile, False),
+        (replace(run.profile, version=None), True),
+        (replace(run.profile, metrics=False), True),
+        (replace(run.profile, version=None, simulated=True), False),
+    ):
+        notes = provenance_notes(replace(run, profile=profile), [])
+        assert any("does not show that it is vLLM itself" in note for note in notes) == said
