@@ -274,7 +274,9 @@ class Endpoint:
             reasoning_tokens=made.reasoning_tokens,
             answer_id=self._shown(made.answer_id),
             created=made.created,
-            fingerprint=self._shown(stream.gateway.server or made.fingerprint),
+            fingerprint=self._shown(
+                ", ".join(filter(None, (stream.gateway.server, made.fingerprint))) or None
+            ),
             event_ends=made.event_ends,
         )
 

@@ -67,19 +67,25 @@ async def unread_parameters(
 ) -> UnreadParameters:
     """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
 
-    One request of one token for each name; unless it is vLLM itself, two more of up to 48 for each that it
-    does not take, and two for all penalties.
+    One request of one token for each name, and up to two more of 12 or 48 for each that it does not take, two
+    for all penalties; vLLM itself is not asked for these.
     """
     chat = takes_messages(profile)
     probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
     # All at once: a server that hangs on an invalid value is waited for once.
     failures = [each.trial.outcome.failure for each in await asyncio.gather(*probes)]
     taken = tuple(name for name, failure in zip(names, failures, strict=True) if failure is None)
-    if profile.simulated or profile.is_vllm:
-        passing = [f is not None and f.kind is not FailureKind.BAD_REQUEST for f in failures]
-        untold = tuple(name for name, passed in zip(names, passing, strict=True) if passed)
+    passing = [f is not None and f.kind is not FailureKind.BAD_REQUEST for f in failures]
+    untold = tuple(name for name, passed in zip(names, passing, strict=True) if passed)
+    if profile.simulated:
         return UnreadParameters(taken, untold=untold)
     effects = _Effects(endpoint, chat=chat)
+    if profile.is_vllm:
+        # With speculative decoding it dropped min_p (0.11.1 to 0.13). Penalties it reads, and its greedy
+        # answers may differ under load.
+        asked = [name for name in names if name in _GREEDY and name not in (*taken, *untold)]
+        idle = tuple(name for name in asked if await effects.seen(name) is False)
+        return UnreadParameters(taken, idle, untold)
     seen = {name: await effects.seen(name) for name in names if name not in taken}
     idle = tuple(name for name, has_effect in seen.items() if has_effect is False)
     return UnreadParameters(

@@ -67,7 +67,7 @@ CUT_WORD_REPEATED, CUT_WORD_COPIES = 64, 12
 """Repeated tokens, and copies, of one number or letter at the end of an output that a cap has cut: of 195,000
 public answers seven end in 64 or more, and each of these is the same to its last token."""
 
-_SENTENCE_WORDS, _SENTENCE_PIECES = 3, 8
+_SENTENCE_WORDS, _SENTENCE_CJK, _CJK = 3, 6, "\u3040"
 
 MAX_SECTIONS = 2
 """Changes between reasoning and answer at which a run ends: into reasoning, and from it into the answer."""
@@ -123,7 +123,8 @@ def is_separator(text: str) -> bool:
 
 def _is_sentence(text: str) -> bool:
     """Whether a period's text is more than a label ("yes", "strongly agree"), in any script."""
-    return len(text.split()) >= _SENTENCE_WORDS or len(_WORD.findall(text)) >= _SENTENCE_PIECES
+    words = max(len(text.split()), len(_WORD.findall(text)) // 3)
+    return words >= _SENTENCE_WORDS or sum(letter >= _CJK for letter in text) >= _SENTENCE_CJK
 
 
 def is_one_word(text: str) -> bool:

@@ -26,8 +26,7 @@ COUNT_TOLERANCE = 3
 _COUNT_DISTANCE = 160
 """Characters before and after the shown text in which its count may stand."""
 
-_BESIDE = 40
-"""In which a word for repetitions without figures may stand ("forty times")."""
+_SENTENCE_END = re.compile(r"[.!?。！？]+(?=\s|\Z|[^\W\d_])|\n\s*\n")
 
 _MAX_TILES = 4
 """So many shown texts in turn may make one period: "yes" and "no" alternately."""
@@ -84,9 +83,10 @@ def _counted(known: Catalog) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 @per_catalog
-def _units(known: Catalog) -> re.Pattern[str]:
-    """A word for repetitions, whose count may be in words ("forty times")."""
-    return re.compile(alternatives(known.words(lambda language: language.repetition_units)))
+def _counted_beside(known: Catalog) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A count in words right before and right after the text ("forty times")."""
+    units = alternatives(known.words(lambda language: language.repetition_units))
+    return re.compile(rf"\w\s+{units}\W*\Z"), re.compile(rf"\W*[^\W\d_]+\s+{units}")
 
 
 @per_catalog
@@ -97,7 +97,7 @@ def _recited(known: Catalog) -> re.Pattern[str]:
 
 class _RequestedText(NamedTuple):
     """A text shown for repetition: as a cycle, the words in it, how often it was asked for (0: unknown),
-    whether it may be quoted for another reason: it is shown once, and no word for times stands beside it."""
+    whether it may be quoted for another reason: it is shown once, and nothing in its sentence counts it."""
 
     cycle: str
     words: str
@@ -179,7 +179,7 @@ class RequestedRepetition:
         for first, last in islice(_shown_spans(prompt), _MAX_SHOWN):
             near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
             times = max(_counts(near), default=self._units)
-            once = not times and not any(map(_units().search, (near[0][-_BESIDE:], near[1][:_BESIDE])))
+            once = not self._units and not _is_counted(*near)
             text = prompt[first:last]
             words = _words(text)
             for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
@@ -271,6 +271,13 @@ def _cycle(text: str) -> str:
 
 def _words(text: str) -> str:
     return _GAP.sub(" ", text.casefold()).strip()
+
+
+def _is_counted(before: str, after: str) -> bool:
+    """Whether something in the sentence around a text counts it. A limit of lines in another is none."""
+    before, after = _SENTENCE_END.split(before)[-1], _SENTENCE_END.split(after, 1)[0]
+    one, other = _counted_beside()
+    return bool(_counts((before, after))) or one.search(before) is not None or other.match(after) is not None
 
 
 def _counts(texts: Iterable[str]) -> list[int]:

@@ -292,7 +292,10 @@ _RAG = (
         (_RAG, "length", True),
         (_RAG, None, True),
         (_RAG, "stop", False),
+        (f'You help in real time. If nothing is found, say "{_FALLBACK}"', "length", True),
+        (f'Answer in at most 20 lines. If unsure, say "{_FALLBACK}"', "length", True),
         (f'Write "{_FALLBACK}" forty times.', "length", False),
+        (f'Write forty times: "{_FALLBACK}"', "length", False),
         (f'Write "{_FALLBACK}" 40 times.', "length", False),
         (f"Go on: {_FALLBACK} {_FALLBACK}", "length", False),
     ],
@@ -308,3 +311,17 @@ def test_a_sentence_that_a_prompt_quotes_for_one_case_is_no_request_to_repeat_it
     (recorded,) = detect_many([RecordedText(text, spec, finish)])
     assert (recorded.symptom is SymptomKind.LOOP) == loops
     assert (detect_tokens(text_tokens(text), spec, finish).symptom is SymptomKind.LOOP) == loops
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "当所有知识库内容都与问题无关时，你的回答必须包括“知识库中未找到您要的答案！”这句话。回答需要考虑聊天历史。",
+        "如果无法从中得到答案，请说“知识库中未找到您要的答案！”，不允许在答案中添加编造成分。",
+    ],
+)
+def test_a_short_sentence_without_blanks_is_one_too(prompt: str) -> None:
+    """RAGFlow's and Langchain-Chatchat's default prompts; 回 in "answer" is no word for times there."""
+    text = "知识库中未找到您要的答案！" * 18
+    (found,) = detect_many([RecordedText(text, DetectorSpec(prompt_text=prompt), "length")])
+    assert found.symptom is SymptomKind.LOOP
