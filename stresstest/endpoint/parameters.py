@@ -84,13 +84,11 @@ async def unread_parameters(
         # With speculative decoding it dropped min_p (0.11.1 to 0.13). Penalties it reads, and its greedy
         # answers may differ under load.
         asked = [name for name in names if name in _GREEDY and name not in (*taken, *untold)]
-        idle = tuple(name for name in asked if await effects.seen(name) is False)
-        return UnreadParameters(taken, idle, untold)
+        idle = [name for name in asked if await effects.seen(name) is False]
+        return UnreadParameters(taken, tuple(idle), untold)
     seen = {name: await effects.seen(name) for name in names if name not in taken}
-    idle = tuple(name for name, has_effect in seen.items() if has_effect is False)
-    return UnreadParameters(
-        taken, idle, tuple(name for name, has_effect in seen.items() if has_effect is None)
-    )
+    told = {each: tuple(name for name, found in seen.items() if found is each) for each in (False, None)}
+    return UnreadParameters(taken, told[False], told[None])
 
 
 class _Effects:
