@@ -11,7 +11,7 @@ from stresstest.model import RIGORS, GenerationRecord, RunSettings, Threshold
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.statistics import observations, safe_max_tokens
 from stresstest.statistics.certify import is_limited_by_ends
-from stresstest.statistics.sample import ended_by_itself, is_answerless
+from stresstest.statistics.sample import are_mostly_answerless, count_answerless, ended_by_itself
 
 
 def withhold_cap(
@@ -20,7 +20,7 @@ def withhold_cap(
     certifying: Sequence[GenerationRecord],
     settings: RunSettings,
 ) -> Threshold:
-    """The threshold, with a reason for no cap: the margin leaves none, every answer was cut within its
+    """The threshold, with a reason for no cap: the margin leaves none, most answers were cut within their
     reasoning, or a cap below T would cut most healthy answers although they end on their own: before the
     onset that the climb suspects, or right at T where it suspects none.
     """
@@ -29,8 +29,10 @@ def withhold_cap(
         return replace(threshold, withheld="the margin leaves no token of it")
     if safe is None:
         return threshold
-    if is_answerless(certifying):
-        return replace(threshold, withheld="no answer of the sample came after its reasoning: none was seen")
+    if are_mostly_answerless(certifying):
+        cut = count_answerless(certifying)
+        why = f"{cut} of the sample's {len(certifying)} answers were cut within their reasoning, and not seen"
+        return replace(threshold, withheld=why)
     healthy, cut = count_cut(certifying, safe)
     if cut <= MOST_HEALTHY_CUT * healthy:
         return threshold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from stresstest.detectors.dating import OnsetDating
@@ -163,12 +163,15 @@ def detect_tokens(
 
 
 def detect_answerless(
-    tokens: Iterable[Token], verdict: GenerationVerdict, spec: DetectorSpec, finish_reason: str | None
+    tokens: Sequence[Token], verdict: GenerationVerdict, spec: DetectorSpec, finish_reason: str | None
 ) -> GenerationVerdict:
     """The verdict over a generation that has ended by itself with nothing but reasoning: it is judged as the
     answer that it is in the place of (a parser may have taken it for reasoning). verdict: the suite's,
     which stands for any other generation."""
-    if verdict.degenerate or not 0 < verdict.tokens <= verdict.reasoning or finish_reason not in _CHOSEN:
+    if not verdict.reasoning or any(token.text.strip() for token in tokens[verdict.reasoning :]):
+        return verdict
+    verdict = replace(verdict, reasoning=verdict.tokens)
+    if verdict.degenerate or finish_reason not in _CHOSEN:
         return verdict
     suite = DetectorSuite(spec, thinks=False)
     for token in tokens:

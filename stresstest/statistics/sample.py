@@ -132,12 +132,19 @@ def _observation(generation: GenerationRecord) -> Observation:
     )
 
 
-def is_answerless(generations: Iterable[GenerationRecord]) -> bool:
-    """Whether the generations are nothing but reasoning, which a cap has cut: no answer was seen. One that
-    ended so is judged as an answer."""
-    written = [g for g in generations if g.verdict.tokens]
-    cut = any(g.finish_reason != STOP for g in written)
-    return cut and all(g.verdict.tokens <= g.verdict.reasoning for g in written)
+def count_answerless(generations: Iterable[GenerationRecord]) -> int:
+    """How many generations a cap has cut within their reasoning: no answer was seen. One that ended so is
+    judged as an answer."""
+    return sum(
+        0 < g.verdict.tokens <= g.verdict.reasoning and not g.verdict.degenerate and g.finish_reason != STOP
+        for g in generations
+    )
+
+
+def are_mostly_answerless(generations: Sequence[GenerationRecord]) -> bool:
+    """Whether that is so of most healthy generations."""
+    healthy = sum(g.verdict.tokens > 0 and not g.verdict.degenerate for g in generations)
+    return 2 * count_answerless(generations) > healthy
 
 
 def is_unseen(generation: GenerationRecord) -> bool:

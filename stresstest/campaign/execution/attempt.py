@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from stresstest import clock
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
@@ -93,9 +92,10 @@ class GenerationAttempt:
         failure = outcome.failure
         arrived = self._tokens.columns()
         ended = None if failure is not None else reason
-        whole = detect_answerless(
-            chain(self.task.history, arrived), self._suite.finish(ended), self.task.spec, ended
-        )
+        whole = self._suite.finish(ended)
+        if whole.reasoning:
+            written = [*self.task.history, *arrived]
+            whole = detect_answerless(written, whole, self.task.spec, ended)
         verdict = continuation_verdict(whole, len(self.task.history))
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
         hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)

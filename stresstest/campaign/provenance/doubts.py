@@ -11,8 +11,8 @@ from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
 from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
 from stresstest.statistics.sample import (
+    count_answerless,
     count_copies,
-    is_answerless,
     is_unseen,
     late_refusals,
     redrawn,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _STEADY_SHARE = 1 / 3
 """The part of a sample that may be in flight at once: the rest of it then keeps the load up."""
 _LONGEST_REASON = 40
+_CUT_THINKING = 0.1
+"""Part of the sample that is cut within its reasoning, from which on a note tells."""
 _FEWEST_ALIKE = 3
 _ALIKE_SHARE = 0.01
 """Answers of one short text, or that broke off, and their part of the sample, from which on a note tells."""
@@ -116,10 +118,12 @@ def _answerless_notes(sample: Sequence[GenerationRecord]) -> list[str]:
             f"reasoning, and ended so; perhaps the server's parser takes the answer for it. What stands "
             f"there is judged as the answer."
         )
-    if is_answerless(sample):
+    cut = count_answerless(sample)
+    if cut >= max(1, _CUT_THINKING * len(sample)):
         notes.append(
-            f"No answer of the sample came after its reasoning: {len(only) - ended} were cut within it. "
-            f"Language and structure of answers were not seen, so the limit says nothing about them."
+            f"{cut} of the sample's {len(sample)} answers {'was' if cut == 1 else 'were'} cut within their "
+            f"reasoning, so that no answer was seen: the limit says nothing about its language and "
+            f"structure. A parser may have taken answers for reasoning, too."
         )
     return notes
 

@@ -16,7 +16,7 @@ from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 from stresstest.statistics.replays import replays
-from stresstest.statistics.sample import is_answerless
+from stresstest.statistics.sample import are_mostly_answerless, count_answerless
 
 LATER_LEVEL = 0.001
 """p of a difference beyond T that blocks a pass; small, because T says nothing of what lies beyond it."""
@@ -228,11 +228,12 @@ def provider_note(baseline: CheckSample, candidate: CheckSample) -> str | None:
 
 def answerless_objection(candidate: CheckSample) -> str | None:
     """Why answers that were never seen decide nothing."""
-    if not is_answerless(candidate.certifying):
+    if not are_mostly_answerless(candidate.certifying):
         return None
     return (
-        "no answer of the candidate came after its reasoning: language and structure of answers were not "
-        "seen. Perhaps the server's parser takes the answers for reasoning"
+        f"{count_answerless(candidate.certifying)} of the candidate's {len(candidate.certifying)} answers "
+        f"were cut within their reasoning: language and structure of these answers were not seen. Perhaps "
+        f"the server's parser takes the answers for reasoning"
     )
 
 

@@ -195,7 +195,11 @@ def test_empty_answers_are_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "begin"), [("stop", "8 of the sample's 8 answers are nothing but"), ("length", "No answer of")]
+    ("finish", "begin"),
+    [
+        ("stop", "8 of the sample's 8 answers are nothing but"),
+        ("length", "8 of the sample's 8 answers were cut within their reasoning"),
+    ],
 )
 def test_answers_that_are_nothing_but_reasoning_are_told(finish: str, begin: str) -> None:
     """And no cap is recommended where all were cut there."""
@@ -206,6 +210,9 @@ def test_answers_that_are_nothing_but_reasoning_are_told(finish: str, begin: str
     assert sum(each.startswith(begin) for each in doubts(make_run(), made, [])) == 1
     threshold = Threshold(0.1, 0.9, 80, 60, 0, 0.05, certified=True)
     withheld = withhold_cap(threshold, [], made, make_run().settings).withheld or ""
-    assert ("came after its reasoning" in withheld) == (finish == "length")
-    answered = [replace(made[0], verdict=GenerationVerdict(90, 90, reasoning=40)), *made[1:]]
-    assert not any("No answer of" in each for each in doubts(make_run(), answered, []))
+    assert ("cut within their reasoning" in withheld) == (finish == "length")
+    answered = [replace(each, verdict=GenerationVerdict(90, 90, reasoning=40)) for each in made]
+    assert not any("their reasoning" in each for each in doubts(make_run(), answered, []))
+    one = [made[0], *answered[1:]]
+    told = any("1 of the sample's 8 answers was cut" in each for each in doubts(make_run(), one, []))
+    assert told == (finish == "length")
