@@ -21,6 +21,7 @@ _INNER = ("function", "custom", "server_tool_call", "toolInvocation", *_CALL_KEY
 _WRITTEN = (
     "arguments",
     "args",
+    "tool_args",
     "input",
     "code",
     "action",
@@ -30,6 +31,7 @@ _WRITTEN = (
 )
 """Where the kinds of calls keep what the model wrote. LangChain keeps a streamed answer's as `partial_json`,
 beside an empty `input`."""
+_MADE = ("arguments", "args", "tool_args")
 _PARTED = ("content", "parts")
 """Where a message has parts; Vercel's AI SDK keeps them beside a text."""
 _NOTHING = frozenset({"", "{}"})
@@ -52,14 +54,27 @@ def is_tool_call(part: Any) -> bool:
 
 def has_calls(message: Mapping[str, Any]) -> bool:
     """Whether a message calls a tool: by `tool_calls`, the older `function_call`, or a part of it."""
-    listed = any(message.get(name) for name in (*_LISTS, "function_call"))
+    listed = any(message.get(name) for name in (*_LISTS, "function_call")) or any(
+        map(_is_made, _tools(message))
+    )
     return listed or any(has_tool_call(message.get(name)) for name in _PARTED)
+
+
+def _tools(message: Mapping[str, Any]) -> list[Any]:
+    found = message.get("tools")
+    return found if isinstance(found, list) else []
+
+
+def _is_made(tool: Any) -> bool:
+    """Whether one of a message's `tools` is a call (LobeChat's, Agno's), not the offer of a tool."""
+    return isinstance(tool, dict) and any(isinstance(tool.get(key), str | dict) for key in _MADE)
 
 
 def message_arguments(message: Mapping[str, Any]) -> str:
     """The arguments of a message's calls, in order and without anything between, as a stream brings them."""
     held = [value for name in _PARTED if isinstance(value := message.get(name), list)]
     listed = [value for name in _LISTS if isinstance(value := message.get(name), list)]
+    listed.append([tool for tool in _tools(message) if _is_made(tool)])
     kept = [*map(parts_arguments, held), *("".join(map(arguments, calls)) for calls in listed)]
     return max(kept, key=len, default="") + arguments(message.get("function_call"))  # the same, kept twice
 

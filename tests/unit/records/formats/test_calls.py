@@ -93,6 +93,25 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
             f"So. {MORE}",
             id="Gemini CLI",
         ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": "So. ",
+                "tools": [{"apiName": "f", "identifier": "p", "arguments": MORE}],
+            },
+            f"So. {MORE}",
+            id="LobeChat",
+        ),
+        pytest.param(
+            {"content": "So. ", "tools": [{"tool_name": "f", "tool_args": {"day": 2}, "result": "ok"}]},
+            f"So. {MORE}",
+            id="Agno",
+        ),
+        pytest.param(
+            {"content": "So. ", "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+            "So. ",
+            id="an offer of a tool",
+        ),
         pytest.param({"response": "So. ", "tool_calls": CALLS}, f"So. {ARGUMENTS}{MORE}", id="beside a text"),
         pytest.param({"text": "", "tool_calls": [CALL]}, ARGUMENTS, id="beside an empty text"),
         pytest.param(
