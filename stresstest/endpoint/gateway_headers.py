@@ -2,7 +2,7 @@
 
 LiteLLM writes the model that was asked into every event, also where a fallback has answered: only
 `x-litellm-attempted-fallbacks` and the names beside it tell. Portkey, Kong and Cloudflare name the target
-that they have chosen.
+that they have chosen, and so does Hugging Face's router.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _TARGETS = (
     ("x-litellm-model-id",),
     ("x-portkey-provider", "x-portkey-last-used-option-index"),
     ("x-kong-llm-model",),
+    ("x-inference-provider",),
     ("cf-aig-step",),
 )
 """Headers that together name the deployment, or the step of a list of fallbacks, that has answered."""

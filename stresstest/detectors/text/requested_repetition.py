@@ -24,7 +24,8 @@ COUNT_TOLERANCE = 3
 """So many times the count that was asked for, models being bad at counting."""
 
 _COUNT_DISTANCE = 160
-"""Characters before and after the shown text in which its count may stand."""
+"""Characters before and after the shown text, in its sentence, in which its count may stand. A limit of lines
+or rows in another sentence is none."""
 
 _SENTENCE_END = re.compile(r"[.!?。！？]+(?=\s|\Z|[^\W\d_])|\n\s*\n")
 
@@ -177,9 +178,10 @@ class RequestedRepetition:
         prompt = self._prompt
         found: dict[str, _RequestedText] = {}
         for first, last in islice(_shown_spans(prompt), _MAX_SHOWN):
-            near = prompt[max(0, first - _COUNT_DISTANCE) : first], prompt[last : last + _COUNT_DISTANCE]
-            times = max(_counts(near), default=self._units)
-            once = not self._units and not _is_counted(*near)
+            before = _SENTENCE_END.split(prompt[max(0, first - _COUNT_DISTANCE) : first])[-1]
+            after = _SENTENCE_END.split(prompt[last : last + _COUNT_DISTANCE], 1)[0]
+            times = max(_counts((before, after)), default=self._units)
+            once = not times and not _is_counted(before, after)
             text = prompt[first:last]
             words = _words(text)
             for repeatable in (f"{text} ", words or text):  # word after word, or closed up as in Chinese
@@ -274,10 +276,9 @@ def _words(text: str) -> str:
 
 
 def _is_counted(before: str, after: str) -> bool:
-    """Whether something in the sentence around a text counts it. A limit of lines in another is none."""
-    before, after = _SENTENCE_END.split(before)[-1], _SENTENCE_END.split(after, 1)[0]
+    """Whether words of the sentence around a text count it."""
     one, other = _counted_beside()
-    return bool(_counts((before, after))) or one.search(before) is not None or other.match(after) is not None
+    return one.search(before) is not None or other.match(after) is not None
 
 
 def _counts(texts: Iterable[str]) -> list[int]:

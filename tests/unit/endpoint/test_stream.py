@@ -475,6 +475,7 @@ _LITELLM = {"x-litellm-model-id": "b1", "x-litellm-model-group": "big"}
             "provider openai config.targets[1]",
         ),
         ({"cf-aig-step": "1"}, "lab", "provider 1"),
+        ({"x-inference-provider": "novita"}, "lab", "provider novita"),
     ],
 )
 async def test_who_has_answered_behind_a_gateway(

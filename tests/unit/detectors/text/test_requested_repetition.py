@@ -161,6 +161,7 @@ def test_what_is_shown_for_repetition_is_requested(prompt: str, period: str) -> 
         (f'Write "{LINE} {LINE}" 25x.', 50),
         (f'In 1984 he was 12. Write "{LINE}" for me.', 0),
         (f'Walk 70 times around.{" Then rest." * 30} Write "{LINE}" for me.', 0),
+        (f'Never return more than 1000 rows. If the question is unrelated, answer "{LINE}"', 0),
     ],
 )
 def test_the_count_is_read_beside_the_text(prompt: str, copies: int) -> None:
