@@ -63,7 +63,7 @@ class Record:
     times), or not all of it: what is missing may have failed. hole: the characters, reasoning first, before a
     part that the log cut out. cached: the log says that a cache gave it, so that no model wrote it then.
     row_key: what copies of a record share, 0 where it is not known. trace: the id of the trace that it is
-    part of, in which several spans may tell of one generation. read_from: the
+    part of, in which several spans may tell of one generation; span: the name of its own. read_from: the
     key of the answer, or the format of its line. beside: paths of long texts of its line that nobody reads,
     of some lines only.
     extra: values of the keys to group by.
@@ -99,6 +99,7 @@ class Record:
     cached: bool = False
     row_key: int = 0
     trace: str | None = None
+    span: str | None = None
     read_from: str = ""
     beside: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -16,9 +16,16 @@ from tests.support.cost_logs import rows
 
 
 def logged(
-    id: str, start: float, end: float, *, text: int = 7, source: str = "app", trace: str | None = "t"
+    id: str,
+    start: float,
+    end: float,
+    *,
+    text: int = 7,
+    source: str = "app",
+    trace: str | None = "t",
+    name: str = "chat",
 ) -> LoggedSpan:
-    return LoggedSpan(RequestSpan(id, start, end, 100), text, source, trace)
+    return LoggedSpan(RequestSpan(id, start, end, 100), text, source, trace, name)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +34,12 @@ def logged(
         pytest.param(logged("b", 0.2, 9.9, source="gateway"), 1, id="the gateway's log"),
         pytest.param(logged("b", -1.0, 8.0, source="gateway"), 1, id="on a clock that is a second off"),
         pytest.param(logged("a", 0.1, 9.8), 1, id="a span within another"),
-        pytest.param(logged("b", 0.1, 9.8), 1, id="the client's span and its gateway's, in one file"),
-        pytest.param(logged("b", 0.1, 9.8, trace=None), 0, id="a canary that was asked twice at once"),
-        pytest.param(logged("b", 0.1, 9.8, trace="u"), 0, id="in two traces"),
+        pytest.param(logged("b", 0.1, 9.8, name="litellm"), 1, id="spans of client and gateway in one file"),
+        pytest.param(logged("b", 0.1, 9.8), 0, id="an application that asks the same five times in a trace"),
+        pytest.param(
+            logged("b", 0.1, 9.8, trace=None, name="x"), 0, id="a canary that was asked twice at once"
+        ),
+        pytest.param(logged("b", 0.1, 9.8, trace="u", name="x"), 0, id="in two traces"),
         pytest.param(logged("b", 20.0, 30.0, source="gateway"), 0, id="asked again later"),
         pytest.param(logged("a", 20.0, 30.0), 0, id="an id of a server that names all alike"),
         pytest.param(logged("b", 0.2, 9.9, text=0, source="gateway"), 0, id="short answers, alike by chance"),

@@ -112,6 +112,7 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         "trace_id": span.get("traceId")
         or as_object(span.get("context")).get("trace_id")
         or span.get("trace_id"),
+        "span_name": span.get("name"),
         "id": first(found, _IDS) or span.get("spanId") or _context(span),
         "model": first(found, _MODELS),
         "max_tokens": first(found, _CAPS),
