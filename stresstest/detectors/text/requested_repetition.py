@@ -70,8 +70,9 @@ _ITEM_NUMBER = re.compile(
 """A number at the beginning of a line, perhaps after a word or two, in brackets, or as a value of JSON."""
 _BULLET = re.compile(r"[ \t]*(?:[-*•–]\s|\{\s*\")")
 _LEAST_ITEMS = 5
-_MIN_RECITATIONS = 10
-"""How often, at least: a decade of the rosary."""
+_MIN_RECITATIONS, _MOST_RECITATIONS = 10, 150
+"""How often, at least and at most: a decade of the rosary, and all of it. A count of something else may stand
+in the prompt, too."""
 
 
 @per_catalog
@@ -160,9 +161,10 @@ class RequestedRepetition:
         return COUNT_TOLERANCE * max(shown.values(), default=0) * sum(len(text.split()) for text in shown)
 
     def shows_sign(self, sign: str) -> bool:
-        """Whether a sign is shown as one to be written: quoted, or three of it."""
+        """Whether a sign is shown as one to be written: quoted, or five of it in a row ("Important!!!" shows
+        none)."""
         one = re.escape(sign)
-        return re.search(f"{_SIGN_QUOTES}{one}+{_SIGN_QUOTES}|{one}{{3}}", self._given) is not None
+        return re.search(f"{_SIGN_QUOTES}{one}+{_SIGN_QUOTES}|{one}{{5}}", self._given) is not None
 
     @cached_property
     def items(self) -> range:
@@ -199,7 +201,8 @@ class RequestedRepetition:
         """Copies of anything, where a prayer or the like is asked for by name; None where none is."""
         if not _recited().search(self._prompt):
             return None
-        return COUNT_TOLERANCE * max([_MIN_RECITATIONS, *_counts([self._prompt])])
+        counted = max([_MIN_RECITATIONS, *_counts([self._prompt])])
+        return COUNT_TOLERANCE * min(counted, _MOST_RECITATIONS)
 
     @cached_property
     def _prompt_words(self) -> tuple[str, str]:

@@ -326,3 +326,24 @@ def test_a_short_sentence_without_blanks_is_one_too(prompt: str) -> None:
     text = "知识库中未找到您要的答案！" * 18
     (found,) = detect_many([RecordedText(text, DetectorSpec(prompt_text=prompt), "length")])
     assert found.symptom is SymptomKind.LOOP
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Ты полезный ассистент. Отвечай чётко и по делу.",
+        "Our mantra is: customers first. Answer the question.",
+        "Um terço dos clientes usa o aplicativo.",
+    ],
+)
+def test_a_word_that_may_name_a_prayer_asks_for_no_repetition(prompt: str) -> None:
+    """ "Clearly", "mantra" and "a third" stand in ordinary prompts, and any loop was healthy there."""
+    assert RequestedRepetition(prompt).requested_copies(LINE) is None
+    assert RequestedRepetition("Pray the rosary.").requested_copies(LINE) is not None
+
+
+def test_exclamation_marks_in_a_prompt_ask_for_none() -> None:
+    """ "IMPORTANT!!!" made an answer of 256 of them healthy."""
+    assert not RequestedRepetition("IMPORTANT!!! Answer in plain text.").shows_sign("!")
+    assert RequestedRepetition('Write "!" again and again.').shows_sign("!")
+    assert RequestedRepetition("Sign here: _______").shows_sign("_")
