@@ -12,7 +12,7 @@ from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
-from stresstest.campaign.execution.events import AlarmRaised, GenerationEvent
+from stresstest.campaign.execution.events import AlarmRaised, AttemptRetried, GenerationEvent
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
@@ -66,7 +66,7 @@ class CampaignSession:
     _alarms: asyncio.Queue[Generation] = field(default_factory=asyncio.Queue, init=False)
 
     def __post_init__(self) -> None:
-        self._failed_before = self.store.interrupted(self.run.id)
+        self._interrupted = self.store.interrupted(self.run.id)
         self._spent = sum(g.output_tokens for g in self.done)
         if _is_all_lost(self.done):
             # If every answer was lost, the service failed: everything is requested again.
@@ -142,16 +142,16 @@ class CampaignSession:
         async with aclosing(generations):
             async for generation in generations:
                 await self._alarms.join()
-                if generation.key in self._failed_before and not generation.verdict.degenerate:
-                    generation = replace(generation, redrawn=True)
+                generation = _after_interruption(self._interrupted.get(generation.key), generation)
                 await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
                 await self._store_samples()
                 self.done.append(generation.to_record())
                 self._spent += generation.output_tokens
 
     async def _store_alarms(self) -> None:
-        """Store each answer when its failure is certain: a process that is killed loses what is under way, a
-        resume asks for it again, and where seeds are ignored another answer would come in its place."""
+        """Store each answer when its failure is certain, or an attempt at it has failed: a process that is
+        killed loses what is under way, a resume asks for it again, and where seeds are ignored another answer
+        would come in its place."""
         while True:
             failed = await self._alarms.get()
             with suppress(StoreError):  # a disk that is full stays so until the answer ends
@@ -160,8 +160,11 @@ class CampaignSession:
 
     def _on_event(self, event: GenerationEvent) -> None:
         self._under_way.follow(event)
-        if isinstance(event, AlarmRaised) and event.generation is not None:
-            self._alarms.put_nowait(event.generation)
+        known = event.generation if isinstance(event, AlarmRaised | AttemptRetried) else None
+        # What an earlier process knew of an answer is not replaced by less.
+        is_less = isinstance(event, AttemptRetried) and event.job.key in self._interrupted
+        if known is not None and not is_less:
+            self._alarms.put_nowait(known)
         self.progress.event(event)
 
     async def _watch_metrics(self, stack: AsyncExitStack) -> None:
@@ -238,6 +241,20 @@ async def watch_gpus(settings: RunSettings, stop: asyncio.Event | None) -> GpuWa
     gpus = GpuWatch(settings.gpus, settings.gpu_exporter, settings.base_url)
     await run_unless_stopped(stop, gpus.start())
     return gpus
+
+
+def _after_interruption(earlier: GenerationRecord | None, generation: Generation) -> Generation:
+    """The generation with what an earlier process knew of it: that it had failed, or attempts of which
+    nothing came."""
+    if earlier is None:
+        return generation
+    if earlier.verdict.degenerate:
+        return generation if generation.verdict.degenerate else replace(generation, redrawn=True)
+    return replace(
+        generation,
+        attempts=earlier.attempts + generation.attempts,
+        unanswered_s=max(earlier.unanswered_s, generation.unanswered_s),
+    )
 
 
 def _is_all_lost(generations: Sequence[GenerationRecord]) -> bool:

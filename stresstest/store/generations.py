@@ -103,10 +103,10 @@ def read_requests(connection: Connection, run_id: str) -> list[StoredRequest]:
     return [load(body, StoredRequest) for body in connection.execute(query).scalars()]
 
 
-def read_interrupted(connection: Connection, run_id: str) -> frozenset[str]:
-    """Keys of the answers that had failed and did not end, because their process was killed."""
-    query = select(_gen.key).where(_gen.run_id == run_id, ~tables.ENDED)
-    return frozenset(connection.execute(query).scalars())
+def read_interrupted(connection: Connection, run_id: str) -> dict[str, GenerationRecord]:
+    """What is known of the answers that did not end, by key."""
+    rows = connection.execute(_WHOLE.where(_gen.run_id == run_id, ~tables.ENDED))
+    return {each.key: each.to_record() for each in map(_generation, rows)}
 
 
 def _ordered_ids(connection: Connection, run_id: str, *, diagnosis: bool) -> list[int]:

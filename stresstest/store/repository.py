@@ -176,8 +176,9 @@ class Store:
         """The same generations without their tokens."""
         return [generation.to_record() for generation in self.generations(run_id)]
 
-    def interrupted(self, run_id: str) -> frozenset[str]:
-        """Keys of the answers that had failed when their process was killed; no other method reads them."""
+    def interrupted(self, run_id: str) -> dict[str, GenerationRecord]:
+        """The answers that had failed, or an attempt at which had, when their process ended, by key; no other
+        method reads them."""
         return self._read("reading generations", lambda c: generations.read_interrupted(c, run_id))
 
     def arm_records(self, run_id: str) -> list[GenerationRecord]:

@@ -28,7 +28,9 @@ from stresstest.model import (
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
-_INTERRUPTED = "The run was interrupted after this answer had failed, and before it ended."
+_INTERRUPTED = (
+    "The run was interrupted after this answer, or an attempt at it, had failed, and before it ended."
+)
 _CHECK_EVERY = 8
 """Tokens between two checks for an alarm."""
 
@@ -161,6 +163,11 @@ class GenerationAttempt:
         if known is not None:
             self._alarm = known - before
             self._on_event(AlarmRaised(self.task.job.key, seen, self._unfinished(seen)))
+
+    def unanswered(self, *, attempts: int, seconds: float) -> Generation:
+        """The generation of which nothing has come in so many attempts, as one that its own process has lost.
+        seconds: of the longest of them."""
+        return replace(self._unfinished(0), attempts=attempts, unanswered_s=seconds)
 
     def _unfinished(self, seen: int) -> Generation:
         """The generation without its tokens, as one that its own process has lost."""

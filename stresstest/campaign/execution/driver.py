@@ -226,10 +226,12 @@ class _WorkerPool:
                 return attempt.generation(
                     outcome, attempts=number, unanswered_s=unanswered, loop_lag=self._lag.worst(window)
                 )
+            known = None
             if not failure.kind.is_refusal:
                 unanswered = max(unanswered, outcome.ended - outcome.started)
+                known = attempt.unanswered(attempts=number, seconds=unanswered)
             wait = self._retry.wait(number, failure)
-            self._on_event(AttemptRetried(task.job, number, failure, wait))
+            self._on_event(AttemptRetried(task.job, number, failure, wait, known))
             await asyncio.sleep(wait)
             if self._should_stop():
                 return None

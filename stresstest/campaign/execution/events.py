@@ -37,13 +37,15 @@ class AlarmRaised:
 class AttemptRetried:
     """An attempt failed before its first token and is repeated after `wait` seconds.
 
-    attempt: the one that failed, from 1.
+    attempt: the one that failed, from 1. generation: what is kept of it if the process ends before the next
+    one does; None where the service refused the request.
     """
 
     job: Job
     attempt: int
     failure: ServiceFailure
     wait: float
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True, slots=True)

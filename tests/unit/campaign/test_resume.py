@@ -18,7 +18,7 @@ from stresstest.store import open_store
 from tests.faults.playing import prompts_file
 from tests.support.campaign_commands import document, here, run, stopped_in_the_middle, words
 from tests.support.fake_campaign import LOOP, Behaviour, campaign_server, stream
-from tests.support.fake_vllm import Events, Hang, page
+from tests.support.fake_vllm import Events, Hang, Page, page
 from tests.support.forking import start
 from tests.support.stored_data import make_run
 
@@ -288,3 +288,35 @@ def test_an_interruption_does_not_draw_failures_anew(tmp_path: Path, sign: signa
     assert (resumed["threshold"]["tokens"] or 0) < 16
     told = [note for note in resumed["notes"] if note.startswith("When the run was killed")]
     assert len(told) == (sign == signal.SIGKILL)
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_an_interruption_does_not_forget_the_attempts_that_came_to_nothing(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    """nginx holds answers back and gives 504 to what takes too long, a loop: the operator who sees that
+    presses Ctrl-C, and after the resume other draws came in their place, as first attempts."""
+    slow = Page(b"", 504, delay=1.2)
+    behaviour = Behaviour(fault=lambda number: slow if number % 4 == 0 else None, held=0.6)
+    store = tmp_path / "s.sqlite3"
+    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
+    options = ("--lang", "it", "--horizon", "300", "--concurrency", "38")
+    with campaign_server(behaviour) as (fake, script):
+        process = start(*words(store, *given, *options, "--base-url", fake.url))
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "certifying answer" in line and "attempt 1 failed" in line:
+                break
+        time.sleep(0.3)
+        process.send_signal(sign)
+        process.communicate(timeout=60)
+        with open_store(str(store)) as opened:
+            run_id = opened.runs()[0].id
+            lost = opened.interrupted(run_id)
+        script.behaviour = Behaviour(held=0.6)
+        resumed = json.loads(run(store, None, "--resume", run_id).stdout)
+    assert len(lost) >= 3
+    assert all(each.unanswered_s > 1 for each in lost.values())
+    [told] = [note for note in resumed["notes"] if "came only when asked again" in note]
+    assert int(told.split()[0]) >= len(lost)
