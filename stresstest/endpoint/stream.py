@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import httpx2
 
 
+_END_S = 30.0
+"""Seconds that the end of the connection may take after the finish reason."""
 _SLACK_TOKENS = 64
 _SLACK_BYTES = 16 * 1024 * 1024
 _BYTES_PER_TOKEN = 32 * 1024
@@ -172,6 +174,10 @@ class ResponseStream:
         """An event has arrived: the next may take the stall limit again. True to stop reading."""
         self._stall.observe(at - self._heard)
         self._heard = at
+        if self.assembler.finish_reason is not None:
+            # What may still come is a count. Some servers leave the connection open.
+            self._guard.reschedule(asyncio.get_running_loop().time() + min(self.allowed, _END_S))
+            return False
         # Before the first token the request may still be queued. Rescheduling is expensive, so it happens at
         # most once in a tenth of the limit.
         if self.first_token is None or at - self._armed <= self.allowed / 10:

@@ -51,7 +51,9 @@ class Result:
         return self.outcome.failure.kind if self.outcome.failure else None
 
 
-async def stream(reply: Answer, request: GenerationRequest = REQUEST) -> Result:
+async def stream(
+    reply: Answer, request: GenerationRequest = REQUEST, given: Timeouts | None = None
+) -> Result:
     """Serve one answer and read it to the end."""
     tokens: list[Token] = []
 
@@ -60,7 +62,7 @@ async def stream(reply: Answer, request: GenerationRequest = REQUEST) -> Result:
         return False
 
     still = isinstance(reply, Hang) or (isinstance(reply, Events) and reply.end == "stall")
-    timeouts = QUICK if still else Timeouts()
+    timeouts = given or (QUICK if still else Timeouts())
     async with fake_vllm(reply) as server, Endpoint(server.url, timeouts=timeouts) as endpoint:
         endpoint.can_estimate = False
         with steady_clock() if still else nullcontext():
@@ -486,3 +488,12 @@ async def test_who_has_answered_behind_a_gateway(
     named = {**chunk("Ciao.", finish="stop"), "model": "lab"}
     found = await stream(Events([*sse(named), DONE], headers=headers))
     assert (found.outcome.answered_by, found.outcome.fingerprint) == (model, server)
+
+
+async def test_an_answer_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server sent finish reason and usage and left the connection open: an answer took five minutes more."""
+    monkeypatch.setattr("stresstest.endpoint.stream._END_S", 0.2)
+    events = sse(chunk("Ciao.", finish="stop"), usage_only(9, 2))
+    async with asyncio.timeout(30):
+        found = await stream(Events(events, end="stall"), given=Timeouts())
+    assert (found.outcome.finish_reason, found.outcome.failure, found.text) == ("stop", None, "Ciao.")
