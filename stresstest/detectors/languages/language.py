@@ -44,10 +44,9 @@ class Language:
     label_names: names of the language, in any language, as labels of translations have them ("Inglese: …").
     day_words, weekdays: headings of a plan whose days recur.
     repetition_units: nouns after the count of a requested repetition ("50 times", "20 lines").
-    recitations: names of texts that repeat themselves by nature, such as a litany.
     gherkin_blocks, gherkin_steps: keywords of test scenarios.
 
-    Words of `label_names`, `repetition_units` and `recitations` may end in "*", see
+    Words of `label_names` and `repetition_units` may end in "*", see
     `stresstest.detectors.languages.catalog`.
     """
 
@@ -75,7 +74,6 @@ class Language:
     day_words: frozenset[str] = frozenset()
     weekdays: frozenset[str] = frozenset()
     repetition_units: frozenset[str] = frozenset()
-    recitations: frozenset[str] = frozenset()
     gherkin_blocks: tuple[str, ...] = ()
     gherkin_steps: tuple[str, ...] = ()
 
@@ -91,7 +89,6 @@ _WORDS = (
     "day_words",
     "weekdays",
     "repetition_units",
-    "recitations",
 )
 """Keys of words in lower case, separated by white space."""
 _CODES = ("aliases", "relatives", "twins")

@@ -2,8 +2,7 @@
 
 Text that merely stands in a prompt (an instruction, a topic, a document given as context) is what
 models fall into loops on; it proves nothing. Requested is only what is shown there as something to
-repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row; and what
-is known by name for being said again and again, a rosary or a litany. It
+repeat: in quotes or a code block, as a blank form, after "50 times:", or several times in a row. It
 counts as a whole: a sentence out of a quoted passage was not asked for.
 """
 
@@ -70,9 +69,6 @@ _ITEM_NUMBER = re.compile(
 """A number at the beginning of a line, perhaps after a word or two, in brackets, or as a value of JSON."""
 _BULLET = re.compile(r"[ \t]*(?:[-*•–]\s|\{\s*\")")
 _LEAST_ITEMS = 5
-_MIN_RECITATIONS, _MOST_RECITATIONS = 10, 150
-"""How often, at least and at most: a decade of the rosary, and all of it. A count of something else may stand
-in the prompt, too."""
 
 
 @per_catalog
@@ -89,12 +85,6 @@ def _counted_beside(known: Catalog) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A count in words right before and right after the text ("forty times")."""
     units = alternatives(known.words(lambda language: language.repetition_units))
     return re.compile(rf"\w\s+{units}\W*\Z"), re.compile(rf"\W*[^\W\d_]+\s+{units}")
-
-
-@per_catalog
-def _recited(known: Catalog) -> re.Pattern[str]:
-    """What repeats itself by nature, and is known by its name alone."""
-    return re.compile(alternatives(known.words(lambda language: language.recitations)))
 
 
 class _RequestedText(NamedTuple):
@@ -133,14 +123,13 @@ class RequestedRepetition:
         shown = _find_tiling(cycle, self._requested_texts)
         if shown is not None:
             return COUNT_TOLERANCE * max(text.copies for text in shown)
-        asked = self._in_a_row(cycle)
-        return self._recited_copies if asked is None else asked
+        return self._in_a_row(cycle)
 
     def may_be_quoted(self, period: str) -> bool:
         """Whether the period is requested at most because the prompt quotes it, once and without a count:
         that may be what is to be answered in some case ("if you do not know, say …")."""
         cycle = _cycle(period)
-        if not self._given or self._in_a_row(cycle) is not None or self._recited_copies is not None:
+        if not self._given or self._in_a_row(cycle) is not None:
             return False
         shown = _find_tiling(cycle, self._requested_texts)
         return shown is not None and all(text.quoted_once for text in shown)
@@ -195,14 +184,6 @@ class RequestedRepetition:
                     alone = once and shown == 1 and (known is None or known.quoted_once)
                     found[cycle] = _RequestedText(cycle, words, asked, alone)
         return tuple(found.values())
-
-    @cached_property
-    def _recited_copies(self) -> int | None:
-        """Copies of anything, where a prayer or the like is asked for by name; None where none is."""
-        if not _recited().search(self._prompt):
-            return None
-        counted = max([_MIN_RECITATIONS, *_counts([self._prompt])])
-        return COUNT_TOLERANCE * min(counted, _MOST_RECITATIONS)
 
     @cached_property
     def _prompt_words(self) -> tuple[str, str]:

@@ -76,7 +76,7 @@ def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collecti
         if named is None and name in ASKED_KEYS:
             continue
         for path, text in _texts(value, (name,)):
-            if len(text) < _MIN_CHARS or any(text.strip() in each for each in judged):
+            if len(text) < _MIN_CHARS or text.strip() in judged or any(text.strip() in each for each in said):
                 continue
             ends = prompt_ends(row) if ends is None else ends
             before = next((text.removesuffix(each) for each in said if each and text.endswith(each)), text)

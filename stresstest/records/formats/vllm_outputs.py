@@ -7,6 +7,7 @@ from typing import Any
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import PREDICTED_KEYS, refuse_whole_answers
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
+from stresstest.records.formats.bodies.calls import message_arguments
 from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.records.formats.fields import answered
 from stresstest.records.record import FieldMapping, Record, UnreadableError, as_text
@@ -18,7 +19,8 @@ def completion_output(value: Any) -> RecordedAnswer:
         return RecordedAnswer(value)
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise UnreadableError("no text in it")
-    return RecordedAnswer(value["text"], find_reasoning(value), as_text(value.get("finish_reason")))
+    written = value["text"] + message_arguments(value)  # DSPy's history has calls there
+    return RecordedAnswer(written, find_reasoning(value), as_text(value.get("finish_reason")))
 
 
 def _recognises(row: Row, _mapped: FieldMapping) -> bool:

@@ -145,14 +145,14 @@ def test_what_repeats_by_its_nature_is_healthy(name: str, seed: int, language: s
     assert verdict.onset is None
 
 
-def test_a_prayer_is_said_as_often_as_asked() -> None:
-    """Ten times the same prayer is a loop, and a decade of the rosary where the prompt asks for one; even
-    then not for ever."""
+def test_a_prayer_that_is_said_ten_times_is_a_loop() -> None:
+    """Also where a rosary was asked for: a word that may name one ("Rosario", the city) made all loops
+    healthy, and who asks for a decade can say so."""
     decade = "\n\n".join([PRAYER] * 10)
     asked = DetectorSpec(language="en", prompt_text="Write out one decade of the rosary, in full.")
-    assert detect_text(decade, DetectorSpec(language="en"), "stop").symptom is SymptomKind.LOOP
-    assert detect_text(decade, asked, "stop").onset is None
-    assert detect_text("\n\n".join([decade] * 5), asked, "length").symptom is SymptomKind.LOOP
+    counted = DetectorSpec(language="en", prompt_text=f'Write this 10 times: "{PRAYER}"')
+    assert detect_text(decade, asked, "stop").symptom is SymptomKind.LOOP
+    assert detect_text(decade, counted, "stop").onset is None
 
 
 def test_endless_labels_are_a_flood() -> None:

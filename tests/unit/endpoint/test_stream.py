@@ -491,7 +491,7 @@ async def test_who_has_answered_behind_a_gateway(
 
 
 async def test_an_answer_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server sent finish reason and usage and left the connection open: an answer took five minutes more."""
+    """A server sent finish reason and usage and left the connection open: five minutes an answer."""
     monkeypatch.setattr("stresstest.endpoint.stream._END_S", 0.2)
     events = sse(chunk("Ciao.", finish="stop"), usage_only(9, 2))
     async with asyncio.timeout(30):

@@ -334,12 +334,12 @@ def test_a_short_sentence_without_blanks_is_one_too(prompt: str) -> None:
         "Ты полезный ассистент. Отвечай чётко и по делу.",
         "Our mantra is: customers first. Answer the question.",
         "Um terço dos clientes usa o aplicativo.",
+        "You are the assistant of a travel agency in Rosario, Argentina.",
     ],
 )
 def test_a_word_that_may_name_a_prayer_asks_for_no_repetition(prompt: str) -> None:
     """ "Clearly", "mantra" and "a third" stand in ordinary prompts, and any loop was healthy there."""
     assert RequestedRepetition(prompt).requested_copies(LINE) is None
-    assert RequestedRepetition("Pray the rosary.").requested_copies(LINE) is not None
 
 
 def test_exclamation_marks_in_a_prompt_ask_for_none() -> None:

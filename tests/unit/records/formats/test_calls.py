@@ -112,6 +112,7 @@ def span(output: dict[str, Any]) -> dict[str, Any]:
             "So. ",
             id="an offer of a tool",
         ),
+        pytest.param({"outputs": [{"text": "So. ", "tool_calls": [CALL]}]}, f"So. {ARGUMENTS}", id="DSPy"),
         pytest.param({"response": "So. ", "tool_calls": CALLS}, f"So. {ARGUMENTS}{MORE}", id="beside a text"),
         pytest.param({"text": "", "tool_calls": [CALL]}, ARGUMENTS, id="beside an empty text"),
         pytest.param(
