@@ -56,13 +56,13 @@ _OUTPUT_TOKENS = (
 _CAPS = ("gen_ai.request.max_tokens", "llm.request.max_tokens")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _IDS = ("gen_ai.response.id", "gen_ai.request.id")
-_FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason")
+_FINISH = ("gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason")
 _CHOICES, _MOST_CHOICES = "gen_ai.request.choice.count", 16
 _FIRST_TOKEN = ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_token")
 """Seconds after the span's start."""
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _ANSWERS = (*_OUTPUTS, "llm.output_messages.", "llm.choices.", LANGFUSE + "output")
-_INPUTS = ("gen_ai.input.messages", "gen_ai.prompt")
+_INPUTS = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt.messages")
 _START, _END = ("startTimeUnixNano", "start_time"), ("endTimeUnixNano", "end_time")
 _KIND = "openinference.span.kind"
 

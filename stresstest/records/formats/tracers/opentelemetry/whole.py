@@ -1,7 +1,8 @@
 """Answers that a span keeps whole: the response body, or what the client returned.
 
 OpenInference writes the body into `output.value`; its numbered attributes leave reasoning and broken calls
-out. Langfuse's spans have an observation's output, of the kinds that its exports have.
+out. Langfuse's spans have an observation's output, of the kinds that its exports have. Vercel's AI SDK keeps
+text, object and calls apart.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stresstest.records.formats.bodies.bare import as_body
+from stresstest.records.formats.bodies.calls import parts_arguments
 from stresstest.records.formats.tracers.opentelemetry.otlp import is_cut, structure
 
 LANGFUSE = "langfuse.observation."
 _OUTPUT, _KIND = "output.value", "openinference.span.kind"
+_VERCEL, _VERCEL_CALLS = ("ai.response.text", "ai.response.object"), "ai.response.toolCalls"
 
 
 def read_wholes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -21,6 +24,11 @@ def read_wholes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     body = as_body(structure(found.get(_OUTPUT))) if _KIND in found else None
     if body is not None:
         yield {"response": body}
+    texts = [text for key in _VERCEL if isinstance(text := found.get(key), str) and not is_cut(text)]
+    calls = structure(found.get(_VERCEL_CALLS))
+    if texts or isinstance(calls, list):
+        made = [{"type": "tool_call", **each} for each in calls or () if isinstance(each, dict)]
+        yield {"response": "".join(texts) + parts_arguments(made)}
     if is_langfuse(found):
         output = structure(found.get(LANGFUSE + "output"))
         said = as_body(output) if not isinstance(output, str) else None if is_cut(output) else output

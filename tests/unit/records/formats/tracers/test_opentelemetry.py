@@ -513,3 +513,18 @@ def test_the_fullest_of_several_places_is_read() -> None:
     }
     [record] = read(sdk_span(attributes=kept), textless=False)
     assert (record.text, record.calls) == ('{"q": "the gulls', True)
+
+
+def test_spans_of_vercels_ai_sdk_are_read() -> None:
+    """Its text, calls and finish reason have names of their own beside the conventions' counts."""
+    told = {
+        "ai.prompt.messages": json.dumps([{"role": "user", "content": [{"type": "text", "text": "Why?"}]}]),
+        "ai.response.text": "So. ",
+        "ai.response.toolCalls": json.dumps([{"toolName": "f", "args": {"day": 2}}]),
+        "ai.response.finishReason": "length",
+        "gen_ai.usage.output_tokens": 7,
+    }
+    row = {"name": "ai.generateText.doGenerate", "attributes": told}
+    (record,) = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
+    assert (record.text, record.finish_reason, record.completion_tokens) == ('So. {"day": 2}', "length", 7)
+    assert record.prompt_text == "Why?"
