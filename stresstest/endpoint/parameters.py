@@ -67,8 +67,8 @@ async def unread_parameters(
 ) -> UnreadParameters:
     """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
 
-    One request of one token for each name, and up to two more of 12 or 48 for each that it does not take, two
-    for all penalties; vLLM itself is not asked for these.
+    One request of one token for each name, up to two more of 12 or 48 tokens for each whose invalid value it
+    does not take, and two for all penalties; vLLM itself is asked for no penalty's effect.
     """
     chat = takes_messages(profile)
     probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
@@ -102,21 +102,21 @@ class _Effects:
     async def seen(self, name: str) -> bool | None:
         """None where the answers do not tell."""
         if name in _GREEDY:
-            one, other = [await self._text(_GREEDY[name], _FEW, seed) for seed in (1, 2)]
+            one, other = [await self._text(_GREEDY[name], _FEW) for _ in range(2)]
             return None if "" in (one, other) else one == other
         if self._repeats is None:
-            plain = [await self._text(Decoding(temperature=0.0), _MANY, seed) for seed in (1, 2)]
+            plain = [await self._text(Decoding(temperature=0.0), _MANY) for _ in range(2)]
             self._repeats = plain[0] == plain[1] != ""
         if not self._repeats:
             return None
         apart = [replace(Decoding(temperature=0.0), **{name: value}) for value in _APART[name]]
-        one, other = [await self._text(decoding, _MANY, 1) for decoding in apart]
+        one, other = [await self._text(decoding, _MANY) for decoding in apart]
         return None if "" in (one, other) else one != other
 
-    async def _text(self, decoding: Decoding, tokens: int, seed: int) -> str:
-        """An answer; "" where the request fails."""
+    async def _text(self, decoding: Decoding, tokens: int) -> str:
+        """An answer, by a seed of its own; "" where the request fails."""
         probed = await try_features(
-            self._endpoint, BARE, chat=self._chat, decoding=decoding, tokens=tokens, seed=seed, say=_SAY
+            self._endpoint, BARE, chat=self._chat, decoding=decoding, tokens=tokens, say=_SAY
         )
         whole = probed.trial.outcome.failure is None
         return "".join(token.text for token in probed.trial.tokens) if whole else ""
