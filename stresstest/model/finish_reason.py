@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from stresstest.model.words import REPETITION_REASON
 
 LENGTH, STOP = "length", "stop"
@@ -10,7 +12,19 @@ LOST_REASONS = frozenset({"abort", "error", "content_filter"})
 
 _WORDS = {
     **dict.fromkeys(
-        ("length", "max_tokens", "max_output_tokens", "model_length", "token_limit", "incomplete", "limit"),
+        (
+            *(
+                "length",
+                "max_tokens",
+                "max_output_tokens",
+                "model_length",
+                "token_limit",
+                "incomplete",
+                "limit",
+            ),
+            *("max_output", "max_length", "model_context_window_exceeded"),
+            *("context_length_reached", "max_predicted_tokens_reached"),
+        ),
         LENGTH,
     ),
     **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
@@ -38,6 +52,7 @@ _PARTS = {
     **dict.fromkeys(("error", "errors", "failed", "timeout", "timed", "interrupted", "closed"), "error"),
 }
 """Words within others: ``USER_CANCEL``, ``ERROR_TOXIC``, ``client_closed_request``."""
+_HUMPS, _LONGEST = re.compile(r"(?<=[a-z])(?=[A-Z])|[- ]"), 128
 _NO_END = frozenset(
     {"tool_calls", "tool_call", "tool_use", "function_call", "pause_turn", "complete", "completed", "done"}
     | {"finish", "finished", "end", "success", "ok", "none", "null", "unknown", "unspecified", ""}
@@ -52,7 +67,7 @@ def normalize_finish_reason(reason: str | None) -> str | None:
     ended by itself.
     """
     word = _plain_reason(reason)
-    parts = (_PARTS.get(part) for part in word.replace("-", "_").split("_"))
+    parts = (_PARTS.get(part) for part in word.split("_"))
     return _WORDS.get(word) or next(filter(None, parts), None)
 
 
@@ -62,4 +77,7 @@ def is_foreign_reason(reason: str | None) -> bool:
 
 
 def _plain_reason(reason: str | None) -> str:
-    return (reason or "").strip().lower().removeprefix("finish_reason_")
+    """In small letters, its words joined by "_": of ``FinishReason.MAX_TOKENS``, ``content-filter``,
+    ``MaxTokens`` and ``content_filter: RECITATION``, too."""
+    word = (reason or "").strip()[:_LONGEST].partition(":")[0].rpartition(".")[2]
+    return _HUMPS.sub("_", word).lower().removeprefix("finish_reason_")

@@ -32,6 +32,7 @@ _BOTS = re.compile(
     r"\bchats?\b|bots?\b|\bprompts?\b|\blanguage models?\b|\bLLMs?\b|\bvoice\b|\bjokes?\b|copilot",
     re.IGNORECASE,
 )
+_EXAMPLES = re.compile(rf"\bfew-shot|{_TRAINING}", re.IGNORECASE)
 _LABELS = re.compile(r"\b(?:Human|User|Assistant|AI|Instruction|Response) ?:", re.IGNORECASE)
 _ROLES = re.compile(r"^(?:user|human|assistant|model)[ ]*$", re.MULTILINE)
 
@@ -46,15 +47,16 @@ def counted_kinds(prompt: str) -> frozenset[str]:
     """The kinds of marks that are none of an answer to this prompt.
 
     Special tokens that the prompt names are written about, unless a template rendered it. Labels are what a
-    dialogue is written with: they count only where the prompt is known and speaks of none. What a system
-    message says of assistants, users and instructions asks for none.
+    dialogue is written with: they count only where the prompt is known and speaks of none. Names of roles on
+    lines of their own are what training data has. What a system message says of assistants, users and
+    instructions asks for none.
     """
     rendered = is_rendered(prompt)
     dialogue = _DIALOGUE.search(prompt) is not None
     found = set()
     if not _TEMPLATES.search(prompt) and (rendered or not _TOKENS.search(prompt)):
         found.add("template")
-    if not dialogue and (rendered or not _ROLES.search(prompt)):
+    if rendered or not (_ROLES.search(prompt) or _EXAMPLES.search(prompt)):
         found.add("role")
     labelled = _OPEN_LABEL.search(prompt[-300:]) is not None
     if prompt and not dialogue and not _BOTS.search(prompt) and (labelled or not _LABELS.search(prompt)):

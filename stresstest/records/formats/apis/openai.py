@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
-from stresstest.records.formats.beside import refuse_whole_answers
 from stresstest.records.formats.bodies.bare import as_body, is_message, langchain_body
 from stresstest.records.formats.bodies.body import is_whole_body, parse_answers
 from stresstest.records.formats.bodies.choices import choice_answers, has_choices
@@ -61,9 +60,7 @@ def _logged_records(row: Row, place: Place) -> list[Record]:
             "a block of a message in a transcript of Claude Code, which has a line for each block: put those "
             "of one message.id together"
         )
-    found = parse_answers(body)
-    refuse_whole_answers(row, "response", [each.reasoning + each.text for each in found], ())
-    return answered(row, found, place, body)
+    return answered(row, parse_answers(body), place, body)
 
 
 def _logged_body(row: Row) -> dict[str, Any] | None:

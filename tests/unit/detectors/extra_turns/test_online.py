@@ -308,3 +308,19 @@ def test_a_turn_that_has_only_begun_is_in_doubt_where_the_cap_cut_it() -> None:
 def test_reasoning_is_not_read() -> None:
     """A model that thinks about a chat in its reasoning still answers in one turn."""
     assert judge(f"<think>{run_on(TEMPLATES['chatml'])}</think>{ANSWER}", finish="stop").symptom is None
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "You are a friendly conversational AI assistant.",
+        "You write a bash script for each question.",
+        "Mind the pair.",
+    ],
+)
+def test_names_of_roles_on_lines_of_their_own_are_no_dialogue(prompt: str) -> None:
+    """Llama 3 without its stop token writes further turns; a word such as "conversational" in the system
+    prompt hid them."""
+    text = run_on(TEMPLATES["chatml, tokens skipped"])
+    assert judge(text, prompt).symptom is SymptomKind.EXTRA_TURNS
+    assert judge(text, f"{prompt} Write training data for a chat model.").symptom is None

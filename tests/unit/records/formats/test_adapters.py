@@ -190,20 +190,20 @@ def test_nothing_could_be_read_out_of_a_loop(beside: Row, path: str | None) -> N
             registry.parse_line(line, "t", 1, FieldMapping())
 
 
-def test_a_loop_beside_a_response_body_is_not_passed_over() -> None:
-    """A harness keeps the body of the model that read the answer out, and the answer under a name of its own.
-    What the body's own choices say is judged, also beside one another."""
-    read_out = {"choices": [{"message": {"role": "assistant", "content": "[invalid]"}}]}
-    with pytest.raises(UnreadableError, match=r"--field response=rollout$"):
-        registry.parse_line(
-            json.dumps({"response": read_out, "rollout": LOOP}).encode(), "t", 1, FieldMapping()
-        )
-    both = {
-        "choices": [*read_out["choices"], {"index": 1, "message": {"role": "assistant", "content": LOOP}}]
-    }
-    row = {"response": both, "raw_response": json.dumps(both)}
-    found = registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
-    assert [each.text.strip() for each in found] == ["[invalid]", LOOP.strip()]
+def test_what_stands_beside_a_response_body_is_no_answer() -> None:
+    """Pages that were retrieved, and what tools printed, may end in repetitions; so may the thinking of a
+    body that is the row itself, which is judged."""
+    body = {"choices": [{"message": {"role": "assistant", "content": "So it is."}}]}
+    for row in (
+        {"response": body, "page": LOOP},
+        {"message": {"role": "assistant", "content": "So it is."}, "stdout": LOOP},
+    ):
+        (found,) = registry.parse_line(json.dumps(row).encode(), "t", 1, FieldMapping())
+        assert found.text == "So it is."
+    parts = [{"type": "thinking", "thinking": LOOP}, {"type": "text", "text": "So it is."}]
+    alone = {"type": "message", "role": "assistant", "content": parts, "stop_reason": "end_turn"}
+    (found,) = registry.parse_line(json.dumps(alone).encode(), "t", 1, FieldMapping())
+    assert (found.reasoning.strip(), found.text) == (LOOP.strip(), "So it is.")
 
 
 @pytest.mark.parametrize(
