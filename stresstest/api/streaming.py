@@ -16,6 +16,7 @@ from stresstest.errors import UsageError
 from stresstest.model import Token
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
+from stresstest.records.padding import without_padding
 from stresstest.scanning.answer.languages import infer_languages, wanted_language
 from stresstest.scanning.answer.verdict import build_verdict
 from stresstest.scanning.detect_chunk import ParsedChunk, detect_chunk
@@ -109,7 +110,8 @@ def judge_text(
     finish_reason: str | None,
 ) -> Verdict:
     """What `scan` says of a file that holds this answer alone. Raises UsageError for an unknown language."""
-    return _judge(_record(text, prompt, finish_reason), _job(language))
+    record = without_padding(replace(_record("", prompt, finish_reason), text=text))
+    return _judge(record, _job(language))
 
 
 def judge_body(

@@ -6,7 +6,8 @@ from typing import Any
 
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from stresstest.api.detection import detect_many
+from stresstest.api.detection import detect, detect_many
+from stresstest.errors import UsageError
 
 
 class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no dependency of ours
@@ -39,5 +40,8 @@ class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no d
         records = [
             {"id": doc.id, "text": doc.text, "language": doc.metadata.get(self.language_key)} for doc in batch
         ]
-        found = detect_many(records, language=self.language)
+        try:
+            found = detect_many(records, language=self.language)
+        except UsageError:  # a document that a log would not have as an answer, such as one on event streams
+            found = [detect(doc.text, language=self.language) for doc in batch]
         return [True if each.symptom is None else (False, each.symptom) for each in found]

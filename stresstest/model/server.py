@@ -139,8 +139,9 @@ class EndpointProfile:
 
     @property
     def is_vllm(self) -> bool:
-        """Whether the server shows that it is vLLM itself."""
-        return self.version is not None and self.metrics
+        """Whether the server shows that it is vLLM itself. Its production stack's router has a version and
+        metrics of the same names, and lists models without their context length."""
+        return self.version is not None and self.metrics and self.max_model_len is not None
 
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""

@@ -53,6 +53,7 @@ def make_run(
             "lab",
             version="0.32.0",
             metrics=True,
+            max_model_len=4096,
             defaults={"stop": ("a", "b")},
             missing=(MissingCapability("NVML", "no temperatures"),),
             simulated=simulated,

@@ -24,9 +24,9 @@ def provenance_notes(run: Run, generations: Sequence[GenerationRecord]) -> list[
         notes.append(f"The server gives no {unread.thing}: {unread.cost}. To be sure, {unread.remedy}.")
     if not (run.profile.is_vllm or run.profile.simulated):
         notes.append(
-            "The server does not show that it is vLLM itself (/version and vLLM's /metrics). What stands in "
-            "front of a model may clamp or drop what is asked, or answer with another server, and not all of "
-            "that can be seen: the limit is that of what answered at this address."
+            "The server does not show that it is vLLM itself (/version, vLLM's /metrics, a context length). "
+            "What stands in front of a model may clamp or drop what is asked, or answer with another server, "
+            "and not all of that can be seen: the limit is that of what answered at this address."
         )
     if other_model := _other_model_sentence(generations, run.profile.model):
         notes.append(other_model)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 COPIES, LEAST_CHARS = 3, 40
 """A text ends in a repetition where so many copies of one text, so many characters in all, are its end."""
 _MOST_CHARS = 2_000
 """Longest text whose copies are looked for."""
+
+
+_EQUAL_TOKENS = re.compile(r"(.{1,12}?)\1{29,}\Z|\s{30,}\Z", re.DOTALL)
+"""Thirty equal tokens, or blanks of any kinds: Ollama broke off after more, and compared them trimmed."""
+_MOST_EQUAL = 31 * 12
+
+
+def breaks_off_repeating(text: str) -> bool:
+    """Whether a text ends as a server breaks it off that looks for repetitions: in copies, in one token again
+    and again, or in blanks."""
+    return ends_in_copies(text) or _EQUAL_TOKENS.search(text[-_MOST_EQUAL:]) is not None
 
 
 def ends_in_copies(text: str, least: int = LEAST_CHARS) -> bool:

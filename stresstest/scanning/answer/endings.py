@@ -11,13 +11,12 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
-from stresstest.model.texts.copies import ends_in_copies
+from stresstest.model.texts.copies import breaks_off_repeating
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
 from stresstest.scanning.position_scale import is_implausible
 
-_EQUAL_SIGNS = 30
 _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
@@ -65,8 +64,7 @@ def ended_as_repetition(record: Record) -> bool:
         return True
     if _known_end(record) is not None or was_capped(record):
         return False
-    text = (record.text or record.reasoning).rstrip()
-    return ends_in_copies(text) or (len(text) > _EQUAL_SIGNS and len(set(text[-_EQUAL_SIGNS:])) == 1)
+    return breaks_off_repeating(record.text or record.reasoning)
 
 
 def lacks_its_text(record: Record, capped: bool | None) -> bool:

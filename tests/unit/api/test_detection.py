@@ -165,3 +165,11 @@ def test_what_is_no_text_and_no_file_is_a_sentence(call: tuple[str, Callable[[],
         call[1]()
     assert str(caught.value).endswith(".")
     assert "a.jsonl" not in str(caught.value)  # which is not there: nobody looked
+
+
+@pytest.mark.parametrize(
+    "text", ['data: {"type": "ping"}\n\ndata: {"a": 1}\n\nEach event has a type.', "[object Object]"]
+)
+def test_a_text_is_judged_whatever_a_log_would_make_of_it(text: str) -> None:
+    """Web documents may be on event streams: one of them ended a pipeline."""
+    assert stresstest.detect(text, language="en").symptom is None

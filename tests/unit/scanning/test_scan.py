@@ -959,3 +959,10 @@ def test_an_answer_that_breaks_off_in_equal_tokens_is_in_doubt(
     found = judged(story(6) + end, finish_reason=finish)
     assert (found.repetition, found.degenerate) == (stopped, False)
     assert found.unresolved >= stopped
+
+
+@pytest.mark.parametrize("end", [" \n\t" * 12, " -" * 31, "❤️" * 31, " |" * 31, "0" * 31])
+def test_equal_tokens_of_any_kind_are_in_doubt_where_an_answer_breaks_off(end: str) -> None:
+    """Ollama's guard compared trimmed tokens: blanks in JSON mode were what it was made for."""
+    assert judged('{"name": "Ada",' + end).repetition
+    assert not judged('{"name": "Ada",' + end, finish_reason="length").repetition

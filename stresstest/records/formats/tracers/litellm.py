@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stresstest.model.finish_reason import STOP, normalize_finish_reason
-from stresstest.model.texts.copies import ends_in_copies
+from stresstest.model.texts.copies import breaks_off_repeating
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records.formats.adapter import Envelope, Row
 from stresstest.records.record import FieldMapping, Record
@@ -51,7 +51,7 @@ def _completed(record: Record) -> Record:
         )
     if normalize_finish_reason(record.finish_reason) != STOP:
         return record
-    repeats = ends_in_copies(record.text)
+    repeats = breaks_off_repeating(record.text)
     reason = REPETITION_REASON if repeats else record.finish_reason
     return replace(record, finish_reason=reason, stop_unsure=True)
 

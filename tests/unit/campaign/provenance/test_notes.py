@@ -113,6 +113,7 @@ def test_a_server_that_does_not_show_that_it_is_vllm_is_told() -> None:
         (run.profile, False),
         (replace(run.profile, version=None), True),
         (replace(run.profile, metrics=False), True),
+        (replace(run.profile, max_model_len=None), True),
         (replace(run.profile, version=None, simulated=True), False),
     ):
         notes = provenance_notes(replace(run, profile=profile), [])
