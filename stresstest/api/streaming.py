@@ -16,6 +16,7 @@ from stresstest.errors import UsageError
 from stresstest.model import Token
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of
 from stresstest.records.padding import without_padding
 from stresstest.scanning.answer.languages import infer_languages, wanted_language
 from stresstest.scanning.answer.verdict import build_verdict
@@ -143,8 +144,12 @@ def _scan(records: Sequence[Record], job: ScanJob) -> Sequence[ScanVerdict]:
 
 
 def _record(text: str, prompt: str | Sequence[Mapping[str, Any]] | None, finish_reason: str | None) -> Record:
-    """As the reader of plain records makes it, so that a prompt counts as it does there."""
+    """As the reader of plain records makes it, so that a prompt counts as it does there. An answer that the
+    prompt begins is no part of it: a log's would be read for the answer itself."""
     require_texts(finish_reason=finish_reason)
+    turns = [] if prompt is None or isinstance(prompt, str) else [*prompt]
+    while turns and role_of(turns[-1]) in MODEL_SPEAKS:
+        prompt = turns = turns[:-1]
     row = {"id": "text", "response": text, "prompt": prompt, "finish_reason": finish_reason}
     return parse_line(row, "text", 1, FieldMapping())[0]
 

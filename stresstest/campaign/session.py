@@ -12,7 +12,7 @@ from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
-from stresstest.campaign.execution.events import AlarmRaised, AttemptRetried, GenerationEvent
+from stresstest.campaign.execution.events import AlarmRaised, AttemptDropped, AttemptRetried, GenerationEvent
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
@@ -97,6 +97,7 @@ class CampaignSession:
                 stack.push_async_callback(self.gpus.stop)
                 alarms = asyncio.create_task(self._store_alarms())
                 stack.callback(alarms.cancel)
+                stack.push_async_callback(self._alarms.join)
                 await self._watch_metrics(stack)
                 await self._climb_and_certify()
         except EndpointError as caught:
@@ -141,7 +142,7 @@ class CampaignSession:
         )
         async with aclosing(generations):
             async for generation in generations:
-                await self._alarms.join()
+                await self._alarms.join()  # what is kept of an answer would replace it
                 generation = _after_interruption(self._interrupted.get(generation.key), generation)
                 await asyncio.to_thread(self.store.add_generation, self.run.id, generation)
                 await self._store_samples()
@@ -149,9 +150,9 @@ class CampaignSession:
                 self._spent += generation.output_tokens
 
     async def _store_alarms(self) -> None:
-        """Store each answer when its failure is certain, or an attempt at it has failed: a process that is
-        killed loses what is under way, a resume asks for it again, and where seeds are ignored another answer
-        would come in its place."""
+        """Store each answer when its failure is certain, or an attempt at it has come to nothing: a process
+        that is killed loses what is under way, a resume asks for it again, and where seeds are ignored
+        another answer would come in its place."""
         while True:
             failed = await self._alarms.get()
             with suppress(StoreError):  # a disk that is full stays so until the answer ends
@@ -160,9 +161,9 @@ class CampaignSession:
 
     def _on_event(self, event: GenerationEvent) -> None:
         self._under_way.follow(event)
-        known = event.generation if isinstance(event, AlarmRaised | AttemptRetried) else None
+        known = event.generation if isinstance(event, AlarmRaised | AttemptRetried | AttemptDropped) else None
         # What an earlier process knew of an answer is not replaced by less.
-        is_less = isinstance(event, AttemptRetried) and event.job.key in self._interrupted
+        is_less = not isinstance(event, AlarmRaised) and known is not None and known.key in self._interrupted
         if known is not None and not is_less:
             self._alarms.put_nowait(known)
         self.progress.event(event)

@@ -27,7 +27,7 @@ _WORDS = {
         ),
         LENGTH,
     ),
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
+    **dict.fromkeys(("stop", "end_turn", "eos", "eos_token"), STOP),
     **dict.fromkeys(
         ("aborted", "cancel", "cancelled", "canceled", "user_cancelled", "client_disconnect", "disconnected"),
         "abort",
@@ -55,9 +55,22 @@ _PARTS = {
 _HUMPS, _LONGEST = re.compile(r"(?<=[a-z])(?=[A-Z])|[- ]"), 128
 _NO_END = frozenset(
     {"tool_calls", "tool_call", "tool_use", "function_call", "pause_turn", "complete", "completed", "done"}
-    | {"finish", "finished", "end", "success", "ok", "none", "null", "unknown", "unspecified", ""}
+    | {
+        "stop_sequence",
+        "finish",
+        "finished",
+        "end",
+        "success",
+        "ok",
+        "none",
+        "null",
+        "unknown",
+        "unspecified",
+        "",
+    }
 )
-"""Words that do not tell whether the answer is whole: calls of tools, and what says no more than its end."""
+"""Words that do not tell whether the answer is whole: calls of tools, a stop sequence of the client's, and
+what says no more than its end."""
 
 
 def normalize_finish_reason(reason: str | None) -> str | None:

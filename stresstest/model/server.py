@@ -143,6 +143,11 @@ class EndpointProfile:
         metrics of the same names, and lists models without their context length."""
         return self.version is not None and self.metrics and self.max_model_len is not None
 
+    @property
+    def is_adapter(self) -> bool:
+        """Whether the model is a LoRA adapter: its root is then "its folder on its base"."""
+        return self.root is not None and " on " in self.root
+
     def gap(self, beginning: str) -> MissingCapability | None:
         """The missing capability whose name begins so; None if it is not missing."""
         return next((gap for gap in self.missing if gap.what.startswith(beginning)), None)

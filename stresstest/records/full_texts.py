@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,6 +24,10 @@ _BEGINS = re.compile(
 _LEAST_PROMPT, _BEFORE, _APART = 32, 8192, 64
 """Characters of a prompt that a text has not by chance, of what a template writes before it, and between the
 turns that follow it."""
+_SHARED = 0.1
+"""Share of the texts that begin as a template does, but for what differs in its dates."""
+_DATES = re.compile(r"\d+")
+_THINKS = re.compile(r"<think|\[THINK\]|<\|channel", re.IGNORECASE)
 _WORDS = re.compile(r"\S+")
 _MARKS = re.compile(
     r"<\|[^|<>\s]{1,40}\|>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<\uff5c[^\uff5c]{1,40}\uff5c>"
@@ -31,9 +36,9 @@ _MARKS = re.compile(
 _ROLES = frozenset({"system", "user", "assistant", "model"})
 
 
-def answer_at(turns: Sequence[str], text: str) -> int | None:
-    """The character behind the prompt in a text that may have it before the answer; 0 where it is not in it,
-    None where that cannot be told.
+def prompt_in(turns: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Where the prompt begins and the answer behind it, in a text that may hold both, in characters; (0, 0)
+    where it does not, None where that cannot be told.
 
     turns: of the prompt, in their template or without one. They are looked for one behind the other, and the
     last long one has to be there; short ones alone only where the text begins with a template: an answer may
@@ -48,15 +53,16 @@ def answer_at(turns: Sequence[str], text: str) -> int | None:
     long = [n for n, piece in enumerate(pieces) if len(piece) >= _LEAST_PROMPT]
     if not long:
         if not _BEGINS.match(text):
-            return None if squeezed.startswith(pieces[-1]) else 0
+            return None if squeezed.startswith(pieces[-1]) else (0, 0)
         long = [len(pieces) - 1]
-    end, found = 0, False
+    begin, end, found = -1, 0, False
     for n, piece in enumerate(pieces):
         is_long = len(piece) >= _LEAST_PROMPT or n == long[-1]
         at = squeezed.find(piece, end, None if is_long else end + len(piece) + _APART)
+        begin = at if begin < 0 else begin
         end = at + len(piece) if at >= 0 else end
         found = at >= 0 if n == long[-1] else found
-    return _unsqueezed(window, end) if found else 0
+    return (_unsqueezed(window, begin), _unsqueezed(window, end)) if found else (0, 0)
 
 
 def _squeezed(text: str) -> str:
@@ -76,11 +82,27 @@ def _unsqueezed(text: str, end: int) -> int:
 def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
     """The records with answers alone, where nearly all of their texts hold the prompt: positions are the
     answer's. A text that has its prompt twice stays: that may be an echo. One that is nothing but its prompt
-    is an answer without text."""
-    looked_at = [record.answer_at for record in records if record.answer_at is not None]
-    if sum(map(bool, looked_at)) < max(1, _MOST * len(looked_at)):
+    is an answer without text. What stands before a prompt is a template's where many texts begin with it: an
+    answer restates its prompt behind words of its own."""
+    looked_at = [record for record in records if record.answer_at is not None]
+    heads = Counter(_head(record) for record in looked_at if record.answer_at)
+    least = max(1.0, _SHARED * len(looked_at))
+    held = [each for each in looked_at if each.answer_at and _is_template(_head(each), heads, least)]
+    if len(held) < max(1, _MOST * len(looked_at)):
         return records
-    return list(map(_without_prompt, records))
+    return [
+        _without_prompt(each) if not each.answer_at or _is_template(_head(each), heads, least) else each
+        for each in records
+    ]
+
+
+def _head(record: Record) -> str:
+    """What stands before the prompt, without the numbers of dates."""
+    return _DATES.sub("", _squeezed(record.text[: record.prompt_at]))
+
+
+def _is_template(head: str, heads: Counter[str], least: float) -> bool:
+    return not _THINKS.search(head) and (len(head) <= _APART or heads[head] >= least)
 
 
 def _without_prompt(record: Record) -> Record:

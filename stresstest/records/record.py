@@ -58,14 +58,14 @@ class Record:
     of tools. refused: the API marks it as a refusal. prompt_key: what several answers of one prompt
     share. reasoning: thought before the answer; it counts as tokens, not as answer. tokens: the model's
     own, reasoning first, when logprobs were kept. answer_at: the character behind the prompt, where the text
-    may have it before the answer and holds it; 0 where it does not, None where nobody looked. stop_unsure:
-    the log writes `stop` for other ends too. has_text: False where the log kept no text (a span, a line of
-    times), or not all of it: what is missing may have failed. hole: the characters, reasoning first, before a
-    part that the log cut out. cached: the log says that a cache gave it, so that no model wrote it then.
-    row_key: what copies of a record share, 0 where it is not known. trace: the id of the trace that it is
-    part of, in which several spans may tell of one generation; span: the name of its own. read_from: the
-    key of the answer, or the format of its line. beside: paths of long texts of its line that nobody reads,
-    of some lines only.
+    may have it before the answer and holds it; 0 where it does not, None where nobody looked. prompt_at:
+    where the prompt begins in it. stop_unsure: the log writes `stop` for other ends too. has_text: False
+    where the log kept no text (a span, a line of times), or not all of it: what is missing may have failed.
+    hole: the characters, reasoning first, before a part that the log cut out. cached: the log says that a
+    cache gave it, so that no model wrote it then. row_key: what copies of a record share, 0 where it is not
+    known. trace: the id of the trace that it is part of, in which several spans may tell of one generation;
+    span: the name of its own. read_from: the key of the answer, or the format of its line. beside: paths of
+    long texts of its line that nobody reads, of some lines only.
     extra: values of the keys to group by.
     """
 
@@ -93,6 +93,7 @@ class Record:
     reasoning: str = ""
     tokens: tuple[Token, ...] | None = None
     answer_at: int | None = None
+    prompt_at: int = 0
     stop_unsure: bool = False
     has_text: bool = True
     hole: int | None = None

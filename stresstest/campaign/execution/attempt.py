@@ -25,11 +25,12 @@ from stresstest.model import (
     ServiceFailure,
     Token,
 )
+from stresstest.model.finish_reason import LENGTH, STOP
 
 _REPORT_EVERY = 16
 """Tokens between two events."""
 _INTERRUPTED = (
-    "The run was interrupted after this answer, or an attempt at it, had failed, and before it ended."
+    "The run was interrupted before this answer ended; it, or an attempt at it, had failed or begun by then."
 )
 _CHECK_EVERY = 8
 """Tokens between two checks for an alarm."""
@@ -52,10 +53,20 @@ class GenerationTask:
 
 
 class GenerationAttempt:
-    """One attempt at a task. Call `run` once, then `generation` for the result."""
+    """One attempt at a task. Call `run` once, then `generation` for the result.
+
+    earlier: attempts at it before this one. unanswered_s: seconds of the longest of them of which nothing
+    came.
+    """
 
     def __init__(
-        self, task: GenerationTask, *, keep_after: int | None, on_event: Callable[[GenerationEvent], None]
+        self,
+        task: GenerationTask,
+        *,
+        keep_after: int | None,
+        on_event: Callable[[GenerationEvent], None],
+        earlier: int = 0,
+        unanswered_s: float = 0.0,
     ) -> None:
         self.task = task
         self._suite = DetectorSuite(task.spec)
@@ -68,6 +79,8 @@ class GenerationAttempt:
         self._alarm: int | None = None
         self._checked_until = 0
         self._reported_tokens = 0
+        self._earlier, self._unanswered_s = earlier, unanswered_s
+        self._began = clock.now()
 
     async def run(self, endpoint: Endpoint) -> StreamOutcome:
         """Stream to the end, the abort or the failure."""
@@ -75,6 +88,7 @@ class GenerationAttempt:
             # The tokens of an aborted stream would never be counted, so its onset would have no position.
             self._keep_after = None
         self._address = endpoint.address
+        self._began = clock.now()
         return await endpoint.generate(self.task.request, self._sink)
 
     def close_if_failed(self) -> bool:
@@ -94,6 +108,8 @@ class GenerationAttempt:
         failure = outcome.failure
         arrived = self._tokens.columns()
         ended = None if failure is not None else reason
+        if ended == STOP and outcome.output_tokens == self.task.job.max_tokens:
+            ended = LENGTH  # Triton's frontend says `stop` of every end
         whole = self._suite.finish(ended)
         if whole.reasoning:
             written = [*self.task.history, *arrived]
@@ -102,7 +118,7 @@ class GenerationAttempt:
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
         hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)
         unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
-        if reason == "length" and not tokens and not unseen:
+        if reason == LENGTH and not tokens and not unseen:
             unseen = self.task.job.max_tokens  # cut at its cap, with nothing of it shown or counted
         counted = outcome.token_source not in (SERVER, WORDS)
         if counted and tokens and outcome.output_tokens > 0:
@@ -168,6 +184,14 @@ class GenerationAttempt:
         """The generation of which nothing has come in so many attempts, as one that its own process has lost.
         seconds: of the longest of them."""
         return replace(self._unfinished(0), attempts=attempts, unanswered_s=seconds)
+
+    def dropped(self) -> Generation | None:
+        """The same where this attempt ends now, which the client wants: it does not count as one. None once
+        something of it has arrived."""
+        if len(self._tokens):
+            return None
+        seconds = max(self._unanswered_s, clock.now() - self._began)
+        return self.unanswered(attempts=self._earlier, seconds=seconds)
 
     def _unfinished(self, seen: int) -> Generation:
         """The generation without its tokens, as one that its own process has lost."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from stresstest import clock
 from stresstest.campaign.execution.attempt import GenerationAttempt, GenerationTask
 from stresstest.campaign.execution.events import (
+    AttemptDropped,
     AttemptRetried,
     GenerationEvent,
     GenerationFinished,
@@ -79,7 +80,8 @@ async def drive(
     concurrency: most generations that are in flight, or yielded before the caller has asked for the next.
     abort: close a stream once its onset is certain and `keep_after` tokens have followed the alarm.
     keep_failed: at a stop or an error, answers in flight that have failed for certain are closed and yielded:
-    a resume asks again for what was dropped, and would replace failures by other draws.
+    a resume asks again for what was dropped, and would replace failures by other draws. Of attempts of which
+    nothing has arrived, an event tells.
     stop: when set, what is in flight is cancelled and dropped; what has finished is still yielded.
     should_stop: called before each new task and each retry; True starts nothing more, but lets what is in
     flight end, because dropping the long ones would bias what remains (set `stop` for a hard end).
@@ -195,6 +197,10 @@ class _WorkerPool:
         failed = [task for task, attempt in attempts if attempt.close_if_failed()]
         if failed:
             await asyncio.wait(failed, timeout=_CLOSING_SECONDS)
+        for attempt in self._attempts.values() if self._keep_failed else ():
+            dropped = attempt.dropped()
+            if dropped is not None:
+                self._on_event(AttemptDropped(dropped))
 
     def finished(self) -> Iterator[Generation]:
         """After the workers have ended: results that have not been fetched yet."""
@@ -219,7 +225,13 @@ class _WorkerPool:
         number, unanswered = 0, 0.0
         while True:
             number += 1
-            attempt = GenerationAttempt(task, keep_after=self._keep_after, on_event=self._on_event)
+            attempt = GenerationAttempt(
+                task,
+                keep_after=self._keep_after,
+                on_event=self._on_event,
+                earlier=number - 1,
+                unanswered_s=unanswered,
+            )
             outcome = await self._run(attempt)
             failure = outcome.failure
             if failure is None or outcome.first_token is not None or not self._may_retry(failure, number):

@@ -49,10 +49,25 @@ class AttemptRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptDropped:
+    """A stop or an error ended an attempt before anything of it had arrived. generation: what is kept of it
+    for a resume."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationFinished:
     """The generation as it is kept."""
 
     generation: Generation
 
 
-GenerationEvent = GenerationStarted | GenerationAdvanced | AlarmRaised | AttemptRetried | GenerationFinished
+GenerationEvent = (
+    GenerationStarted
+    | GenerationAdvanced
+    | AlarmRaised
+    | AttemptRetried
+    | AttemptDropped
+    | GenerationFinished
+)

@@ -176,14 +176,24 @@ def _commonest_failure(lost: Sequence[GenerationRecord]) -> str:
 
 
 def _redrawn_notes(sample: Sequence[GenerationRecord]) -> list[str]:
-    """That answers had failed before the process was killed, and are others now."""
+    """That answers had failed before the process was killed, or were withheld, and are others now."""
     again = sum(g.redrawn for g in sample)
+    dropped = len(redrawn(sample) & {g.key for g in sample if g.attempts == 1 and not g.redrawn})
+    notes = []
+    if dropped:
+        notes.append(
+            f"When the run was interrupted, nothing had arrived of {dropped} of the sample's {len(sample)} "
+            f"answers, and they were requested again. Answers arrive late in their time, so the service may "
+            f"hold them back until they are complete; what it held back may have been loops: each counts as "
+            f"a possible failure."
+        )
     if not again:
-        return []
+        return notes
     return [
+        *notes,
         f"When the run was killed, {again} of the sample's {len(sample)} answers had failed that are healthy "
         f"now: asked again, the server gave others, as one that ignores seeds does. Each counts as a "
-        f"possible failure."
+        f"possible failure.",
     ]
 
 

@@ -49,10 +49,14 @@ _MIN_LONGER, _MIN_CHARS = 8, 400
 """How many times as long as the answer, and how long, a text is beside which the answer looks extracted."""
 _MOST_ANSWERS = 16
 """Answers of one row that are looked for in the texts beside them."""
+_MOST_PARTS = 16
+"""Texts of one row that are looked for in its answers, which may be long."""
 _LEAST_COPIES = 200
 """Characters that the copies at the end of a text need before it is refused whatever its key's name."""
 _PROMPT_END = 100
 """Characters at the end of a prompt by which it is recognised in a text."""
+_TEMPLATE = 200
+"""Characters that a template, or the cue of an evaluation, has between a prompt and its answer."""
 _DEPTH = 6
 _Path = tuple[str, ...]
 
@@ -65,7 +69,7 @@ def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collecti
     told apart from this one elsewhere.
     """
     judged = {each.strip() for each in said}
-    said, ends = said[:_MOST_ANSWERS], None
+    said, ends, parts = said[:_MOST_ANSWERS], None, 0
     least = max(_MIN_LONGER * min(map(len, said), default=0), _MIN_CHARS)
     for name, value in row.items():
         if name in read or name in REASONING_KEYS or not isinstance(value, str | list | dict):
@@ -76,16 +80,21 @@ def refuse_whole_answers(row: Row, key: str, said: Sequence[str], read: Collecti
         if named is None and name in ASKED_KEYS:
             continue
         for path, text in _texts(value, (name,)):
-            if len(text) < _MIN_CHARS or text.strip() in judged or any(text.strip() in each for each in said):
+            if len(text) < _MIN_CHARS or text.strip() in judged:
                 continue
             ends = prompt_ends(row) if ends is None else ends
             before = next((text.removesuffix(each) for each in said if each and text.endswith(each)), text)
             if is_prompted(ends, before, text):
                 continue
             if named is not None and len(text) >= least and (named or _holds_any(text, said)):
-                raise _unread(path, f"is far longer than {key!r}, which may have been read out of it")
-            if name not in ASKED_KEYS and _loops(text) and not all(map(ends_in_copies, said)):
-                raise _unread(path, f"ends in repetitions, and {key!r} is judged")
+                why = f"is far longer than {key!r}, which may have been read out of it"
+            elif name not in ASKED_KEYS and _loops(text) and not all(map(ends_in_copies, said)):
+                why = f"ends in repetitions, and {key!r} is judged"
+            else:
+                continue
+            parts += 1
+            if parts > _MOST_PARTS or not any(text.strip() in each for each in said):
+                raise _unread(path, why)
 
 
 def _holds_any(text: str, said: Sequence[str]) -> bool:
@@ -147,5 +156,6 @@ def prompt_ends(row: Row) -> list[str]:
 
 
 def is_prompted(ends: Sequence[str], before: str, text: str) -> bool:
-    """Whether what stands before the answer in a text is the row's prompt, in its template or without one."""
-    return before != text and any(end in before for end in ends)
+    """Whether what stands before the answer in a text is the row's prompt, in its template or without one. An
+    answer that restates its prompt goes on behind it."""
+    return before != text and any(end in before[-len(end) - _TEMPLATE :] for end in ends)

@@ -16,7 +16,7 @@ from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.body import is_body
 from stresstest.records.formats.json_values import as_object, structure_in
 from stresstest.records.formats.printed import refuse_printed
-from stresstest.records.full_texts import answer_at
+from stresstest.records.full_texts import prompt_in
 from stresstest.records.record import (
     FIELD_TARGETS,
     FieldMapping,
@@ -79,6 +79,7 @@ def answered(
     request = _request(row)
     echoed = request.get("echo") is True
     base = _base(row, body, request, place, found)
+    prompted = prompted and not echoed
     asked = asked_turns(row, base) if echoed or prompted else ()
     several = len(found) > 1
     for answer in found:
@@ -93,8 +94,9 @@ def answered(
         replace(
             base,
             id=f"{base.id}#{n}" if several else base.id,
-            text=answer.text[answer_at(asked, answer.text) or 0 :] if echoed else answer.text,
-            answer_at=answer_at(asked, answer.text) if prompted and not echoed else None,
+            text=answer.text[held[1] :] if echoed and held else answer.text,
+            prompt_at=held[0] if prompted and held else 0,
+            answer_at=held[1] if prompted and held else None,
             has_text=answer.known
             and not row.get(TEXTLESS)
             and not any(mark in answer.text for mark in _REDACTED)
@@ -109,6 +111,7 @@ def answered(
             completion_tokens=spent,
         )
         for n, (answer, hole) in enumerate(map(_cut_out, found))
+        for held in (prompt_in(asked, answer.text) if echoed or prompted else None,)
     ]
 
 

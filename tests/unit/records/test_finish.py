@@ -16,7 +16,7 @@ from stresstest.model.finish_reason import is_foreign_reason, normalize_finish_r
             "FinishReason.MAX_TOKENS MaxTokens max-tokens contextLengthReached maxPredictedTokensReached",
         ),
         ("content_filter", "content-filter ContentFilter content_filter:RECITATION"),
-        ("stop", "stop end_turn stop_sequence eos EOS_TOKEN STOP"),
+        ("stop", "stop end_turn eos EOS_TOKEN STOP"),
         ("abort", "abort aborted cancelled canceled client_disconnect USER_CANCEL aborted_by_client"),
         ("error", "error failed timeout OTHER network_error timed_out insufficient_system_resource"),
         ("error", "ERROR_LIMIT engine_error client_closed_request interrupted"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.records.full_texts import answer_at, without_prompts
+from stresstest.records.full_texts import prompt_in, without_prompts
 from stresstest.records.record import Record
 
 PROMPT = "Answer the question with the help of the document: where do the boats go at night?"
@@ -66,6 +66,38 @@ def test_a_text_that_has_its_prompt_twice_stays() -> None:
     assert texts(*[WITH_IT] * 18, twice) == [ALONE.text] * 18 + [twice.text]
 
 
+@pytest.mark.parametrize("mark", ["<think>\n", ""])
+def test_a_prompt_that_an_answer_restates_is_no_beginning(mark: str) -> None:
+    """Asked for "Question: … Answer: …", a model writes both behind its thought: the loops of the thoughts
+    were taken for what a template writes before a prompt, and the log passed the gate."""
+    texts_before = [
+        f"{mark}First I look at boat number {'abcdefghijklmnopqrst'[n]} and then on. " * 9 for n in range(20)
+    ]
+    restated = [
+        replace(
+            ALONE,
+            text=f"{before}{PROMPT} {ALONE.text}",
+            prompt_at=len(before),
+            answer_at=len(before + PROMPT),
+        )
+        for before in texts_before
+    ]
+    assert texts(*restated) == [each.text for each in restated]
+
+
+def test_what_all_texts_begin_with_is_a_template() -> None:
+    """A long system prompt with today's date, which the log's prompt does not have."""
+    heads = [
+        f"system\nYou are an assistant of the harbour. Today is the {n} of May. {'Be brief. ' * 9}"
+        for n in (1, 23)
+    ]
+    full = [
+        replace(ALONE, text=f"{head}{PROMPT} {ALONE.text}", prompt_at=len(head), answer_at=len(head + PROMPT))
+        for head in heads * 10
+    ]
+    assert texts(*full) == [ALONE.text] * 20
+
+
 def test_where_nobody_looked_nothing_changes() -> None:
     """A server's text is the model's alone."""
     body = replace(WITH_IT, answer_at=None)
@@ -93,19 +125,21 @@ LONG = "You are a careful assistant of a company that repairs boats."
 def test_the_prompt_is_found_as_templates_and_tokenizers_write_it(turns: list[str], before: str) -> None:
     """Special tokens left out, a short last turn, spaces cleaned up."""
     text = before + ALONE.text
-    [found] = without_prompts([replace(ALONE, text=text, answer_at=answer_at(turns, text))])
+    place = prompt_in(turns, text)
+    assert place is not None
+    [found] = without_prompts([replace(ALONE, text=text, prompt_at=place[0], answer_at=place[1])])
     assert found.text.strip() == ALONE.text
 
 
 def test_short_prompts_tell_against_it() -> None:
     """A few long prompts that a model repeats, among many short ones that it does not."""
-    assert answer_at(["And now?"], ALONE.text) == 0
-    assert answer_at(["They stay"], ALONE.text) is None
-    assert answer_at([" "], ALONE.text) is None
+    assert prompt_in(["And now?"], ALONE.text) == (0, 0)
+    assert prompt_in(["They stay"], ALONE.text) is None
+    assert prompt_in([" "], ALONE.text) is None
 
 
 @given(st.lists(st.text(max_size=60), max_size=4), st.text(max_size=300))
 def test_any_prompt_and_text(turns: list[str], text: str) -> None:
-    """The place is in the text."""
-    at = answer_at(turns, text)
-    assert at is None or 0 <= at <= len(text)
+    """Both places are in the text, one behind the other."""
+    place = prompt_in(turns, text)
+    assert place is None or 0 <= place[0] <= place[1] <= len(text)

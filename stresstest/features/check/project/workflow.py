@@ -210,9 +210,14 @@ class _ProjectCheckSession:
         if why is not None:
             self.progress.note(f"run {found.id} does not count, because {why}")
             return None, ()
-        if restarted is not None:
-            return found, ()
         ended = "" if found.ended is None else f" at {format_time(found.ended)} UTC"
+        if restarted is not None:
+            if not found.profile.is_adapter:
+                return found, ()
+            return found, (
+                f"Run {found.id} was measured before{ended}. The model is an adapter, which vLLM can reload "
+                f"under its name without a restart. --measure asks it.",
+            )
         return found, (
             f"Run {found.id} was measured before{ended}. The server does not tell whether it was restarted "
             f"since, or does not answer, and may serve other weights now. --measure asks it.",

@@ -50,3 +50,33 @@ def test_a_block_of_a_transcript_is_no_answer() -> None:
         parse_line({**row, "message": {**message, "content": [said]}}, "a", 1, FieldMapping())
     (whole,) = parse_line({**row, "message": {**message, "content": [thought, said]}}, "a", 1, FieldMapping())
     assert whole.text == PASSAGE
+
+
+def test_a_text_that_restates_its_prompt_is_no_prompt() -> None:
+    """Evaluations keep the last line of an answer as its prediction: a thought that restates the question
+    and loops stood before it, and was taken for the prompt in its template."""
+    asked = f"{story(1, seed=3)} Why?"
+    loop = "The boat goes out and the boat comes in again. " * 30
+    row = {"prompt": asked, "generated_text": f"{asked}\n{loop}\nSo it is.", "prediction": "So it is."}
+    with pytest.raises(UnreadableError, match="could be the answer"):
+        parse_line(row, "a", 1, FieldMapping())
+    fine = {**row, "generated_text": f"<s>[INST] {asked} [/INST] So it is."}
+    assert parse_line(fine, "a", 1, FieldMapping())[0].text.endswith("So it is.")
+
+
+def test_texts_beside_a_long_answer_are_not_looked_for_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them was: an answer of 8 MB with 40,000 passages took hours."""
+
+    class Long(str):
+        """A text that counts how often it is searched."""
+
+        searched = 0
+
+        def __contains__(self, each: object) -> bool:
+            Long.searched += 1
+            return str.__contains__(self, str(each))
+
+    answer = Long(PASSAGE)
+    row = {"response": answer, "neighbours": [f"{n}{PASSAGE}" for n in range(300)]}
+    beside.refuse_whole_answers(row, "response", [answer], ["response"])
+    assert Long.searched <= 16

@@ -17,6 +17,7 @@ from stresstest.records.formats.tracers.opentelemetry.otlp import is_cut, struct
 LANGFUSE = "langfuse.observation."
 _OUTPUT, _KIND = "output.value", "openinference.span.kind"
 _VERCEL, _VERCEL_CALLS = ("ai.response.text", "ai.response.object"), "ai.response.toolCalls"
+_VERCEL_THOUGHT = "ai.response.reasoning"
 
 
 def read_wholes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -26,9 +27,11 @@ def read_wholes(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"response": body}
     texts = [text for key in _VERCEL if isinstance(text := found.get(key), str) and not is_cut(text)]
     calls = structure(found.get(_VERCEL_CALLS))
-    if texts or isinstance(calls, list):
+    thought = found.get(_VERCEL_THOUGHT)
+    thoughts = {"reasoning_content": thought} if isinstance(thought, str) and thought else {}
+    if texts or isinstance(calls, list) or thoughts:
         made = [{"type": "tool_call", **each} for each in calls or () if isinstance(each, dict)]
-        yield {"response": "".join(texts) + parts_arguments(made)}
+        yield {"response": "".join(texts) + parts_arguments(made), **thoughts}
     if is_langfuse(found):
         output = structure(found.get(LANGFUSE + "output"))
         said = as_body(output) if not isinstance(output, str) else None if is_cut(output) else output

@@ -521,10 +521,11 @@ def test_spans_of_vercels_ai_sdk_are_read() -> None:
         "ai.prompt.messages": json.dumps([{"role": "user", "content": [{"type": "text", "text": "Why?"}]}]),
         "ai.response.text": "So. ",
         "ai.response.toolCalls": json.dumps([{"toolName": "f", "args": {"day": 2}}]),
+        "ai.response.reasoning": "Hm.",
         "ai.response.finishReason": "length",
         "gen_ai.usage.output_tokens": 7,
     }
     row = {"name": "ai.generateText.doGenerate", "attributes": told}
     (record,) = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
     assert (record.text, record.finish_reason, record.completion_tokens) == ('So. {"day": 2}', "length", 7)
-    assert record.prompt_text == "Why?"
+    assert (record.prompt_text, record.reasoning) == ("Why?", "Hm.")
