@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stresstest import clock
 from stresstest.campaign.execution.continued import alarm_position, continuation_verdict
 from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationEvent
+from stresstest.campaign.execution.held_text import date_at_earliest
 from stresstest.campaign.execution.token_scale import TokenScale
 from stresstest.campaign.execution.unseen import count_hidden_reasoning, count_unseen, observe_shown
 from stresstest.detectors.entry import DetectorSpec
@@ -124,6 +125,8 @@ class GenerationAttempt:
         if counted and tokens and outcome.output_tokens > 0:
             scale = TokenScale(tokens, outcome.output_tokens, outcome.event_ends)
             verdict, tokens = scale.verdict(verdict), scale.tokens()
+        elif outcome.token_source == SERVER:
+            verdict = date_at_earliest(verdict, tokens)
         if unseen:
             verdict = observe_shown(verdict, outcome.output_tokens or unseen)
         if failure is not None and failure.at_token != verdict.tokens:
