@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from stresstest.campaign.execution.driver import GenerationTask
+from stresstest.campaign.execution.driver import GenerationTask, drive
 from stresstest.campaign.execution.held_text import date_at_earliest
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.model import Decoding, GenerationRequest, Job, Message, Phase, SymptomKind
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse, usage_only
 from tests.support.stories import story
-from tests.unit.campaign.execution.test_driver import collect
 
 ITALIAN = "Nel mattino chiaro la barca lasciò il porto e nessuno la vide tornare prima di sera."
 
@@ -30,7 +29,7 @@ async def test_an_argument_that_came_at_its_end_fails_where_it_began() -> None:
     usage = usage_only(5, len(begun) + 601)
     events = sse(*[*begun, *held, end, usage])
     async with fake_vllm(Events([*events, DONE])) as server, Endpoint(server.url) as endpoint:
-        (made,) = await collect(endpoint, [task()], abort=False)
+        (made,) = [each async for each in drive(endpoint, [task()], concurrency=1, abort=False)]
     assert made.verdict.symptom is SymptomKind.LANGUAGE_DRIFT
     assert made.verdict.onset == len(begun) + 1
     assert made.verdict.observed == len(begun)
@@ -42,6 +41,6 @@ async def test_what_was_not_held_back_stays() -> None:
     shown = [chunk(f" {word}", ids=[n]) for n, word in enumerate(story(20).split())]
     events = sse(*[*shown, chunk(ids=[0], finish="stop"), usage_only(5, len(shown) + 1)])
     async with fake_vllm(Events([*events, DONE])) as server, Endpoint(server.url) as endpoint:
-        (made,) = await collect(endpoint, [task()], abort=False)
+        (made,) = [each async for each in drive(endpoint, [task()], concurrency=1, abort=False)]
     assert made.verdict.symptom is SymptomKind.LANGUAGE_DRIFT
     assert date_at_earliest(made.verdict, made.tokens) == made.verdict
