@@ -9,6 +9,7 @@ from typing import Any
 
 from stresstest.records import Record
 from stresstest.records.formats.unread import is_looked_at
+from stresstest.records.full_texts import PERHAPS_PROMPTED
 from stresstest.records.templated_texts import SEVERAL_TURNS
 from stresstest.scanning.text_lengths import TextLengths
 
@@ -16,6 +17,8 @@ _MAX_NAMES = 64
 """Names that are kept, the alphabetically first: memory stays bounded, and parts add up to the same."""
 _MAY_HOLD_PROMPT = "'generated_text'"
 """Where transformers and TGI have the prompt before the answer."""
+_MOST_ECHOES = 0.05
+"""Share of answers up to which those that begin with their prompt repeat it."""
 
 
 def prompt_notes(
@@ -37,6 +40,13 @@ def prompt_notes(
             f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
             f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
             f"or the prompts beside them."
+        )
+    prompted = sum(n for place, n in places.items() if place.endswith(PERHAPS_PROMPTED))
+    if prompted > _MOST_ECHOES * answers:
+        found.append(
+            f"{prompted:,} of {answers:,} texts begin with their prompt, or may, and were read from there: T "
+            f"then counts the prompt, too, and is too high. Log the answers alone, or scan such a model's "
+            f"answers by themselves, with their whole prompts beside them."
         )
     if turns := sum(n for place, n in places.items() if place.endswith(SEVERAL_TURNS)):
         found.append(

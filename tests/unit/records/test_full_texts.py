@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.records.full_texts import prompt_in, without_prompts
+from stresstest.records.full_texts import PERHAPS_PROMPTED, prompt_in, without_prompts
 from stresstest.records.record import Record
 
 PROMPT = "Answer the question with the help of the document: where do the boats go at night?"
@@ -64,6 +64,15 @@ def test_a_text_that_has_its_prompt_twice_stays() -> None:
     """That is an echo."""
     twice = replace(WITH_IT, text=f"{PROMPT}\n{PROMPT}", prompt_text=PROMPT)
     assert texts(*[WITH_IT] * 18, twice) == [ALONE.text] * 18 + [twice.text]
+
+
+def test_a_prompt_that_stays_is_told() -> None:
+    """Of two models in one log, one's texts hold the prompt; a short question ends a longer one."""
+    mixed = without_prompts([ALONE, WITH_IT] * 20)
+    assert [each.read_from.endswith(PERHAPS_PROMPTED) for each in mixed] == [False, True] * 20
+    short = replace(ALONE, prompt_text="Who?", read_from="'generated_text'")
+    assert without_prompts([short] * 2)[0].read_from == f"'generated_text'{PERHAPS_PROMPTED}"
+    assert without_prompts([replace(short, prompt_text=PROMPT)])[0].read_from == "'generated_text'"
 
 
 @pytest.mark.parametrize("mark", ["<think>\n", ""])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.records import Record
+from stresstest.records.full_texts import PERHAPS_PROMPTED
 from stresstest.scanning.texts_read import TextsRead, prompt_notes
 
 _PLACES = st.sampled_from(["'response'", "'text'", "conversation"])
@@ -54,6 +55,10 @@ def test_unknown_prompts_are_named() -> None:
 
 def test_prompts_of_few_texts_are_named() -> None:
     """A field that is new in each request, and that the model never read, makes many prompts of four."""
+    place = f"'text'{PERHAPS_PROMPTED}"
+    (perhaps,) = prompt_notes({place: 20, "'text'": 180}, 200, 0, 200, 200)
+    assert perhaps.startswith("20 of 200 texts begin with their prompt")
+    assert prompt_notes({place: 10, "'text'": 190}, 200, 0, 200, 200) == []
     (few,) = prompt_notes({"'output'": 200}, 200, 0, 200, 4)
     assert few.startswith("200 prompts have only 4 texts: what stands beside it")
     (one,) = prompt_notes({"'output'": 200}, 200, 0, 200, 1)
