@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stresstest import __version__
 from stresstest.campaign.served_model import refuse_changed_server
 from stresstest.errors import ExitCode, UsageError
-from stresstest.model import Phase, RunStatus
+from stresstest.model import GenerationRecord, Phase, RunStatus
 from stresstest.store import open_store
 from tests.faults.playing import prompts_file
 from tests.support.campaign_commands import document, here, run, stopped_in_the_middle, words
@@ -258,6 +260,36 @@ def test_names_that_look_like_markup_are_only_names(tmp_path: Path) -> None:
         assert "x [/b] [red]" in done.stdout.replace("\n", " ").replace("  ", " ")
 
 
+def _interrupt(
+    tmp_path: Path,
+    behaviour: Behaviour,
+    *options: str,
+    until: str,
+    after: float,
+    sign: signal.Signals = signal.SIGINT,
+) -> tuple[int, dict[str, GenerationRecord], dict[str, Any]]:
+    """Interrupt a campaign so many seconds after a line; resume it where nothing fails. Returns the failures
+    among its answers, what was kept of those that had not ended, and the result of the resume."""
+    store = tmp_path / "s.sqlite3"
+    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
+    load = ("--lang", "it", "--concurrency", "38")
+    with campaign_server(behaviour) as (fake, script):
+        process = start(*words(store, *given, *load, *options, "--base-url", fake.url))
+        assert process.stderr is not None
+        for line in process.stderr:
+            if re.search(until, line):
+                break
+        time.sleep(after)
+        process.send_signal(sign)
+        process.communicate(timeout=60)
+        with open_store(str(store)) as opened:
+            run_id = opened.runs()[0].id
+            failed = sum(g.verdict.degenerate for g in opened.records(run_id))
+            kept = opened.interrupted(run_id)
+        script.behaviour = Behaviour(held=behaviour.held)
+        return failed, kept, json.loads(run(store, None, "--resume", run_id).stdout)
+
+
 @pytest.mark.simulated
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_an_interruption_does_not_draw_failures_anew(tmp_path: Path, sign: signal.Signals) -> None:
@@ -265,26 +297,10 @@ def test_an_interruption_does_not_draw_failures_anew(tmp_path: Path, sign: signa
     none was left: "none of 22", where a third loops."""
     loops = Events(stream(LOOP * 150, "length"), pause=0.15)
     behaviour = Behaviour(fault=lambda number: loops if number % 3 == 0 else None)
-    store = tmp_path / "s.sqlite3"
-    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
-    options = ("--lang", "it", "--horizon", "1000", "--concurrency", "38", "--no-abort")
-    with campaign_server(behaviour) as (fake, script):
-        process = start(*words(store, *given, *options, "--base-url", fake.url))
-        assert process.stderr is not None
-        for line in process.stderr:
-            if " 20/38 " in line:
-                break
-        time.sleep(1.5)
-        process.send_signal(sign)
-        process.communicate(timeout=60)
-        with open_store(str(store)) as opened:
-            run_id = opened.runs()[0].id
-            failed = sum(g.verdict.degenerate for g in opened.records(run_id)) + len(
-                opened.interrupted(run_id)
-            )
-        script.behaviour = Behaviour()
-        resumed = json.loads(run(store, None, "--resume", run_id).stdout)
-    assert failed >= 5
+    failed, kept, resumed = _interrupt(
+        tmp_path, behaviour, "--horizon", "1000", "--no-abort", until=" 20/38 ", after=1.5, sign=sign
+    )
+    assert failed + len(kept) >= 5
     assert (resumed["threshold"]["tokens"] or 0) < 16
     told = [note for note in resumed["notes"] if note.startswith("When the run was killed")]
     assert len(told) == (sign == signal.SIGKILL)
@@ -299,23 +315,9 @@ def test_an_interruption_does_not_forget_the_attempts_that_came_to_nothing(
     presses Ctrl-C, and after the resume other draws came in their place, as first attempts."""
     slow = Page(b"", 504, delay=1.2)
     behaviour = Behaviour(fault=lambda number: slow if number % 4 == 0 else None, held=0.6)
-    store = tmp_path / "s.sqlite3"
-    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
-    options = ("--lang", "it", "--horizon", "300", "--concurrency", "38")
-    with campaign_server(behaviour) as (fake, script):
-        process = start(*words(store, *given, *options, "--base-url", fake.url))
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "certifying answer" in line and "attempt 1 failed" in line:
-                break
-        time.sleep(0.3)
-        process.send_signal(sign)
-        process.communicate(timeout=60)
-        with open_store(str(store)) as opened:
-            run_id = opened.runs()[0].id
-            lost = [each for each in opened.interrupted(run_id).values() if each.attempts]
-        script.behaviour = Behaviour(held=0.6)
-        resumed = json.loads(run(store, None, "--resume", run_id).stdout)
+    until = "certifying answer.*attempt 1 failed"
+    _, kept, resumed = _interrupt(tmp_path, behaviour, "--horizon", "300", until=until, after=0.3, sign=sign)
+    lost = [each for each in kept.values() if each.attempts]
     assert len(lost) >= 3
     assert all(each.unanswered_s > 1 for each in lost)
     [told] = [note for note in resumed["notes"] if "came only when asked again" in note]
@@ -328,24 +330,8 @@ def test_an_interruption_does_not_forget_what_a_service_held_back(tmp_path: Path
     other draws came in their place, about which nothing was said."""
     slow = Page(b"", 504, delay=9.0)
     behaviour = Behaviour(fault=lambda number: slow if number > 20 and number % 4 == 0 else None, held=0.6)
-    store = tmp_path / "s.sqlite3"
-    given = ("run", "--prompts", str(prompts_file(tmp_path)), "--rigor", "quick", "--gpus", "none", "--json")
-    options = ("--lang", "it", "--horizon", "300", "--concurrency", "38")
-    with campaign_server(behaviour) as (fake, script):
-        process = start(*words(store, *given, *options, "--base-url", fake.url))
-        assert process.stderr is not None
-        for line in process.stderr:
-            if " 20/38 " in line:
-                break
-        time.sleep(1.5)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        with open_store(str(store)) as opened:
-            run_id = opened.runs()[0].id
-            dropped = opened.interrupted(run_id)
-        script.behaviour = Behaviour(held=0.6)
-        resumed = json.loads(run(store, None, "--resume", run_id).stdout)
-    assert len(dropped) >= 3
-    assert all(each.unanswered_s > 1 for each in dropped.values())
+    _, kept, resumed = _interrupt(tmp_path, behaviour, "--horizon", "300", until=" 20/38 ", after=1.5)
+    assert len(kept) >= 3
+    assert all(each.unanswered_s > 1 for each in kept.values())
     [told] = [note for note in resumed["notes"] if note.startswith("When the run was interrupted")]
-    assert f"nothing had arrived of {len(dropped)} of" in told
+    assert f"nothing had arrived of {len(kept)} of" in told
