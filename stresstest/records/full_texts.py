@@ -11,7 +11,7 @@ from stresstest.records.record import Record
 
 PERHAPS_PROMPTED = " perhaps behind the prompt"
 """In the names of places whose texts may begin with the prompt, and are read from their beginning."""
-_FULL_TEXT = "'generated_text'"
+FULL_TEXT = "'generated_text'"
 """Where transformers and TGI have the prompt before the answer."""
 _MOST = 0.9
 """Share of texts that hold their prompt where the log writes it. One that its model repeats is rare."""
@@ -88,11 +88,11 @@ def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
     answer's. A text that has its prompt twice stays: that may be an echo. One that is nothing but its prompt
     is an answer without text. What stands before a prompt is a template's where many texts begin with it: an
     answer restates its prompt behind words of its own."""
-    looked_at = [record for record in records if record.answer_at is not None]
-    heads = Counter(_head(record) for record in looked_at if record.answer_at)
-    least = max(1.0, _SHARED * len(looked_at))
-    held = [_holds_prompt(record, heads, least) for record in records]
-    if sum(held) < max(1, _MOST * len(looked_at)):
+    heads = [_head(record) if record.answer_at else None for record in records]
+    looked_at = sum(record.answer_at is not None for record in records)
+    shared, least = Counter(heads), max(1.0, _SHARED * looked_at)
+    held = [head is not None and _is_template(head, shared[head] >= least) for head in heads]
+    if sum(held) < max(1, _MOST * looked_at):
         return [_marked(record, begins) for record, begins in zip(records, held, strict=True)]
     return [
         _without_prompt(record) if begins or not record.answer_at else record
@@ -100,26 +100,22 @@ def without_prompts(records: Sequence[Record]) -> Sequence[Record]:
     ]
 
 
-def _holds_prompt(record: Record, heads: Counter[str], least: float) -> bool:
-    """Whether its text begins with the prompt, but for what a template writes before it."""
-    if not record.answer_at:
-        return False
-    head = _head(record)
-    return not _THINKS.search(head) and (len(head) <= _APART or heads[head] >= least)
+def _head(record: Record) -> str:
+    """What stands before the prompt, without the numbers of dates."""
+    return _DATES.sub("", _squeezed(record.text[: record.prompt_at]))
+
+
+def _is_template(head: str, is_shared: bool) -> bool:
+    return not _THINKS.search(head) and (len(head) <= _APART or is_shared)
 
 
 def _marked(record: Record, begins: bool) -> Record:
     """The record, its place marked where its text begins with its prompt, or may. A short prompt is not
     looked for, and may be the end of a longer one."""
-    short = record.answer_at == 0 and 0 < len(_squeezed(record.prompt_text)) < _LEAST_PROMPT
-    if begins or (short and record.read_from == _FULL_TEXT):
+    short = record.read_from == FULL_TEXT and record.answer_at == 0 and record.prompt_text
+    if begins or (short and 0 < len(_squeezed(record.prompt_text)) < _LEAST_PROMPT):
         return replace(record, read_from=f"{record.read_from}{PERHAPS_PROMPTED}")
     return record
-
-
-def _head(record: Record) -> str:
-    """What stands before the prompt, without the numbers of dates."""
-    return _DATES.sub("", _squeezed(record.text[: record.prompt_at]))
 
 
 def _without_prompt(record: Record) -> Record:

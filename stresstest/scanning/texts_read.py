@@ -9,14 +9,12 @@ from typing import Any
 
 from stresstest.records import Record
 from stresstest.records.formats.unread import is_looked_at
-from stresstest.records.full_texts import PERHAPS_PROMPTED
+from stresstest.records.full_texts import FULL_TEXT, PERHAPS_PROMPTED
 from stresstest.records.templated_texts import SEVERAL_TURNS
 from stresstest.scanning.text_lengths import TextLengths
 
 _MAX_NAMES = 64
 """Names that are kept, the alphabetically first: memory stays bounded, and parts add up to the same."""
-_MAY_HOLD_PROMPT = "'generated_text'"
-"""Where transformers and TGI have the prompt before the answer."""
 _MOST_ECHOES = 0.05
 """Share of answers up to which those that begin with their prompt repeat it."""
 
@@ -35,9 +33,9 @@ def prompt_notes(
             f"intervals are too narrow and T is too high: name the prompt with --field prompt=PATH or "
             f"prompt_id=PATH."
         )
-    if none and _MAY_HOLD_PROMPT in places:
+    if none and FULL_TEXT in places:
         found.append(
-            f"{_MAY_HOLD_PROMPT} may hold the prompt before each answer, as transformers' pipelines return "
+            f"{FULL_TEXT} may hold the prompt before each answer, as transformers' pipelines return "
             f"it (return_full_text): T then counts the prompt, too, and is too high. Log the answers alone, "
             f"or the prompts beside them."
         )

@@ -89,7 +89,6 @@ class GenerationAttempt:
             # The tokens of an aborted stream would never be counted, so its onset would have no position.
             self._keep_after = None
         self._address = endpoint.address
-        self._began = clock.now()
         return await endpoint.generate(self.task.request, self._sink)
 
     def close_if_failed(self) -> bool:
@@ -184,13 +183,13 @@ class GenerationAttempt:
             self._on_event(AlarmRaised(self.task.job.key, seen, self._unfinished(seen)))
 
     def unanswered(self, *, attempts: int, seconds: float) -> Generation:
-        """The generation of which nothing has come in so many attempts, as one that its own process has lost.
+        """The generation after attempts of which nothing has come, as one that its own process has lost.
         seconds: of the longest of them."""
         return replace(self._unfinished(0), attempts=attempts, unanswered_s=seconds)
 
     def dropped(self) -> Generation | None:
-        """The same where this attempt ends now, which the client wants: it does not count as one. None once
-        something of it has arrived."""
+        """The same if the client ends this attempt now, which then does not count as one. None once something
+        of it has arrived."""
         if len(self._tokens):
             return None
         seconds = max(self._unanswered_s, clock.now() - self._began)
