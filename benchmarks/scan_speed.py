@@ -222,7 +222,7 @@ def repeated(files: Sequence[Path], megabytes: int, folder: Path) -> Path:
     with target.open("wb") as out:
         while written < megabytes * MB:
             for raw in rows:
-                row = json.loads(raw) if isinstance(raw, bytes) else raw
+                row = raw if isinstance(raw, dict) else json.loads(raw)
                 n += 1
                 written += out.write(json.dumps({**row, "id": f"{row.get('id')}/{n}"}).encode() + b"\n")
                 if written >= megabytes * MB:

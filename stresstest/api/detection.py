@@ -58,9 +58,9 @@ def detect_many(
 ) -> list[Verdict]:
     """The verdicts that `scan` gives on these answers, in order.
 
-    texts: strings; records in any layout that `scan` reads, as mappings; or a table of pandas, polars or
-    pyarrow, a row a record. language: wanted where the records do not say; None: inferred from the first
-    answers. fields: where a value is in your records, as ``--field`` takes it: {"response":
+    texts: strings, judged as they are; records in any layout that `scan` reads, as mappings; or a table of
+    pandas, polars or pyarrow, a row a record. language: wanted where the records do not say; None: inferred
+    from the first answers. fields: where a value is in your records, as ``--field`` takes it: {"response":
     "answer.text"}. workers: processes; one judges here. Raises UsageError for a record without an answer, and
     for a language or a field that is not known.
     """
@@ -79,7 +79,7 @@ def detect_many(
     return found
 
 
-def _work(rows: Iterable[dict[str, Any]]) -> Iterator[ChunkWork]:
+def _work(rows: Iterable[dict[str, Any] | str]) -> Iterator[ChunkWork]:
     """The language of records that name none is inferred from the first chunk, as `scan` does with a file."""
     for n, chunk in enumerate(row_chunks("record", rows)):
         yield chunk, n == 0

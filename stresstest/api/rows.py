@@ -11,8 +11,8 @@ from stresstest.errors import UsageError
 _ROWS_AT_ONCE = 1_000
 
 
-def rows_of(texts: Any) -> Iterator[dict[str, Any]]:
-    """A row for each text, mapping, or row of a table. Raises UsageError for anything else."""
+def rows_of(texts: Any) -> Iterator[dict[str, Any] | str]:
+    """Each text, and a row for each mapping or row of a table. Raises UsageError for anything else."""
     if hasattr(texts, "iter_rows"):  # polars
         yield from texts.iter_rows(named=True)
     elif hasattr(texts, "to_batches"):  # pyarrow
@@ -31,9 +31,9 @@ def rows_of(texts: Any) -> Iterator[dict[str, Any]]:
         yield from map(_row, texts)
 
 
-def _row(each: Any) -> dict[str, Any]:
+def _row(each: Any) -> dict[str, Any] | str:
     if isinstance(each, str):
-        return {"text": each}  # under `response` it could be a body
+        return each
     if isinstance(each, Mapping):
         return dict(each)
     raise UsageError(f"A text or a mapping is wanted for each answer, not {type(each).__name__}.")

@@ -18,6 +18,7 @@ from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
 from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of
 from stresstest.records.padding import without_padding
+from stresstest.records.record import given_text
 from stresstest.scanning.answer.languages import infer_languages, wanted_language
 from stresstest.scanning.answer.verdict import build_verdict
 from stresstest.scanning.detect_chunk import ParsedChunk, detect_chunk
@@ -113,6 +114,18 @@ def judge_text(
     """What `scan` says of a file that holds this answer alone. Raises UsageError for an unknown language."""
     record = without_padding(replace(_record("", prompt, finish_reason), text=text))
     return _judge(record, _job(language))
+
+
+def judge_documents(
+    documents: Sequence[tuple[str, str, str | None]], *, language: str | None
+) -> list[Verdict]:
+    """The verdicts on texts that no log holds. documents: (id, text, language) each; language: wanted where a
+    document names none. Raises UsageError for an unknown language of these."""
+    records = [
+        replace(without_padding(given_text(text, "document", n, id)), language=own)
+        for n, (id, text, own) in enumerate(documents, 1)
+    ]
+    return list(map(public_verdict, _scan(records, _job(language))))
 
 
 def judge_body(

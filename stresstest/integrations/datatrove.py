@@ -6,15 +6,14 @@ from typing import Any
 
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from stresstest.api.detection import detect, detect_many
-from stresstest.errors import UsageError
+from stresstest.api.streaming import judge_documents
 
 
 class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no dependency of ours
     """Drops documents that degenerate; the reason is the symptom, counted as ``dropped_loop`` and so on.
 
-    The verdict is that of `stresstest.detect_many` on a batch. language: that the documents are in, as a code
-    ("en"), or the key of their metadata that says it, by ``language_key``; without either, it is inferred.
+    The verdict is that of `stresstest.detect_many` on the texts of a batch. language: that the documents are
+    in, as a code ("en"), or the key of their metadata that says it, by ``language_key``; without either, it is inferred.
     exclusion_writer: of datatrove, for what is dropped. batch_size: documents judged at a time.
     """
 
@@ -37,11 +36,6 @@ class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no d
 
     def filter_batch(self, batch: list[Any]) -> list[bool | tuple[bool, str]]:
         """Whether to keep each document: True, or False with the symptom."""
-        records = [
-            {"id": doc.id, "text": doc.text, "language": doc.metadata.get(self.language_key)} for doc in batch
-        ]
-        try:
-            found = detect_many(records, language=self.language)
-        except UsageError:  # a document that a log would not have as an answer, such as one on event streams
-            found = [detect(doc.text, language=self.language) for doc in batch]
+        documents = [(doc.id, doc.text, doc.metadata.get(self.language_key)) for doc in batch]
+        found = judge_documents(documents, language=self.language)
         return [True if each.symptom is None else (False, each.symptom) for each in found]

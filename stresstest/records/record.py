@@ -64,8 +64,9 @@ class Record:
     hole: the characters, reasoning first, before a part that the log cut out. cached: the log says that a
     cache gave it, so that no model wrote it then. row_key: what copies of a record share, 0 where it is not
     known. trace: the id of the trace that it is part of, in which several spans may tell of one generation;
-    span: the name of its own. read_from: the key of the answer, or the format of its line. beside: paths of
-    long texts of its line that nobody reads, of some lines only.
+    writer: the service and the library that wrote its span, and the span's name. read_from: the key of the
+    answer, or the format of its line. beside: paths of long texts of its line that nobody reads, of some
+    lines only.
     extra: values of the keys to group by.
     """
 
@@ -100,7 +101,7 @@ class Record:
     cached: bool = False
     row_key: int = 0
     trace: str | None = None
-    span: str | None = None
+    writer: str | None = None
     read_from: str = ""
     beside: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -124,8 +125,8 @@ class DamagedLine:
         return f"{self.source}:{self.line}: {self.reason}"
 
 
-RawRecord = bytes | dict[str, Any]
-"""A line of JSON as read, or a row that is an object already."""
+RawRecord = bytes | dict[str, Any] | str
+"""A line of JSON as read, a row that is an object already, or an answer itself, which no log holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,12 @@ class UnreadableError(ValueError):
 
 class TextlessError(UnreadableError):
     """This line is an answer in good order that needs no text."""
+
+
+def given_text(text: str, source: str, line: int, id: str | None = None) -> Record:
+    """An answer that somebody hands over by itself: it is what it is, and no prompt stands before it."""
+    name = id or f"{source}:{line}"
+    return Record(id=name, source=source, line=line, text=text, answer_at=0, read_from="a text")
 
 
 def utf8_size(text: str) -> int:

@@ -117,12 +117,14 @@ def read_chunks(name: str) -> Iterator[RecordChunk]:
         yield _damaged_chunk(shown, 0, f"cannot be read ({error.strerror or error})")
 
 
-def row_chunks(source: str, rows: Iterable[dict[str, Any]]) -> Iterator[RecordChunk]:
-    """Rows that are objects already as chunks in order; a row's line is its 1-based number."""
+def row_chunks(source: str, rows: Iterable[dict[str, Any] | str]) -> Iterator[RecordChunk]:
+    """Rows that are objects already, and answers themselves, as chunks in order; a row's line is its 1-based
+    number."""
     packing = _ChunkBuilder(source, None)
     for row in rows:
         packing.line += 1
-        yield from packing.add(row, sum(len(each) for each in row.values() if isinstance(each, str)))
+        texts = (row,) if isinstance(row, str) else row.values()
+        yield from packing.add(row, sum(len(each) for each in texts if isinstance(each, str)))
     yield from packing.flush()
 
 

@@ -78,6 +78,7 @@ def _may_hold_prompt(record: Record) -> bool:
     served = record.finish_reason is not None and "generated_text" not in record.read_from
     return (
         not (served or record.prompt_text or record.messages)
+        and record.answer_at is None
         and record.has_text
         and record.hole is None
         and record.tokens is None

@@ -135,7 +135,8 @@ class RecordedSample:
         return found
 
     def observations(self, *, tokens: bool, doubt_lost: bool = False) -> list[Observation]:
-        """For the threshold: the first output of each prompt, and every output with an unknown prompt.
+        """For the threshold: the first output of each prompt, and every output with an unknown prompt, but of
+        several spans of one request the first.
 
         doubt_lost: treat each lost output separately, as possibly failing where it was lost.
         """
@@ -151,6 +152,7 @@ class RecordedSample:
         onsets, observed, _ = self._tokens if tokens else self._words
         _, clusters, digests = self._names
         seen: set[int] = set()
+        requests: set[int] = set()
         first: list[Observation] = []
         later: list[Observation] = []
         for i, cluster in enumerate(clusters):
@@ -163,9 +165,12 @@ class RecordedSample:
             digest = f"{digests[i]:x}" if digests[i] and not lost else None
             ended, unresolved = bool(flags & _ENDED), lost or bool(flags & _UNRESOLVED)
             found = Observation(onset, observed[i], name, digest, None, ended, unresolved)
-            (later if cluster in seen else first).append(found)
+            request = self._requests[i]
+            (later if cluster in seen or request in requests else first).append(found)
             if cluster:
                 seen.add(cluster)
+            if request:
+                requests.add(request)
         return first, later
 
     def healthy_lengths(self, *, tokens: bool) -> list[int]:

@@ -14,20 +14,20 @@ _LEAST_SHARED = 0.5
 @dataclass(frozen=True, slots=True)
 class LoggedSpan:
     """A request as one logger wrote it. text: a hash of its text, 0 for none, and for a short one without a
-    trace. source: its file. trace: the trace that it is part of. name: of its span there."""
+    trace. source: its file. trace: the trace that it is part of. writer: what wrote its span there."""
 
     span: RequestSpan
     text: int
     source: str
     trace: str | None = None
-    name: str | None = None
+    writer: str | None = None
 
 
 def without_second_logs(found: Sequence[LoggedSpan]) -> tuple[tuple[RequestSpan, ...], int]:
     """Each request once, the longer of two that are one, in the given order; and how many were left out.
 
     Two are one if they have a long text in common, run at one time, and are of two files or share an id; or
-    any text in one trace, in spans of two names: of the client and of the gateway.
+    any text in one trace, in spans of two services, libraries or names: of the client and of the gateway.
     Equal texts of one file and other ids are answers of their own: a canary at temperature 0.
     """
     by_text: dict[int, list[int]] = {}
@@ -52,7 +52,7 @@ def without_second_logs(found: Sequence[LoggedSpan]) -> tuple[tuple[RequestSpan,
 
 
 def _are_one(one: LoggedSpan, other: LoggedSpan) -> bool:
-    in_one_trace = one.trace is not None and one.trace == other.trace and one.name != other.name
+    in_one_trace = one.trace is not None and one.trace == other.trace and one.writer != other.writer
     if one.source == other.source and one.span.id != other.span.id and not in_one_trace:
         return False
     first, second = one.span, other.span

@@ -103,6 +103,6 @@ def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object
     if record.cached or came_at_once(span.submitted, latest, span.output_tokens):
         return LeftOut.CACHED
     text = verdict.digest if len(record.text) >= LONG_ANSWER or verdict.request else 0
-    logged = LoggedSpan(span, text, record.source, record.trace, record.span)
+    logged = LoggedSpan(span, text, record.source, record.trace, record.writer)
     name = (replace(span, id="") if exact else span, verdict.digest)
     return logged, name, record.model, drifts_from_given(verdict)

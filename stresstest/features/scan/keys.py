@@ -67,7 +67,7 @@ def is_key_absent(key: str, files: Iterable[str], job: ScanJob) -> bool:
     if key in records.FIELD_TARGETS or not name.isascii() or "-" in (names := list(files)):
         return False
     raws = (raw for file in names for chunk in records.read_chunks(file) for _, raw in chunk.items)
-    return not any(name in str(raw) if isinstance(raw, dict) else name.encode() in raw for raw in raws)
+    return not any(name.encode() in raw if isinstance(raw, bytes) else name in str(raw) for raw in raws)
 
 
 def missing_keys(result: ScanResult) -> list[str]:
@@ -78,7 +78,7 @@ def missing_keys(result: ScanResult) -> list[str]:
 def _row(raw: RawRecord) -> dict[str, Any] | None:
     """A line's JSON object; None for a line without one."""
     try:
-        return raw if isinstance(raw, dict) else parse_json_object(raw)
+        return parse_json_object(raw) if isinstance(raw, bytes) else raw if isinstance(raw, dict) else None
     except UnreadableError:
         return None
 

@@ -169,7 +169,7 @@ def _base(
         end=as_seconds(at("end", *_END_KEYS)),
         first_token=as_seconds(at("first_token", *_FIRST_TOKEN_KEYS)),
         trace=as_text(at("trace", *_TRACE_KEYS)),
-        span=as_text(row.get("span_name")),
+        writer=as_text(row.get("span_writer")),
         cached=str(at("cached", "cache_hit", "cacheHit")).lower() == "true",
         prompt_text=asked.text,
         requested_text=asked.requested,

@@ -44,6 +44,7 @@ from stresstest.records.record import (
     TextlessError,
     UnreadableError,
     describe_type,
+    given_text,
 )
 
 TEXT_LOGS: tuple[TextLog, ...] = (vllm_log.FORMAT,)
@@ -79,6 +80,8 @@ _OF_A_TURN = frozenset({"author", "from", "name", "role", "sender", "speaker", "
 
 def parse_line(raw: RawRecord, source: str, line: int, mapped: FieldMapping) -> list[Record]:
     """The answers of one line, one for each choice or span. Raises UnreadableError with the reason."""
+    if isinstance(raw, str):
+        return [without_padding(given_text(raw, source, line))]
     rows = [raw] if isinstance(raw, dict) else _rows(raw)
     row, place = rows[0], Place(source, line, mapped)
     read = _read(row, place, ROW_FORMATS) if len(rows) == 1 else _read_several(rows, place, ROW_FORMATS)

@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 
 import stresstest
+from stresstest.api.streaming import judge_documents
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import ScanSettings, scan
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS
@@ -173,3 +174,16 @@ def test_what_is_no_text_and_no_file_is_a_sentence(call: tuple[str, Callable[[],
 def test_a_text_is_judged_whatever_a_log_would_make_of_it(text: str) -> None:
     """Web documents may be on event streams: one of them ended a pipeline."""
     assert stresstest.detect(text, language="en").symptom is None
+    assert [each.symptom for each in stresstest.detect_many([text, text], language="en")] == [None, None]
+
+
+def test_a_dialogue_among_texts_is_an_answer_as_a_whole() -> None:
+    """In a log, what stands before `Assistant:` is the prompt of a chat template: `onset_char` was counted
+    from behind it, and a filter dropped the wrong part."""
+    texts = [f"User: Why is {n} odd?\n\nAssistant: {story(2)}{LOOPING}" for n in range(10)]
+    found = stresstest.detect_many(texts, language="en")
+    alone = [stresstest.detect(text, language="en").onset_char for text in texts]
+    documents = judge_documents([(f"d{n}", text, "en") for n, text in enumerate(texts)], language=None)
+    assert [each.onset_char for each in found] == [each.onset_char for each in documents] == alone
+    assert all(at is not None and at > len(story(2)) + 30 for at in alone)
+    assert documents[3].id == "d3"

@@ -407,5 +407,6 @@ def test_two_spans_of_one_request_are_one_prompt(traced: bool) -> None:
             one = output(n, length=8, cluster=1 + n + side, request=n + 1 if traced else 0)
             sample.add(one, truncated=False)
     assert len(list(sample.clusters())) == (80 if traced else 160)
+    assert len(sample.observations(tokens=False)) == (80 if traced else 160)
     again = RecordedSample.load(sample.dump())
     assert list(again.clusters()) == list(sample.clusters())

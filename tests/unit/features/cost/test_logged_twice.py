@@ -23,9 +23,9 @@ def logged(
     text: int = 7,
     source: str = "app",
     trace: str | None = "t",
-    name: str = "chat",
+    writer: str = "app sdk chat",
 ) -> LoggedSpan:
-    return LoggedSpan(RequestSpan(id, start, end, 100), text, source, trace, name)
+    return LoggedSpan(RequestSpan(id, start, end, 100), text, source, trace, writer)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,16 @@ def logged(
         pytest.param(logged("b", 0.2, 9.9, source="gateway"), 1, id="the gateway's log"),
         pytest.param(logged("b", -1.0, 8.0, source="gateway"), 1, id="on a clock that is a second off"),
         pytest.param(logged("a", 0.1, 9.8), 1, id="a span within another"),
-        pytest.param(logged("b", 0.1, 9.8, name="litellm"), 1, id="spans of client and gateway in one file"),
+        pytest.param(
+            logged("b", 0.1, 9.8, writer="gateway litellm chat"),
+            1,
+            id="spans of client and gateway in one file",
+        ),
         pytest.param(logged("b", 0.1, 9.8), 0, id="an application that asks the same five times in a trace"),
         pytest.param(
-            logged("b", 0.1, 9.8, trace=None, name="x"), 0, id="a canary that was asked twice at once"
+            logged("b", 0.1, 9.8, trace=None, writer="x"), 0, id="a canary that was asked twice at once"
         ),
-        pytest.param(logged("b", 0.1, 9.8, trace="u", name="x"), 0, id="in two traces"),
+        pytest.param(logged("b", 0.1, 9.8, trace="u", writer="x"), 0, id="in two traces"),
         pytest.param(logged("b", 20.0, 30.0, source="gateway"), 0, id="asked again later"),
         pytest.param(logged("a", 20.0, 30.0), 0, id="an id of a server that names all alike"),
         pytest.param(logged("b", 0.2, 9.9, text=0, source="gateway"), 0, id="short answers, alike by chance"),

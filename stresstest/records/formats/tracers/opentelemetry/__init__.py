@@ -29,7 +29,7 @@ def _unwrapped(row: Row, mapped: FieldMapping) -> list[Row]:
 
     Without `mapped.textless`, those that kept no text and surely are no others' are marked.
     """
-    found = [each for span in spans(row) if (each := read_generation(span)) is not None]
+    found = [each for span, writer in spans(row) if (each := read_generation(span, writer)) is not None]
     if mapped.textless:
         return [each.row for each in found]
     traces = Counter(each.span.get("traceId") for each in found)

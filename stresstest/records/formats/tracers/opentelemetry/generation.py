@@ -96,8 +96,9 @@ def has_marks(given: Any) -> bool:
     return any(str(each.get("key")).startswith(_MARKS) for each in objects(given))
 
 
-def read_generation(span: Mapping[str, Any]) -> Generation | None:
-    """One span as a plain row; None for a span that is not of a model."""
+def read_generation(span: Mapping[str, Any], writer: str = "") -> Generation | None:
+    """One span as a plain row; None for a span that is not of a model. writer: the service and the library
+    that it is of."""
     own = found = attributes(span.get("attributes"))
     if not has_marks(own):
         return None
@@ -112,7 +113,7 @@ def read_generation(span: Mapping[str, Any]) -> Generation | None:
         "trace_id": span.get("traceId")
         or as_object(span.get("context")).get("trace_id")
         or span.get("trace_id"),
-        "span_name": span.get("name"),
+        "span_writer": f"{writer} {span.get('name', '')}",
         "id": first(found, _IDS) or span.get("spanId") or _context(span),
         "model": first(found, _MODELS),
         "max_tokens": first(found, _CAPS),

@@ -20,6 +20,7 @@ _EXPORTS = (
     ("resourceLogs", ("scopeLogs",), "logRecords"),
 )
 """Keys of an export's resources, of the scopes of a resource, and of what a scope holds."""
+_LIBRARIES = ("scope", "instrumentationLibrary")
 
 
 def is_export(row: Mapping[str, Any]) -> bool:
@@ -27,15 +28,23 @@ def is_export(row: Mapping[str, Any]) -> bool:
     return any(isinstance(row.get(key), list) for key, *_ in _EXPORTS)
 
 
-def spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The spans and log records of an export, in order; of a row that is none, itself."""
+def spans(row: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The spans and log records of an export, in order, each with the service and the library that wrote it;
+    of a row that is none, itself."""
     if not is_export(row):
-        yield row
+        yield row, _service(row)
         return
     for key, scopes, held in _EXPORTS:
         for resource in objects(row.get(key)):
             for scope in objects(first(resource, scopes)):
-                yield from objects(scope.get(held))
+                library = as_object(first(scope, _LIBRARIES)).get("name", "")
+                writer = f"{_service(resource)} {library}"
+                yield from ((span, writer) for span in objects(scope.get(held)))
+
+
+def _service(holder: Mapping[str, Any]) -> str:
+    """The name of the service that a resource stands for; empty where it has none."""
+    return str(attributes(as_object(holder.get("resource")).get("attributes")).get("service.name", ""))
 
 
 def attributes(given: Any) -> dict[str, Any]:

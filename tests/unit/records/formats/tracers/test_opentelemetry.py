@@ -529,3 +529,33 @@ def test_spans_of_vercels_ai_sdk_are_read() -> None:
     (record,) = parse_line(json.dumps(row).encode(), "f", 1, FieldMapping())
     assert (record.text, record.finish_reason, record.completion_tokens) == ('So. {"day": 2}', "length", 7)
     assert (record.prompt_text, record.reasoning) == ("Why?", "Hm.")
+
+
+def test_client_and_gateway_are_told_apart_by_service_and_library() -> None:
+    """Both name their span `chat m`, as the conventions ask: the price of a loop was halved by the second."""
+    span = {
+        "spanId": "s",
+        "traceId": "t",
+        "name": "chat m",
+        **TIMES,
+        "attributes": [attribute("gen_ai.completion.0.content", "stringValue", "So.")],
+    }
+    told = [
+        {
+            "resource": {"attributes": [attribute("service.name", "stringValue", service)]},
+            "scopeSpans": [{"scope": {"name": library}, "spans": [span]}],
+        }
+        for service, library in (("shop", "openai"), ("gateway", "openai"), ("shop", "langchain"))
+    ]
+    printed = {
+        **sdk_span(attributes={"gen_ai.completion.0.content": "So."}),
+        "name": "chat m",
+        "resource": {"attributes": {"service.name": "shop"}},
+    }
+    found = [*read({"resourceSpans": told}), *read(printed)]
+    assert [each.writer for each in found] == [
+        "shop openai chat m",
+        "gateway openai chat m",
+        "shop langchain chat m",
+        "shop chat m",
+    ]
