@@ -13,8 +13,8 @@ class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no d
     """Drops documents that degenerate; the reason is the symptom, counted as ``dropped_loop`` and so on.
 
     The verdict is that of `stresstest.detect_many` on the texts of a batch. language: that the documents are
-    in, as a code ("en"), or the key of their metadata that says it, by ``language_key``; without either, it is inferred.
-    exclusion_writer: of datatrove, for what is dropped. batch_size: documents judged at a time.
+    in, as a code ("en"), or the key of their metadata that says it, by ``language_key``; without either, it
+    is inferred. exclusion_writer: of datatrove, for what is dropped. batch_size: documents judged at a time.
     """
 
     name = "stresstest"
