@@ -12,7 +12,12 @@ from stresstest.campaign.campaign_setup import PreparedCampaign
 from stresstest.campaign.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
-from stresstest.campaign.execution.events import AlarmRaised, AttemptDropped, AttemptRetried, GenerationEvent
+from stresstest.campaign.execution.events import (
+    AlarmRaised,
+    AttemptRetried,
+    AttemptUnanswered,
+    GenerationEvent,
+)
 from stresstest.campaign.execution.task_factory import TaskFactory
 from stresstest.campaign.execution.under_way import UnderWay
 from stresstest.campaign.ladder import CertifyStep, ClimbStep, LadderDone, next_step, worst_case_plan
@@ -161,7 +166,9 @@ class CampaignSession:
 
     def _on_event(self, event: GenerationEvent) -> None:
         self._under_way.follow(event)
-        known = event.generation if isinstance(event, AlarmRaised | AttemptRetried | AttemptDropped) else None
+        known = (
+            event.generation if isinstance(event, AlarmRaised | AttemptRetried | AttemptUnanswered) else None
+        )
         # What an earlier process knew of an answer is not replaced by less.
         is_less = not isinstance(event, AlarmRaised) and known is not None and known.key in self._interrupted
         if known is not None and not is_less:

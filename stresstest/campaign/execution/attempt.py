@@ -187,12 +187,12 @@ class GenerationAttempt:
         seconds: of the longest of them."""
         return replace(self._unfinished(0), attempts=attempts, unanswered_s=seconds)
 
-    def dropped(self) -> Generation | None:
+    def unanswered_so_far(self, at_least: float = 0.0) -> Generation | None:
         """The same if the client ends this attempt now, which then does not count as one. None once something
-        of it has arrived."""
+        of it has arrived. at_least: seconds that it is to have lasted then."""
         if len(self._tokens):
             return None
-        seconds = max(self._unanswered_s, clock.now() - self._began)
+        seconds = max(self._unanswered_s, at_least, clock.now() - self._began)
         return self.unanswered(attempts=self._earlier, seconds=seconds)
 
     def _unfinished(self, seen: int) -> Generation:

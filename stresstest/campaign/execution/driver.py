@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from stresstest import clock
 from stresstest.campaign.execution.attempt import GenerationAttempt, GenerationTask
 from stresstest.campaign.execution.events import (
-    AttemptDropped,
     AttemptRetried,
+    AttemptUnanswered,
     GenerationEvent,
     GenerationFinished,
     GenerationStarted,
@@ -36,6 +36,8 @@ _REFUSED = FailureKind.BAD_REQUEST
 _DEATHS = frozenset({FailureKind.REFUSED, FailureKind.CUT, FailureKind.HTTP_ERROR})
 """How requests fail on a server that died."""
 _RESUME = "The results so far are kept; resume when the server is back."
+_FIRST_WAIT, _LONGER_WAIT = 0.5, 1.25
+"""Seconds without a token after which that is told, and how many times as many until it is told again."""
 _CLOSING_SECONDS = 5.0
 """How long streams that have failed may take to bring one more event, after which they are closed."""
 
@@ -198,9 +200,9 @@ class _WorkerPool:
         if failed:
             await asyncio.wait(failed, timeout=_CLOSING_SECONDS)
         for attempt in self._attempts.values() if self._keep_failed else ():
-            dropped = attempt.dropped()
-            if dropped is not None:
-                self._on_event(AttemptDropped(dropped))
+            unanswered = attempt.unanswered_so_far()
+            if unanswered is not None:
+                self._on_event(AttemptUnanswered(unanswered))
 
     def finished(self) -> Iterator[Generation]:
         """After the workers have ended: results that have not been fetched yet."""
@@ -253,10 +255,23 @@ class _WorkerPool:
         worker = asyncio.current_task()
         assert worker is not None
         self._attempts[worker] = attempt
+        waiting = asyncio.create_task(self._note_waiting(attempt)) if self._keep_failed else None
         try:
             return await attempt.run(self._endpoint)
         finally:
             del self._attempts[worker]
+            if waiting is not None:
+                waiting.cancel()
+
+    async def _note_waiting(self, attempt: GenerationAttempt) -> None:
+        """Tell again and again that nothing of an attempt has arrived: a process that is killed cannot. Each
+        time until the next one, by which it may have been killed."""
+        waited = _FIRST_WAIT
+        await asyncio.sleep(waited)
+        while (unanswered := attempt.unanswered_so_far(waited * _LONGER_WAIT)) is not None:
+            self._on_event(AttemptUnanswered(unanswered))
+            await asyncio.sleep(waited * _LONGER_WAIT - waited)
+            waited *= _LONGER_WAIT
 
     def _may_retry(self, failure: ServiceFailure, number: int) -> bool:
         """Whether to ask again after failed attempt `number`. Raises EndpointError if it can never help."""

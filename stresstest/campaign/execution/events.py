@@ -49,9 +49,9 @@ class AttemptRetried:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptDropped:
-    """A stop or an error ended an attempt before anything of it had arrived. generation: what is kept of it
-    for a resume."""
+class AttemptUnanswered:
+    """Nothing of an attempt has arrived for some time, or a stop or an error ended it before anything did.
+    generation: what is kept of it for a resume."""
 
     generation: Generation
 
@@ -68,6 +68,6 @@ GenerationEvent = (
     | GenerationAdvanced
     | AlarmRaised
     | AttemptRetried
-    | AttemptDropped
+    | AttemptUnanswered
     | GenerationFinished
 )

@@ -325,12 +325,17 @@ def test_an_interruption_does_not_forget_the_attempts_that_came_to_nothing(
 
 
 @pytest.mark.simulated
-def test_an_interruption_does_not_forget_what_a_service_held_back(tmp_path: Path) -> None:
-    """A guardrail collects a stream before it passes it on: the loops are what is in flight at a Ctrl-C, and
-    other draws came in their place, about which nothing was said."""
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_an_interruption_does_not_forget_what_a_service_held_back(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    """A guardrail collects a stream before it passes it on: the loops are what is in flight at a Ctrl-C or a
+    kill, and other draws came in their place, about which nothing was said."""
     slow = Page(b"", 504, delay=9.0)
     behaviour = Behaviour(fault=lambda number: slow if number > 20 and number % 4 == 0 else None, held=0.6)
-    _, kept, resumed = _interrupt(tmp_path, behaviour, "--horizon", "300", until=" 20/38 ", after=1.5)
+    _, kept, resumed = _interrupt(
+        tmp_path, behaviour, "--horizon", "300", until=" 20/38 ", after=1.5, sign=sign
+    )
     assert len(kept) >= 3
     assert all(each.unanswered_s > 1 for each in kept.values())
     [told] = [note for note in resumed["notes"] if note.startswith("When the run was interrupted")]
