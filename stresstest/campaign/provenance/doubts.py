@@ -72,6 +72,12 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"server does not tell when its counters began: nothing shows whether it was restarted, and the "
             f"same weights gave all answers."
         )
+    elif run.settings.continued_after and run.profile.is_adapter:
+        notes.append(
+            f"The run was interrupted, and continued after {run.settings.continued_after} answers. The model "
+            f"is an adapter, which vLLM can reload under its name without a restart: nothing shows whether "
+            f"the same weights gave all answers."
+        )
     if restarts := count_restarts(samples):
         notes.append(
             f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "

@@ -112,12 +112,28 @@ def test_repetitions_that_broke_off_are_told() -> None:
     assert note.startswith("1 of the sample's 100 answers broke off in the midst of repetitions")
 
 
-@pytest.mark.parametrize(("began", "noted"), [([5.0, 5.0], 0), ([5.0, None], 1), ([], 1)])
-def test_a_continuation_that_nothing_vouches_for_is_told(began: list[float | None], noted: int) -> None:
+@pytest.mark.parametrize(
+    ("began", "root", "noted"),
+    [
+        ([5.0, 5.0], "m", 0),
+        ([5.0, None], "m", 1),
+        ([], "m", 1),
+        ([5.0, 5.0], "lora/a on m", 1),
+        ([], "lora/a on m", 1),
+    ],
+)
+def test_a_continuation_that_nothing_vouches_for_is_told(
+    began: list[float | None], root: str, noted: int
+) -> None:
     """A check was killed, `ollama create` replaced the model, and the same command passed it. vLLM says
-    when its counters began; that they are higher than before shows nothing, for others use the server too."""
+    when its counters began; that they are higher than before shows nothing, for others use the server too.
+    An adapter is reloaded without a restart."""
     run = make_run()
-    run = replace(run, settings=replace(run.settings, continued_after=36))
+    run = replace(
+        run,
+        settings=replace(run.settings, continued_after=36),
+        profile=replace(run.profile, root=root),
+    )
     samples = [ServerSample(n, prompt_tokens=n, generation_tokens=n, began=at) for n, at in enumerate(began)]
     notes = [n for n in doubts(run, [make_generation(1)], samples) if "continued after 36 answers" in n]
     assert len(notes) == noted
