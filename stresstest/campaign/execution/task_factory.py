@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,9 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
 from stresstest.model import EndpointProfile, GenerationRequest, Job, RunSettings
+from stresstest.tasks.prompt import Prompt
+
+_LENGTHS_AT_ONCE = 8
 
 
 @dataclass(slots=True)
@@ -26,15 +30,27 @@ class TaskFactory:
 
     async def create_tasks(self, jobs: Sequence[Job]) -> list[GenerationTask]:
         """One task a job. Raises UsageError for a prompt that leaves no room for an answer."""
-        return [await self._create_task(job) for job in jobs]
+        if self.profile.max_model_len is not None:
+            await self._measure_prompts(jobs)
+        return [self._create_task(job) for job in jobs]
 
-    async def _create_task(self, job: Job) -> GenerationTask:
+    async def _measure_prompts(self, jobs: Sequence[Job]) -> None:
+        """Ask for the lengths that are not known yet, several at once: a server may leave each unanswered."""
+        asked = (self.prompts.prompt_at(job.prompt_index, job.units) for job in jobs)
+        prompts = {prompt.fingerprint: prompt for prompt in asked}
+        places = asyncio.Semaphore(_LENGTHS_AT_ONCE)
+
+        async def measure(prompt: Prompt) -> None:
+            async with places:
+                length = await prompt_length(self.endpoint, self.profile, prompt, self.settings.decoding)
+            self._lengths[prompt.fingerprint] = length
+
+        await asyncio.gather(*(measure(each) for name, each in prompts.items() if name not in self._lengths))
+
+    def _create_task(self, job: Job) -> GenerationTask:
         prompt = self.prompts.prompt_at(job.prompt_index, job.units)
         limit = job.max_tokens
         if self.profile.max_model_len is not None:
-            if prompt.fingerprint not in self._lengths:
-                length = await prompt_length(self.endpoint, self.profile, prompt, self.settings.decoding)
-                self._lengths[prompt.fingerprint] = length
             limit = min(limit, self.profile.max_model_len - self._lengths[prompt.fingerprint] - 1)
         if limit < 1:
             raise UsageError(
