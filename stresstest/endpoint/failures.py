@@ -35,6 +35,8 @@ _HINTS: Mapping[FailureKind, str] = {
     FailureKind.NOT_FOUND: "Check --model and --base-url (it usually ends in /v1).",
     FailureKind.MALFORMED: "Check --base-url (it usually ends in /v1).",
 }
+_LEFT_OUT: Mapping[str, str] = {"seed": "--no-seed", "logprobs": "--no-logprobs"}
+"""Fields that an option leaves out of the requests: not every API takes them."""
 _HTML_TAG = re.compile(r"<[^<>]{0,512}>")
 """Bounded, so that a body of many `<` takes linear time."""
 _SOURCE_LINE = re.compile(r" ?\(_ssl\.c:\d+\)")
@@ -50,7 +52,15 @@ _STATUS_KINDS: Mapping[int, FailureKind] = {
 
 def endpoint_error(failure: ServiceFailure) -> EndpointError:
     """The failure as an exception that ends the command."""
-    return EndpointError(failure.message, hint=_HINTS.get(failure.kind))
+    return EndpointError(failure.message, hint=_HINTS.get(failure.kind) or _option_against(failure))
+
+
+def _option_against(failure: ServiceFailure) -> str | None:
+    """The option that leaves out a field of which a refusal speaks."""
+    if failure.kind is not FailureKind.BAD_REQUEST:
+        return None
+    found = (f for f in _LEFT_OUT if re.search(rf"(?<![a-z]){f}(?![a-z])", failure.message))
+    return next((f"If this API takes no {field}, measure with {_LEFT_OUT[field]}." for field in found), None)
 
 
 def kind_of_status(status: int) -> FailureKind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,21 @@ async def test_status_to_kind(status: int, kind: FailureKind) -> None:
         assert "Set --api-key or OPENAI_API_KEY" in failure.message
     else:
         assert "because of reasons" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("status", "detail", "hint"),
+    [
+        (422, {"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}, "--no-seed"),
+        (400, "top_logprobs is not supported by this model", "--no-logprobs"),
+        (422, {"loc": ["body", "seeds_of_doubt"], "msg": "unknown"}, None),
+        (404, "no seed here", "--base-url"),
+    ],
+)
+async def test_a_field_that_is_refused_names_the_option(status: int, detail: Any, hint: str | None) -> None:
+    """Mistral's API takes no `seed`: its refusal is a list of validation errors."""
+    said = failures.endpoint_error(await fail(page({"message": {"detail": [detail]}}, status))).hint
+    assert (said is None) if hint is None else (said is not None and hint in said)
 
 
 async def test_unknown_model_names_what_is_served() -> None:
