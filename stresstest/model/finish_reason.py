@@ -52,6 +52,8 @@ _PARTS = {
     **dict.fromkeys(("error", "errors", "failed", "timeout", "timed", "interrupted", "closed"), "error"),
 }
 """Words within others: ``USER_CANCEL``, ``ERROR_TOXIC``, ``client_closed_request``."""
+_END_TOKEN = re.compile(r"<\|[^<>]{1,40}\|>|<\uff5c[^<>]{1,40}\uff5c>|</?[a-z_]{1,40}>")
+"""``<|im_end|>``, ``</s>``, ``<end_of_turn>``."""
 _HUMPS, _LONGEST = re.compile(r"(?<=[a-z])(?=[A-Z])|[- ]"), 128
 _NO_END = frozenset(
     {"tool_calls", "tool_call", "tool_use", "function_call", "pause_turn", "complete", "completed", "done"}
@@ -82,6 +84,14 @@ def normalize_finish_reason(reason: str | None) -> str | None:
     word = _plain_reason(reason)
     parts = (_PARTS.get(part) for part in word.split("_"))
     return _WORDS.get(word) or next(filter(None, parts), None)
+
+
+def reason_with_match(reason: str | None, matched: object) -> str | None:
+    """The reason, or ``"stop_sequence"`` where vLLM (`stop_reason`) or SGLang (`matched_stop`) names a text
+    that the client had asked to stop at. An end token's text is the model's own end."""
+    asked = isinstance(matched, str) and matched.strip() and not _END_TOKEN.fullmatch(matched.strip())
+    word = isinstance(matched, str) and normalize_finish_reason(matched) is not None
+    return "stop_sequence" if asked and not word and normalize_finish_reason(reason) == STOP else reason
 
 
 def is_foreign_reason(reason: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stresstest.model.finish_reason import reason_with_match
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.beside import PREDICTED_KEYS, refuse_whole_answers
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
@@ -20,7 +21,8 @@ def completion_output(value: Any) -> RecordedAnswer:
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise UnreadableError("no text in it")
     written = value["text"] + message_arguments(value)  # DSPy's history has calls there
-    return RecordedAnswer(written, find_reasoning(value), as_text(value.get("finish_reason")))
+    reason = reason_with_match(as_text(value.get("finish_reason")), value.get("stop_reason"))
+    return RecordedAnswer(written, find_reasoning(value), reason)
 
 
 def _recognises(row: Row, _mapped: FieldMapping) -> bool:

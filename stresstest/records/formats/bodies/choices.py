@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stresstest.model.finish_reason import LENGTH, normalize_finish_reason
+from stresstest.model.finish_reason import LENGTH, normalize_finish_reason, reason_with_match
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats.bodies.answer import RecordedAnswer, read_several
 from stresstest.records.formats.bodies.calls import has_calls
@@ -52,7 +52,8 @@ def _choice(choice: Any, spent: int) -> RecordedAnswer:
     if message is not None and not isinstance(message, dict):
         raise UnreadableError("a message is not an object")
     reason = choice.get("finish_reason", choice.get("stop_reason"))
-    finish = reason if isinstance(reason, str) else None
+    matched = choice.get("stop_reason", choice.get("matched_stop"))
+    finish = reason_with_match(reason if isinstance(reason, str) else None, matched)
     reasoning = ""
     if message is None:
         text = join_content(choice.get("text"))
