@@ -86,6 +86,11 @@ class GenerationVerdict:
         return AnswerPart.REASONING if self.onset <= self.reasoning else AnswerPart.ANSWER
 
     @property
+    def answerless(self) -> bool:
+        """Whether nothing was seen but reasoning."""
+        return 0 < self.tokens <= self.reasoning
+
+    @property
     def copy_length(self) -> int:
         """Tokens of one copy of what repeats; 0 where the first confirmed symptom is not a repetition."""
         first = next((s for s in self.symptoms if s.confirmed and s.kind is self.symptom), None)

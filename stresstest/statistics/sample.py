@@ -136,8 +136,7 @@ def count_answerless(generations: Iterable[GenerationRecord]) -> int:
     """How many generations a cap has cut within their reasoning: no answer was seen. One that ended so is
     judged as an answer."""
     return sum(
-        0 < g.verdict.tokens <= g.verdict.reasoning and not g.verdict.degenerate and g.finish_reason != STOP
-        for g in generations
+        g.verdict.answerless and not g.verdict.degenerate and g.finish_reason != STOP for g in generations
     )
 
 

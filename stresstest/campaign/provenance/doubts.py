@@ -115,7 +115,7 @@ def _unseen_notes(sample: Sequence[GenerationRecord]) -> list[str]:
 
 def _answerless_notes(sample: Sequence[GenerationRecord]) -> list[str]:
     """That answers are nothing but reasoning."""
-    only = [g for g in sample if g.failure is None and 0 < g.verdict.tokens <= g.verdict.reasoning]
+    only = [g for g in sample if g.failure is None and g.verdict.answerless]
     ended = sum(g.finish_reason == "stop" for g in only)
     notes = []
     if ended:

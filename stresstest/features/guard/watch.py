@@ -234,7 +234,7 @@ def _judged(choice: ChoiceWatch, counted: int | None, ended: str | None, *, brok
         texts=choice.texts,
         seen=seen,
         unseen=None if total is None else choice.count_unseen(total),
-        answerless=choice.finish_reason == "stop" and 0 < verdict.tokens <= verdict.reasoning,
+        answerless=choice.finish_reason == "stop" and verdict.answerless,
         broken=(broken and choice.finish_reason is None) or choice.cut_off,
     )
 

@@ -8,34 +8,30 @@ their hash and never by their outcome.
 from __future__ import annotations
 
 import operator
-import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from stresstest.model import Observation, Rigor, Threshold
-from stresstest.model.scanned import Extent, LengthEffect, ScanVerdict
-from stresstest.statistics.certify import certify, clustered_interval, effective_size, without_certificate
-from stresstest.statistics.comparison import clustered_risk
-from stresstest.statistics.sample import COPY_TOKENS, UNKNOWN_OUTCOME, deduplicate
-from stresstest.statistics.survival import clustered_onset_ratio
+from stresstest.model import Observation
+from stresstest.model.scanned import ScanVerdict
+from stresstest.statistics.certify import effective_size
+from stresstest.statistics.recorded.columns import ABSENT, ALL_NAMES, append_extent, little_endian, mix64
+from stresstest.statistics.recorded.prompts import one_name_each
+from stresstest.statistics.sample import COPY_TOKENS, deduplicate
 
 MAX_KEPT = 100_000
 """Maximum outputs kept per group, about 70 bytes each. At 50,000 outputs the upper bound for an observed 1 %
 is 1.07 %."""
 MAX_OF_A_PROMPT = 16
 """Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
-_FEWEST_ALIKE, ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.01, 2
+_FEWEST_ALIKE, _ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.01, 2
 """Prompts with one short answer, and their part of the outputs, that a note has where most are longer."""
 _BRIEF, _SHARE_BRIEF = 6, 0.1
 """Words and signs of a label or a number ("-1234.5" has five), and their part of the outputs in a note."""
 _BUCKETS = 1024
 """Random groups for the variance between prompts, 16 KB a group of records once it is thinned."""
-_ABSENT = -1
 _ENDED, _UNRESOLVED, _TRUNCATED, _LOST = 1, 2, 4, 8
-_ALL = 1 << 64
 
 
 class RecordedSample:
@@ -51,7 +47,7 @@ class RecordedSample:
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most
-        self._cutoff = _ALL
+        self._cutoff = ALL_NAMES
         self._spread: array[int] | None = None  # failing and all outputs of each bucket, in turn
         self._settled = True
         self._words = (array("i"), array("i"), array("i"))
@@ -75,14 +71,14 @@ class RecordedSample:
         # Loops of several requests are often the same text; long healthy answers are not.
         extent = judged.words
         by_text = judged.digest and extent.onset is None and extent.length >= COPY_TOKENS
-        name = judged.cluster or _mix64(judged.digest if by_text else judged.identity)
+        name = judged.cluster or mix64(judged.digest if by_text else judged.identity)
         if self._spread is not None:
             _count(self._spread, name, judged.words.onset is not None)
             self._settled = False
         if name >= self._cutoff:
             return
-        _append(self._words, judged.words)
-        _append(self._tokens, judged.tokens)
+        append_extent(self._words, judged.words)
+        append_extent(self._tokens, judged.tokens)
         for column, value in zip(self._names, (name, judged.cluster, judged.digest), strict=True):
             column.append(value)
         self._requests.append(judged.request)
@@ -118,8 +114,8 @@ class RecordedSample:
         return {
             "most": self._most,
             "cutoff": format(self._cutoff, "x"),
-            "spread": None if self._spread is None else _little_endian(self._spread).tobytes(),
-            "columns": [_little_endian(column).tobytes() for column in self._columns()],
+            "spread": None if self._spread is None else little_endian(self._spread).tobytes(),
+            "columns": [little_endian(column).tobytes() for column in self._columns()],
         }
 
     @classmethod
@@ -128,10 +124,10 @@ class RecordedSample:
         found = cls(dumped["most"])
         found._cutoff = int(dumped["cutoff"], 16)
         if dumped["spread"] is not None:
-            found._spread, found._settled = _little_endian(array("q", dumped["spread"])), False
+            found._spread, found._settled = little_endian(array("q", dumped["spread"])), False
         for column, raw in zip(found._columns(), dumped["columns"], strict=True):
             stored = array(column.typecode, raw)
-            column.extend(_little_endian(stored))
+            column.extend(little_endian(stored))
         return found
 
     def observations(self, *, tokens: bool, doubt_lost: bool = False) -> list[Observation]:
@@ -156,11 +152,11 @@ class RecordedSample:
         first: list[Observation] = []
         later: list[Observation] = []
         for i, cluster in enumerate(clusters):
-            if observed[i] == _ABSENT:
+            if observed[i] == ABSENT:
                 continue
             flags = self._flags[i]
             lost = doubt_lost and bool(flags & _LOST)
-            onset = None if onsets[i] == _ABSENT else onsets[i]
+            onset = None if onsets[i] == ABSENT else onsets[i]
             name = f"{cluster:x}" if cluster else ""
             digest = f"{digests[i]:x}" if digests[i] and not lost else None
             ended, unresolved = bool(flags & _ENDED), lost or bool(flags & _UNRESOLVED)
@@ -178,7 +174,7 @@ class RecordedSample:
         self._settle()
         onsets, _, lengths = self._tokens if tokens else self._words
         return [
-            n for onset, n in zip(onsets, lengths, strict=True) if onset == _ABSENT and n not in (_ABSENT, 0)
+            n for onset, n in zip(onsets, lengths, strict=True) if onset == ABSENT and n not in (ABSENT, 0)
         ]
 
     def share_cut(self, limit: int, *, tokens: bool) -> float | None:
@@ -194,35 +190,13 @@ class RecordedSample:
         known: dict[int, list[int]] = {}
         for onset, name in zip(self._words[0], self._one_name_each(), strict=True):
             pair = known.setdefault(name, [0, 0])
-            pair[0] += onset != _ABSENT
+            pair[0] += onset != ABSENT
             pair[1] += 1
         yield from ((d, n) for d, n in known.values())
 
     def _one_name_each(self) -> Iterator[int]:
-        """The name of each output's prompt, that of the earliest prompt with a text in common, or with the
-        same request of a trace."""
-        joined: dict[int, int] = {}
-        by_text: dict[int, int] = {}
-        by_request: dict[int, int] = {}
-
-        def first(name: int) -> int:
-            while (earlier := joined.get(name, name)) != name:
-                name = joined[name] = joined.get(earlier, earlier)  # shorter each time: chains may be long
-            return name
-
-        def join(known: dict[int, int], key: int, name: int) -> None:
-            one, other = first(known.setdefault(key, name)), first(name)
-            if one != other:
-                joined[other] = one
-
         names, _, digests = self._names
-        columns = zip(names, digests, self._requests, self._words[0], self._words[2], strict=True)
-        for name, digest, request, onset, length in columns:
-            if digest and (length if onset == _ABSENT else onset) >= COPY_TOKENS:
-                join(by_text, digest, name)
-            if request:
-                join(by_request, request, name)
-        return (first(name) for name in names)
+        return one_name_each(names, digests, self._requests, self._words[0], self._words[2])
 
     @property
     def prompts(self) -> int | None:
@@ -261,13 +235,13 @@ class RecordedSample:
         names, _, digests = self._names
         alike: Counter[int] = Counter()
         for digest, onset, length in zip(digests, self._words[0], self._words[2], strict=True):
-            if digest and onset == _ABSENT and 0 < length < COPY_TOKENS:
+            if digest and onset == ABSENT and 0 < length < COPY_TOKENS:
                 alike[digest] += 1
         if not alike:
             return 0
         [(text, count)] = alike.most_common(1)
         prompts = {name for name, digest in zip(names, digests, strict=True) if digest == text}
-        few = len(prompts) < max(_FEWEST_ALIKE, ALIKE_SHARE * len(self))
+        few = len(prompts) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(self))
         return 0 if few or not self._others_have(_LONGER_THAN_ONE * COPY_TOKENS, count) else count
 
     @property
@@ -275,7 +249,7 @@ class RecordedSample:
         """How many kept outputs are as short as labels or numbers, beside longer ones: they may be none."""
         self._settle()
         count = sum(
-            onset == _ABSENT and 0 < length <= _BRIEF
+            onset == ABSENT and 0 < length <= _BRIEF
             for onset, length in zip(self._words[0], self._words[2], strict=True)
         )
         few = count < max(_FEWEST_ALIKE, _SHARE_BRIEF * len(self))
@@ -297,7 +271,7 @@ class RecordedSample:
             return effective / n if n else 1.0
         groups = list(zip(self._spread[::2], self._spread[1::2], strict=True))
         self._settle()
-        prompts = len(set(self._names[0])) * (_ALL / self._cutoff)
+        prompts = len(set(self._names[0])) * (ALL_NAMES / self._cutoff)
         effective, n = effective_size(groups, prompts)
         if sum(d for d, _ in groups) in (0, n):
             effective = prompts
@@ -320,7 +294,7 @@ class RecordedSample:
             there = found.setdefault(length, {})
             onset, (name, cluster, digest) = onsets[i], (column[i] for column in self._names)
             copied = (length, 0 if onset > COPY_TOKENS else cluster, digest)
-            if onset == _ABSENT or self._flags[i] & _TRUNCATED or copied in seen:
+            if onset == ABSENT or self._flags[i] & _TRUNCATED or copied in seen:
                 continue
             if digest:
                 seen.add(copied)
@@ -343,7 +317,7 @@ class RecordedSample:
         if self._spread is None:
             self._spread = array("q", bytes(16 * _BUCKETS))
             for onset, name in zip(self._words[0], self._names[0], strict=True):
-                _count(self._spread, name, onset != _ABSENT)
+                _count(self._spread, name, onset != ABSENT)
         return self._spread
 
     def _settle(self) -> None:
@@ -372,92 +346,3 @@ def _count(spread: array[int], name: int, failing: bool) -> None:
     bucket = 2 * (name % _BUCKETS)
     spread[bucket] += failing
     spread[bucket + 1] += 1
-
-
-def certify_outputs(sample: RecordedSample, rigor: Rigor, *, tokens: bool, damaged: int = 0) -> Threshold:
-    """The threshold of recorded outputs, in tokens or in words.
-
-    It is that of the first output of each prompt, since further ones may have been asked for because the
-    first had failed. Where all outputs together, prompts as clusters, do not bear it out (a suite of fixed
-    prompts whose later nights fail), nothing is certified. damaged: lines that nobody can read;
-    each may have failed at once.
-    """
-    unit = "tokens" if tokens else "words"
-    known = sample.observations(tokens=tokens)
-    unread = [UNKNOWN_OUTCOME] * min(damaged, len(known))
-    threshold = certify_recorded([*known, *unread], rigor, unit)
-    later = sample.repeated_observations(tokens=tokens)
-    if threshold.tokens is None or not later:
-        return threshold
-    d, n, size = clustered_risk(threshold.tokens, [*known, *later])
-    if clustered_interval(d, n, size / n, 2.0 * rigor.confidence - 1.0)[1] <= rigor.alpha:
-        return threshold
-    return without_certificate(
-        threshold,
-        f"the first output of each prompt allows T = {threshold.tokens:,} {unit}, but {d:,} of all {n:,} "
-        f"outputs of these prompts that are at risk there degenerate by then",
-    )
-
-
-def certify_recorded(sample: Sequence[Observation], rigor: Rigor, unit: str) -> Threshold:
-    """:func:`certify`, with `lacking` worded for the unit of the positions ("tokens" | "words")."""
-    threshold = certify(sample, rigor)
-    if threshold.lacking is None:
-        return threshold
-    lacking = (
-        threshold.lacking if sample else (f"{rigor.floor} answers at risk are needed, but there were none.")
-    )
-    if any(observation.cluster for observation in sample):
-        lacking = lacking.replace("; measure", "; measure, with other prompts,")
-    return replace(threshold, lacking=lacking.replace(" tokens", f" {unit}"))
-
-
-def length_effect(onsets: Mapping[float, Sequence[Sequence[int]]]) -> LengthEffect | None:
-    """Onsets of the longest requested length against the shortest; None with fewer than two lengths.
-
-    onsets: requested length → the onsets of each prompt that has any.
-    """
-    if len(onsets) < 2:
-        return None
-    low, high = min(onsets), max(onsets)
-    short, long = onsets[low], onsets[high]
-    ratio = clustered_onset_ratio(short, long)
-    names = f"{low:g}", f"{high:g}"
-    if ratio is None:
-        n_short, n_long = (sum(map(len, prompts)) for prompts in (short, long))
-        if (n_short, n_long) == (len(short), len(long)):
-            lacking = f"{n_short} onsets at {names[0]} and {n_long} at {names[1]}: five are needed"
-        else:
-            lacking = (
-                f"onsets of {len(short)} prompts at {names[0]} and of {len(long)} at {names[1]}: "
-                "five prompts are needed at each"
-            )
-        return LengthEffect(*names, n_short=n_short, n_long=n_long, lacking=lacking)
-    return LengthEffect(
-        *names, ratio.ratio, ratio.lo, ratio.hi, ratio.n_short, ratio.n_long, ratio.independent
-    )
-
-
-def _append(columns: tuple[array[int], array[int], array[int]], extent: Extent | None) -> None:
-    row = (
-        (_ABSENT, _ABSENT, _ABSENT)
-        if extent is None
-        else (_ABSENT if extent.onset is None else extent.onset, extent.observed, extent.length)
-    )
-    for column, value in zip(columns, row, strict=True):
-        column.append(min(value, (1 << 31) - 1))
-
-
-def _little_endian(column: array[Any]) -> array[Any]:
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column
-
-
-def _mix64(n: int) -> int:
-    """SplitMix64 of n (Steele et al. 2014): a uniform 64-bit name for an output with an unknown prompt."""
-    z = (n * 0x9E3779B97F4A7C15) % _ALL
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % _ALL
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % _ALL
-    return z ^ (z >> 31)
