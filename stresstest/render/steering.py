@@ -16,5 +16,6 @@ LOG_COMMAND = re.compile(r"(##[A-Za-z]*)\[")
 
 def escape_steering(document: str) -> str:
     """A JSON document in which what steers a terminal or a CI server is escaped: its values are the same."""
-    escaped = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], document)
+    # Elsewhere other threads go on meanwhile: a line of the guard's log may have megabytes.
+    escaped = STEERING.sub(lambda found: json.dumps(found[0])[1:-1], document, concurrent=True)
     return LOG_COMMAND.sub(r"\1\\u005b", escaped)

@@ -137,17 +137,20 @@ class Ledger:
         if asked is None and outcome == "answered":
             outcome = "unread"
         self._count("" if asked is None else asked.model, route, outcome)
-        if asked is not None and exchange.given_up:
-            self._log_given_up(exchange, asked)
+        if asked is not None and (exchange.given_up or outcome == "unread"):
+            self._log_unseen(exchange, asked, outcome)
 
-    def _log_given_up(self, exchange: Exchange, asked: Asked) -> None:
-        """A line for an answer of which nothing came: a loop is what clients wait for in vain."""
+    def _log_unseen(self, exchange: Exchange, asked: Asked, outcome: str) -> None:
+        """A line for an answer of which nothing came, or nothing could be read: a loop is what clients wait
+        for in vain, and proxies compress what is long."""
+        reason = _CUT_SHORT.get(outcome, "error" if exchange.given_up else None)
         nothing = JudgedChoice(
             index=0,
             verdict=GenerationVerdict(tokens=0, observed=0),
             tokens=0,
-            finish_reason=_CUT_SHORT.get(exchange.outcome, "error"),
+            finish_reason=reason,
             texts=() if self.journal.keeps_text else None,
+            broken=reason is None,
         )
         self.journal.write(self._entry(exchange, asked, time.time()), nothing)
 
@@ -202,8 +205,8 @@ class Ledger:
         healthy = "unread" if unread else "healthy"
         found = "degenerate" if first is not None else healthy
         self._count(asked.model, asked.route, found if ended == "answered" else ended)
-        if not choices and exchange.given_up:
-            self._log_given_up(exchange, asked)
+        if not choices:
+            self._log_unseen(exchange, asked, ended)
         for choice in choices:  # last: what is counted does not depend on who is told
             for sink in self._sinks:
                 sink.write(entry, choice)

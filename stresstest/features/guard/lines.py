@@ -1,4 +1,5 @@
-"""Lines for somebody who may stop reading: a thread of its own writes them, so that nothing else waits."""
+"""Lines of JSON for somebody who may stop reading: a thread of its own writes them, so that nothing else
+waits. What steers a terminal or a CI server is escaped in them."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TextIO
+
+from stresstest.render.steering import escape_steering
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of lines that wait to be written. A line that is alone always has room."""
@@ -131,6 +134,7 @@ class LineWriter:
             return self._lines[0] if self._lines else None
 
     def _write(self, line: bytes) -> None:
+        line = escape_steering(line.decode("utf-8", "replace")).encode()
         left = memoryview(b"\n" + line if self._torn else line)
         while left:
             written = self._write_some(left)

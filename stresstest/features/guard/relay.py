@@ -25,6 +25,12 @@ _LOOK_FIRST, _LOOK_LONGEST = 0.005, 1.0
 more than the client was."""
 
 
+_OK, _REDIRECT, _SERVER_ERROR = 200, 300, 500
+"""Beginnings of classes of status codes. A gateway may have codes of its own for answers: Portkey's 246."""
+_GIVEN_UP = frozenset({408, 446, 499})
+"""Other statuses of an answer that was under way: of a time limit, of Portkey's guardrails, of nginx."""
+
+
 class CutError(Exception):
     """The answer cannot continue although its headers were sent: the connection is closed without an end.
 
@@ -82,8 +88,9 @@ class Relay:
             return response
 
     def _watch_response(self, exchange: Exchange, upstream: aiohttp.ClientResponse) -> AnswerWatch | None:
-        if upstream.status != 200:
+        if not _OK <= upstream.status < _REDIRECT:
             exchange.outcome = "upstream_error"
+            exchange.given_up = upstream.status >= _SERVER_ERROR or upstream.status in _GIVEN_UP
         elif is_encoded(upstream):
             exchange.outcome = "unread"
         else:

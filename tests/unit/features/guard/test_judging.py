@@ -250,6 +250,60 @@ async def test_an_answer_that_took_too_long_has_a_line() -> None:
     assert (line["finish_reason"], line["response"]) == ("error", "")
 
 
+GIVEN_UP = b"<html><head><title>504 Gateway Time-out</title></head></html>"
+
+
+@pytest.mark.parametrize(
+    ("script", "lost", "unseen"),
+    [
+        (Page(GIVEN_UP, 504, "text/html"), 1, 0),
+        (page({"error": {"message": "EngineCore"}}, 500), 1, 0),
+        (Page(b"x" * 2000, headers={"content_encoding": "gzip"}), 0, 1),
+        (page(["no answer"]), 0, 1),
+        (page({"error": {"message": "max_tokens is too large"}}, 400), 0, 0),
+        (page({"error": {"message": "slow down"}}, 429), 0, 0),
+    ],
+    ids=["504", "500", "compressed", "no answer", "400", "429"],
+)
+async def test_scan_is_told_of_what_nobody_saw(script: Any, lost: int, unseen: int, tmp_path: Path) -> None:
+    """nginx gives up what takes 60 s, and proxies compress what is long: of the loops no line told, and "0.00
+    %, Passed" was the rate of the others. A request that is refused has no answer."""
+    well = Events([*chat_events(HEALTHY, finish="stop"), DONE])
+    async with guarded(well, every=True, text=True) as here:
+        await here.ask()
+        await here.judged(1)
+        here.upstream.script = lambda _: script
+        await here.ask()
+        await here.judged(2)
+    (tmp_path / "guard.jsonl").write_bytes(here.out.getvalue())
+    done = called("scan", "guard.jsonl", "--json", "--workers", "1", "--lang", "en", tmp_path=tmp_path)
+    (group,) = json.loads(done.stdout)["groups"]
+    assert (group["requests"], group["lost"], group["unseen"]) == (1 + lost + unseen, lost, unseen)
+
+
+async def test_an_answer_with_a_gateways_own_status_is_judged() -> None:
+    """Portkey answers 246 where a guardrail has failed: what its gibberish check found had no line."""
+    failing = page({"id": "c", "choices": [{"index": 0, "message": {"content": FAILING}}]}, 246)
+    async with guarded(failing) as here:
+        await here.ask()
+        found = await here.judged(1)
+    assert found[f"stresstest_guard_requests_total{{lab,degenerate,{CHAT}}}"] == 1
+
+
+async def test_a_line_steers_neither_a_terminal_nor_a_ci_server() -> None:
+    """Ids and texts are a server's, names of models a client's; stdout may be a terminal, or a CI's log."""
+    steering = "a\x9b2J b\u202e ##vso[task.setvariable variable=X]y"
+    said = page({"id": steering, "choices": [{"index": 0, "message": {"content": f"{steering} {FAILING}"}}]})
+    async with guarded(said, text=True) as here:
+        await here.ask(body={**ASK, "model": steering})
+        await here.judged(1)
+    written = here.out.getvalue().decode()
+    assert not any(sign in written for sign in ("\x9b", "\u202e", "##vso["))
+    (line,) = here.log
+    assert line["id"] == line["model"] == steering
+    assert line["response"].startswith(steering)
+
+
 HALVES = [
     b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}\n\n',
     b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "\\ude00"}}]}\n\n',
