@@ -23,7 +23,7 @@ from stresstest.records.formats.adapter import TextLog
 from stresstest.records.formats.registry import TEXT_LOGS, parse_json_object
 from stresstest.records.formats.vllm_log.lines import MESSAGES
 from stresstest.records.input_file import file_state, is_address, is_folder_address, label, open_file
-from stresstest.records.json_elements import json_elements, too_many
+from stresstest.records.json_elements import count_keys, json_elements, too_many
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
@@ -335,5 +335,5 @@ def _decoded_weight(line: RawRecord) -> int:
     """The bytes of a line that grows as most do to what this one takes in memory."""
     if not isinstance(line, bytes) or len(line) < CHUNK_BYTES:
         return len(line)
-    items, keys = line.count(b"[") + line.count(b"{"), line.count(b'":')
+    items, keys = line.count(b"[") + line.count(b"{"), count_keys(line)
     return max(len(line), items * _ITEM_BYTES // _GROWTH, keys * _KEY_BYTES // _GROWTH)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from stresstest.errors import UsageError
 from stresstest.records import FieldMapping, UnreadableError, check_files, parse_line, read_chunks, source
-from stresstest.records.json_elements import MAX_ITEMS, MAX_VALUES, json_elements
+from stresstest.records.json_elements import MAX_ITEMS, MAX_KEYS, MAX_VALUES, json_elements
 from stresstest.records.record import as_token_count
 from stresstest.records.source import total_size
 
@@ -420,6 +420,17 @@ def test_a_line_of_very_many_values_is_damaged(tmp_path: Path) -> None:
     found, damaged = scan(path)
     assert found == ALL
     assert "more than 3,000,000 values" in damaged[0]
+
+
+@pytest.mark.parametrize("colon", [b":", b" :", b"\t :"])
+def test_a_line_of_very_many_keys_is_damaged(colon: bytes, tmp_path: Path) -> None:
+    """Jackson's pretty printer writes `"key" : value`: 27 MB of such keys took a gigabyte."""
+    path = tmp_path / "many.jsonl"
+    record = b'{"response": "a", "more": {' + b'"a"%b1,' % colon * (MAX_KEYS + 1) + b'"b": 1}}'
+    path.write_bytes(record + b"\n" + LINES)
+    found, damaged = scan(path)
+    assert found == ALL
+    assert "more than 1,500,000 keys" in damaged[0]
 
 
 @pytest.mark.parametrize(
