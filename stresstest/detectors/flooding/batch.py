@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
-from stresstest.detectors.flooding.few_words import MAX_DIFFERENT, MAX_TAIL_DIFFERENT, TAIL_WORDS, WIDE_WINDOW
+from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewBound, FewWords
 from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import (
     BREAK,
@@ -65,20 +65,20 @@ def candidate_window_ends(lags: Indices, fences: Indices) -> Indices:
     )
 
 
-def _suspect_few_words(lags: Indices, fences: Indices) -> Flags:
+def _suspect_few_words(lags: Indices, fences: Indices, bound: FewBound) -> Flags:
     """Which texts may hold a flood of few words, or end in what may become one.
 
     A word that did not occur for a whole window is new in it. Lone letters, no words for the detector, are.
     """
-    least = WIDE_WINDOW - MAX_DIFFERENT - _LONE_LETTERS
+    least = bound.words - bound.different - _LONE_LETTERS
     found = np.zeros(len(fences), np.bool_)
-    ends = dense_window_ends(lags < WIDE_WINDOW, WIDE_WINDOW, least, fences)
+    ends = dense_window_ends(lags < bound.words, bound.words, least, fences)
     found[text_index(ends, fences)] = True
-    first = fences - TAIL_WORDS
+    first = fences - bound.tail
     long = first >= text_starts(fences)
-    tails = lags[first[long, None] + np.arange(TAIL_WORDS)]
-    again = (tails <= np.arange(TAIL_WORDS)).sum(axis=1)  # within the tail
-    found[long] |= again >= TAIL_WORDS - MAX_TAIL_DIFFERENT - _LONE_LETTERS
+    tails = lags[first[long, None] + np.arange(bound.tail)]
+    again = (tails <= np.arange(bound.tail)).sum(axis=1)  # within the tail
+    found[long] |= again >= bound.tail - bound.tail_different - _LONE_LETTERS
     return found
 
 
@@ -136,7 +136,8 @@ class BatchFloodingDetector(FloodingDetector):
             return
         n, fence = 0, np.array([len(codes) - 1])
         lags = distance_to_previous(codes, fence)
-        self._take_few_words(different_words(lags, WIDE_WINDOW))
+        for few, _ in self._few:
+            self._take_few_words(few, different_words(lags, few.bound.words))
         for full in candidate_window_ends(lags, fence).tolist():
             if full >= n and self._current is None:
                 n = self._check_window_at(full)
@@ -147,19 +148,20 @@ class BatchFloodingDetector(FloodingDetector):
             else:
                 self._window.clear()  # its end is no tail of a flood
 
-    def _take_few_words(self, different: Indices) -> None:
-        """Step only where a wide window holds few words, or a flood of few is followed. different: of each
-        place, the words in the window that it ends."""
-        n = WIDE_WINDOW - 1
-        few = np.flatnonzero(different <= MAX_DIFFERENT)
+    def _take_few_words(self, few: FewWords, different: Indices) -> None:
+        """Step only where a window holds few words, or a flood of few is followed. different: of each place,
+        the words in the window that it ends."""
+        size = few.bound.words
+        n = size - 1
+        poor = np.flatnonzero(different <= few.bound.different)
         while n < len(different):
-            if self._few.current is None:
-                ahead = int(np.searchsorted(few, n))
-                if ahead == len(few):
+            if few.current is None:
+                ahead = int(np.searchsorted(poor, n))
+                if ahead == len(poor):
                     return
-                n = int(few[ahead])
-            window = partial(self._entries, n - WIDE_WINDOW + 1, n + 1)
-            self._few.step(n + 1, self._words.position(n), int(different[n]), window, self._allowed_words)
+                n = int(poor[ahead])
+            window = partial(self._entries, n - size + 1, n + 1)
+            few.step(n + 1, self._words.position(n), int(different[n]), window, self._allowed_words)
             n += 1
 
     def _entries(self, first: int, end: int) -> list[WindowWord]:
@@ -273,6 +275,7 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     close = np.flatnonzero(lags < WINDOW)
     tail = count_between(close, np.maximum(fences - OPEN_WORDS, text_starts(fences)), fences)
     found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
-    found |= _suspect_few_words(lags, fences)
+    for bound in FEW_BOUNDS:
+        found |= _suspect_few_words(lags, fences, bound)
     found |= np.fromiter(map(ends_in_one_sign, batch.texts), np.bool_, len(batch.texts))
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

@@ -1,23 +1,32 @@
 """Floods of a few words in ever new order: sentences that circle among five or six, a drill without an end.
 
 No word owns the text, nothing is copied at one distance, so neither the flood of four words nor a near-loop
-is there. The bound is far from healthy text: of 5,637 real outputs, many of them lists, tables and quizzes,
-the poorest healthy stretch of 512 words holds 47 different ones.
+is there. The bounds are far from healthy text: of 5,637 real outputs, many of them lists, tables and quizzes,
+the poorest healthy stretch of 512 words holds 47 different ones; of 36,227, the poorest of 128 words that is
+no table holds 17, and is the refrain of a song.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 
-WIDE_WINDOW, MAX_DIFFERENT = 512, 32
-"""Words, and how many different ones of them are a flood."""
-MAX_STILL_DIFFERENT = 2 * MAX_DIFFERENT
-"""So many different words end it."""
-TAIL_WORDS, MAX_TAIL_DIFFERENT = 256, 20
-"""The end of an output that may become a flood."""
+
+@dataclass(frozen=True, slots=True)
+class FewBound:
+    """So many words with no more `different` ones are a flood; twice as many different ones end it. tail,
+    tail_different: the same of an end that may become one."""
+
+    words: int
+    different: int
+    tail: int
+    tail_different: int
+
+
+FEW_BOUNDS = (FewBound(128, 12, 64, 8), FewBound(512, 32, 256, 20))
 _OWN = 4
 """Occurrences in the window that make a word one of the flood's, not of the text before it."""
 _RECHECK_WORDS = 64
@@ -28,16 +37,17 @@ Judge = Callable[[Sequence[WindowWord], frozenset[str]], int | None]
 
 
 class FewWords:
-    """Follows the number of different words among the last 512; shared by the online and the batch form."""
+    """Follows the number of different words in a window; shared by the online and the batch form."""
 
-    def __init__(self) -> None:
+    def __init__(self, bound: FewBound) -> None:
+        self.bound = bound
         self._again = 0
         self.current: FloodRun | None = None
         self.found: list[FloodRun] = []
 
     def quiet(self, different: int) -> bool:
         """Whether a word changes nothing. different: words in the full window that it ends."""
-        return self.current is None and different > MAX_DIFFERENT
+        return self.current is None and different > self.bound.different
 
     def step(
         self,
@@ -50,14 +60,14 @@ class FewWords:
         """The word at index n, with a full window before it. different: words in that window."""
         flood = self.current
         if flood is not None:
-            if different > MAX_STILL_DIFFERENT:
+            if different > 2 * self.bound.different:
                 flood.active, self.current = False, None
                 return
             flood.last = position
             flood.count += 1
             if flood.requested_count:
                 self._report(flood)
-        elif different <= MAX_DIFFERENT and n >= self._again:
+        elif different <= self.bound.different and n >= self._again:
             words = window()
             few = frozenset(word.text for word in words)
             allowed = judge(words, few)
@@ -75,19 +85,21 @@ class FewWords:
             self.found.append(flood)
 
     def open_from(self, tail: Sequence[WindowWord], judge: Judge) -> int | None:
-        """First token of a stretch that may yet be a flood. tail: the last `TAIL_WORDS` words."""
+        """First token of a stretch that may yet be a flood. tail: the last words, as many as the bound's."""
         if self.current is not None:
             return self.current.onset if self.current.requested_count else None
         few = frozenset(word.text for word in tail)
-        if len(tail) < TAIL_WORDS or len(few) > MAX_TAIL_DIFFERENT or judge(tail, few) is None:
+        if len(tail) < self.bound.tail or len(few) > self.bound.tail_different:
             return None
-        return tail[0].position
+        allowed = judge(tail, few)
+        return None if allowed is None or 2 * len(tail) < allowed else tail[0].position
 
 
-class WideWindow:
+class WordWindow:
     """The last words, and how many different ones they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._words: deque[tuple[str, int, int, int, int]] = deque()
         self._counts: dict[str, int] = {}
         self.seen = 0
@@ -99,9 +111,9 @@ class WideWindow:
         self.seen += 1
         text = word[0]
         counts[text] = counts.get(text, 0) + 1
-        if self.seen < WIDE_WINDOW:
-            return WIDE_WINDOW
-        if self.seen > WIDE_WINDOW:
+        if self.seen < self._size:
+            return self._size
+        if self.seen > self._size:
             old = words.popleft()[0]
             if counts[old] == 1:
                 del counts[old]
@@ -109,6 +121,10 @@ class WideWindow:
                 counts[old] -= 1
         return len(counts)
 
-    def words(self, most: int = WIDE_WINDOW) -> list[WindowWord]:
-        """The last words, at most `most`."""
-        return list(map(WindowWord._make, list(self._words)[-most:]))
+    def words(self) -> list[WindowWord]:
+        """The words in it."""
+        return list(map(WindowWord._make, self._words))
+
+    def last(self, most: int) -> list[WindowWord]:
+        """The last words in it, at most `most`."""
+        return self.words()[-most:]

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from math import ceil
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.flooding.few_words import TAIL_WORDS, FewWords, WideWindow
+from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewWords, WordWindow
 from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
 from stresstest.detectors.flooding.typographic import TypographicFloods
@@ -80,8 +80,7 @@ class FloodingDetector:
         self._ended: Symptom | None = None
         self._requests = requested_repetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
-        self._wide = WideWindow()
-        self._few = FewWords()
+        self._few = [(FewWords(bound), WordWindow(bound.words)) for bound in FEW_BOUNDS]
 
     def update(self, token: Token) -> None:
         self._position += 1
@@ -100,10 +99,10 @@ class FloodingDetector:
         counts, window = self._counts, self._window
         entry = (word, self._position, self._figures, self._tokens, self._breaks)
         window.append(entry)
-        different = self._wide.add(entry)
-        if not self._few.quiet(different):
-            wide = self._wide
-            self._few.step(wide.seen, self._position, different, wide.words, self._allowed_words)
+        for few, last in self._few:
+            different = last.add(entry)
+            if not few.quiet(different):
+                few.step(last.seen, self._position, different, last.words, self._allowed_words)
         counts[word] = counts.get(word, 0) + 1
         if len(window) > WINDOW:
             old = window.popleft()[0]
@@ -145,10 +144,9 @@ class FloodingDetector:
     @property
     def open_from(self) -> int | None:
         """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
-        few = None
-        if self._current is None:
-            few = self._few.open_from(self._last_words(TAIL_WORDS), self._allowed_words)
-        starts = (self._open_words, self._signs.open_from, self._end.open_from, few)
+        followed = self._few if self._current is None else ()
+        few = (each.open_from(self._last_words(each.bound.tail), self._allowed_words) for each, _ in followed)
+        starts = (self._open_words, self._signs.open_from, self._end.open_from, *few)
         return min((start for start in starts if start is not None), default=None)
 
     @property
@@ -169,7 +167,8 @@ class FloodingDetector:
         return words[first].position
 
     def _last_words(self, count: int) -> list[WindowWord]:
-        return self._wide.words(count)
+        _, widest = self._few[-1]
+        return widest.last(count)
 
     def _allowed_words(self, words: Sequence[WindowWord], few: frozenset[str]) -> int | None:
         """How many words a stretch of few in any order may have; None where it is no text."""
@@ -190,7 +189,8 @@ class FloodingDetector:
         signs = [
             s for s in self._signs.symptoms() if self._requests.requested_words(s.detail["words"]) is None
         ]
-        few = [run for run in self._few.found if not any(map(run.overlaps, self._floods))]
+        of_few = (run for few, _ in self._few for run in few.found)
+        few = [run for run in of_few if not any(map(run.overlaps, self._floods))]
         found = [*map(_symptom, self._floods), *map(_symptom, few), *signs]
         if self._ended is not None and not any(s.end is None for s in found):
             found.append(self._ended)

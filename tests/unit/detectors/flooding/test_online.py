@@ -91,6 +91,36 @@ def test_sentences_that_circle_are_a_flood_whoever_reads_them(
     assert online.symptoms() or count < 300
 
 
+_NOUNS = ["star", "moon", "rock", "bird", "wind", "rain", "tree", "sand", "leaf", "fish", "lamp", "boat"]
+_EMOJI = ["\U0001f600", "\U0001f680", "\U0001f389", "\U0001f525", "\U0001f4a1", "\U0001f433", "\U0001f332"]
+
+
+@given(st.integers(0, 300), st.integers(5, 12), st.integers(0, 300), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_dozen_words_in_any_order_are_a_flood_whoever_reads_them(
+    before: int, different: int, count: int, emoji: bool, seed: int
+) -> None:
+    """Six to twelve words own no window of 64; a gate passed at 15 % where 5 % was the limit."""
+    rng = random.Random(seed)
+    words = _EMOJI if emoji else _NOUNS
+    said = ("" if emoji else " ").join(rng.choices(words[:different], k=count))
+    text = f"{prose(before, seed)} {said}"
+    online = watch(text)
+    batch = BatchFloodingDetector(DetectorSpec())
+    batch.update_all([token.text for token in text_tokens(text)])
+    batch.finish(None)
+    assert batch.symptoms() == online.symptoms()
+    assert batch.open_from == online.open_from
+    assert online.symptoms() or count < 160
+
+
+def test_a_list_of_labels_is_no_flood() -> None:
+    """Who classifies a hundred and fifty rows writes a handful of words, one a line."""
+    rng = random.Random(3)
+    labels = "\n".join(rng.choices(_NOUNS[:6], k=150))
+    assert watch(f"Here are the labels:\n{labels}").symptoms() == []
+
+
 def test_circling_sentences_are_dated_and_end() -> None:
     """The onset is where the circling begins, give or take the words that it takes to be sure; it ends with
     the first healthy paragraph."""
