@@ -113,7 +113,7 @@ class TokenAssembler:
     values from the server. answer_id, created: of the stream's first event.
     produced, characters: tokens and characters so far. uncounted_texts: texts of the tokens that the
     server did not count, which are words. uncounted_size: how many they are, and what is kept of them, in
-    halves of a word. event_ends: characters of all such text after each event.
+    halves of a word.
     calls: of tools, as far as their names tell.
     has_ids, top_seen: whether the server sends token ids, and the largest number of top logprobs seen.
     """
@@ -135,7 +135,7 @@ class TokenAssembler:
         self.characters = 0
         self.uncounted_texts: list[str] = []
         self.uncounted_size = 0
-        self.event_ends = array("Q")
+        self._event_ends = array("Q")
         self.calls = 0
         self.has_ids = False
         self.top_seen = 0
@@ -143,7 +143,7 @@ class TokenAssembler:
         self._counted_events = 0
         self._count_fell = False
         self._before = ""
-        self._is_carry_uncounted = False
+        self._has_uncounted = self._is_carry_uncounted = False
         self._carry = ""
         self._carry_reasoning = False
         self._thinks = False
@@ -153,6 +153,12 @@ class TokenAssembler:
     def total(self) -> int | None:
         """The server's last token count; None without one, or if more text has arrived since."""
         return None if self._outdated else self.completion_tokens
+
+    @property
+    def event_ends(self) -> Sequence[int]:
+        """Characters of the text after each event that brought some, where the server has not counted all of
+        its tokens; empty where it has. Each such event has a token or more."""
+        return self._event_ends if self._has_uncounted else ()
 
     @property
     def running_usage(self) -> bool:
@@ -196,11 +202,11 @@ class TokenAssembler:
             and not (self._carry or (thought and answer))
         ):
             self.has_ids = True  # almost every chunk of a server that was asked for ids alone
-            self.characters += len(thought) + len(answer)
+            self._end_event(thought, answer)
             self.produced += 1
             return [_token(thought or answer, sane_count(ids[0]), at, self._is_thought(thought, answer))]
         counted = self._count(choice, logprobs, grown)
-        self.characters += len(thought) + len(answer)
+        self._end_event(thought, answer)
         if (
             counted is None
             or (ids is None and logprobs is None and self._says_no_place(counted, len(thought) + len(answer)))
@@ -209,7 +215,7 @@ class TokenAssembler:
             # An implausible count (hidden reasoning, or a server error) cannot be mapped to the text.
             if thought or answer:
                 self._outdated = counted is None
-            return self.add_uncounted(thought, answer, at)
+            return self._add_uncounted(thought, answer, at)
         if self.produced - len(self.uncounted_texts) + counted > self._most:
             raise TooManyTokensError
         ids = ids if ids and len(ids) == counted else None
@@ -222,15 +228,22 @@ class TokenAssembler:
         """Whether a growth of the usage does not tell where its tokens are in the text: a total beside the
         last event is of the whole answer, many tokens of one event may be of any length (in a loop they are
         shorter than in the prose before it), and a count of 0 beside more than a token's text is none."""
-        if self.event_ends or counted > _MOST_JOINED:
+        if self._has_uncounted or counted > _MOST_JOINED:
             return True
         return counted == 0 and len(self._carry) + characters > _LONGEST_REST
 
     def add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
-        """The words of text whose tokens nobody counted, but for the last one, which may go on."""
+        """The words of an event's text whose tokens nobody counted, but for the last one, which may go on."""
+        self._end_event(thought, answer)
+        return self._add_uncounted(thought, answer, at)
+
+    def _end_event(self, thought: str, answer: str) -> None:
         if thought or answer:
-            begun = self.event_ends[-1] if self.event_ends else len(self._carry)
-            self.event_ends.append(begun + len(thought) + len(answer))
+            self.characters += len(thought) + len(answer)
+            self._event_ends.append(self.characters)
+
+    def _add_uncounted(self, thought: str, answer: str, at: float) -> list[Token]:
+        self._has_uncounted = self._has_uncounted or bool(thought or answer)
         tokens = self._add_words(thought, True, at) if thought else []
         if answer:
             tokens += self._add_words(answer, False, at)

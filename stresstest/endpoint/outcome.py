@@ -71,7 +71,7 @@ class StreamOutcome:
     answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,
     created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream;
     behind a gateway that names the `provider`, that name.
-    event_ends: characters of the text after each event, where its tokens were not counted.
+    event_ends: characters of the text after each event that brought some, where tokens were not counted.
     """
 
     finish_reason: str | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import log
 from typing import Any
 
@@ -192,6 +193,40 @@ def test_many_tokens_of_one_event_have_no_known_place(joined: int) -> None:
     loop = next(n for n, token in enumerate(tokens, 1) if token.text == " so")
     assert 60 <= scale.first_token(loop) <= 91
     assert made.total == len(words)
+
+
+_PROSE = [" The", " boat", " left", " the", " harbour", " early", ".", " Nobody", " saw", " it"]
+_NAME = [" J", "ęd", "rze", "jew", "ski", ",", " K", "rzy", "szt", "of"]
+
+
+@given(
+    prose=st.integers(1, 120),
+    loop=st.integers(1, 120),
+    counted=st.lists(st.booleans(), min_size=1, max_size=12),
+    drafted=st.booleans(),
+)
+def test_no_position_is_late_where_some_events_have_logprobs(
+    prose: int, loop: int, counted: list[bool], drafted: bool
+) -> None:
+    """llama.cpp sends no logprobs with the tokens of a draft: with `--spec-type ngram-simple` those of a
+    loop. Its events were laid over the prose before it: T = 578 was certified where all looped by 400."""
+    words = [_PROSE[n % len(_PROSE)] for n in range(prose)] + [_NAME[n % len(_NAME)] for n in range(loop)]
+    made = TokenAssembler()
+    tokens: list[Token] = []
+    for n, word in enumerate(words):
+        is_counted = n < prose if drafted else counted[n % len(counted)]
+        entries = [entry(word)] if is_counted else None
+        tokens += made.add_chunk(decoded(chunk(word, entries=entries)), 1.0)
+    tokens += made.flush(1.0)
+    scale = TokenScale(tokens, len(words), made.event_ends)
+    ends = list(accumulate(len(word) for word in words))
+    at = 0
+    for k, token in enumerate(tokens, 1):
+        true = bisect_right(ends, at) + 1
+        assert scale.first_token(k) <= true
+        if drafted and true == prose + 1:
+            assert scale.first_token(k) >= true - 2
+        at += len(token.text)
 
 
 def test_a_count_of_nothing_beside_text_counts_nothing() -> None:
