@@ -63,21 +63,44 @@ _THEIR_LANGUAGE = re.compile(
 """A prompt that speaks of languages may leave the choice to whoever asks."""
 _SENTENCE_END = re.compile(r"[.!?;\n]")
 _NOTHING = re.compile(r"(?!)")
-_AFTER_A_LANGUAGE = r"""
+_OF_LANGUAGE = r"""
+adjectives? alphabet answers? articles? captions? characters? class(?:es)?(?!\s+of) conjugations?
+conversations? counterparts? courses? dialogues? dub\w* editions? equivalents? essays? exams? expressions?
+grammar greetings? haikus? idioms? kanji languages? learn\w+ lessons? letters? literature locali[sz]ation
+lyrics names? nouns? novels? original paragraphs? phrases? poems? poetry prepositions? pronouns? pronunciation
+proverbs? quotes? responses? sayings? scripts? sentences? songs? speak\w+ spelling stor(?:y|ies) subtitles?
+teach\w+ terms? tests? texts? titles? translat\w+ tutors? verbs? versions? vocabulary words?
+"""
+"""Nouns that make the English name before them one of a language."""
+_NO_NOUN = r"""
 a all also an and any are as at because but by for from has her his i if in instead into is it its my no
 not now of on only or our please since so that the their then these this to too using via was we when
-where which who with without you your adjectives? alphabet answers? articles? captions? characters?
-class(?:es)? conjugations? conversations? counterparts? courses? dialogues? dub\w* editions? equivalents?
-essays? exams? expressions? grammar greetings? haikus? idioms? kanji languages? learn\w+ lessons?
-letters? literature locali[sz]ation lyrics names? nouns? novels? original paragraphs? phrases? poems?
-poetry prepositions? pronouns? pronunciation proverbs? quotes? responses? sayings? scripts? sentences?
-songs? speak\w+ spelling stor(?:y|ies) subtitles? teach\w+ terms? tests? texts? titles? translat\w+
-tutors? verbs? versions? vocabulary words?
+where which who with without you your
 """
-"""What may follow the English name of a language. Another word is a noun that the name belongs to: "the
-Chinese economy" and "Greek yoghurt" name no language, and an answer about them that goes over to either has
+"""Words that no name of a language belongs to. Another word is a noun that it belongs to: "the Chinese
+economy" and "Greek yoghurt" name no language, and an answer about them that goes over to either has
 drifted."""
-_NO_NOUN = rf"(?!\s+(?!(?:{'|'.join(_AFTER_A_LANGUAGE.split())})\b)[^\W\d_])"
+_NOUN = "|".join(_OF_LANGUAGE.split())
+_FREE = rf"(?!\s+(?!(?:{'|'.join(_NO_NOUN.split())})\b)[^\W\d_])"
+_JOINED = r"(?:\s*,\s*|\s+(?:and|or|&|to|than|vs\.?|versus)\s+)"
+_SPEAKS = re.compile(
+    r"\b(?:(?:in|into|to|from|of|via|using?|learn\w*|teach\w*|speak\w*|spoken?|write|written|read|study\w*"
+    r"|know|understand\w*|want|need|prefer|choose|output|only|answer|respond|reply)\s+|translat\w+[^.!?\n]*?)"
+    rf"(?:[\w']+{_JOINED}){{0,3}}(?:(?!(?:the|an?)\b)[\w'-]+\s+)?$",
+    re.IGNORECASE,
+)
+"""What stands before the name of a language where no noun follows: "in English or Chinese"."""
+_PEOPLE = re.compile(r"\b(?:the|an?|some|many|most|few|these|those|all|both)\s+$", re.IGNORECASE)
+_COORDINATED = re.compile(
+    rf"(?:{_JOINED}(?:the\s+)?(?P<last>[A-Z]\w+)){{1,4}}\s+(?!(?:{_NOUN}|{'|'.join(_NO_NOUN.split())})\b)[a-z]{{4,}}"
+)
+"""A noun that the name shares with another: "Chinese and American artists"."""
+_OF_LANGUAGES = re.compile(
+    r"\b(?:languages?|translat\w+|speak\w*|spoke\w*|speech|grammar\w*|vocabular\w+|pronounc\w+|fluent\w*"
+    r"|bilingual|tongue|word\s+for)\b",
+    re.IGNORECASE,
+)
+_REACH = 80
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
     r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
@@ -130,7 +153,22 @@ def _wants(name: re.Pattern[str], prompt: str) -> bool:
     return any(
         not _NEGATION.search(prompt, max(match.start() - _NEGATION_REACH, 0), match.start())
         for match in name.finditer(prompt)
+        if match.lastgroup != "alone" or _names_language(prompt, match.start(), match.end())
     )
+
+
+def _names_language(prompt: str, begin: int, end: int) -> bool:
+    """Whether an English name without a noun of its own is one of a language, not of people or things."""
+    before = prompt[max(begin - _REACH, 0) : begin]
+    if _PEOPLE.search(before):
+        return _OF_LANGUAGES.search(prompt, max(begin - _REACH, 0), end + _REACH) is not None
+    asked = _SPEAKS.search(before) is not None
+    shared = _COORDINATED.match(prompt, end)
+    if shared and not (asked and shared["last"].casefold() in _english_names()):
+        return False
+    if asked or not re.match(r"\s+\w", prompt[end : end + _REACH]):
+        return True
+    return _OF_LANGUAGES.search(prompt, max(begin - _REACH, 0), end + _REACH) is not None
 
 
 def may_want_latin_spelling(prompt: str) -> bool:
@@ -176,6 +214,11 @@ def _non_latin(known: Catalog) -> frozenset[str]:
 
 
 @per_catalog
+def _english_names(known: Catalog) -> frozenset[str]:
+    return frozenset(language.name.casefold() for language in known.languages.values())
+
+
+@per_catalog
 def _names(known: Catalog) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Every known language and a pattern of its names."""
     return tuple((code, _name_pattern(known, code)) for code in known.languages)
@@ -184,7 +227,10 @@ def _names(known: Catalog) -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _name_pattern(known: Catalog, code: str) -> re.Pattern[str]:
     english = known.languages[code].name
     others = [name for name in _names_of(known, code) if name.casefold() != english.casefold()]
-    return re.compile(rf"{alternatives([english])}{_NO_NOUN}|{alternatives(others)}", re.IGNORECASE)
+    name = alternatives([english])
+    return re.compile(
+        rf"{name}(?=\s+(?:{_NOUN})\b)|(?P<alone>{name}){_FREE}|{alternatives(others)}", re.IGNORECASE
+    )
 
 
 def _names_of(known: Catalog, code: str) -> list[str]:

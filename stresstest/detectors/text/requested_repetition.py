@@ -135,14 +135,15 @@ class RequestedRepetition:
         return shown is not None and all(text.quoted_once for text in shown)
 
     def requested_words(self, few: Collection[str]) -> int | None:
-        """The same for a flood of words (or pieces of words) without a period: how many in all."""
+        """The same for a flood of words (or pieces of words) without a period: how many in all. Lone letters
+        of what was requested are no words of a flood."""
         if not self._given:
             return None
         pieces = {_words(word) for word in few} - {""}
         if not pieces:
             return None
         alternatives = sorted(map(re.escape, pieces), key=len, reverse=True)
-        made_of = re.compile(f"(?:{'|'.join(alternatives)}| )")
+        made_of = re.compile(rf"\b[a-zß-öø-ÿ]\b|{'|'.join(alternatives)}| ")
         shown = {text.words: text.copies for text in self._requested_texts if not made_of.sub("", text.words)}
         missing = {piece for piece in pieces if not any(piece in text for text in shown)}
         if not all(self._in_a_row(f"{piece} ") is not None for piece in missing):

@@ -32,6 +32,13 @@ def test_a_language_is_named_unless_it_is_forbidden(prompt: str, codes: set[str]
         "Which Italian ice cream is the best?",
         "Why do Spanish people eat so late?",
         "Tell me about Chinese New Year.",
+        "Compare Chinese and American artists.",
+        "What are the differences in Chinese and American culture?",
+        "The life of the Chinese in Malaya.",
+        "Tell me about Chinese, American and French cuisine.",
+        "A Chinese, a Japanese and an Italian walk into a bar.",
+        "Was there a Chinese class of farmers?",
+        "How do Chinese and their families travel?",
     ],
 )
 def test_an_adjective_names_no_language(prompt: str) -> None:
@@ -49,6 +56,15 @@ def test_an_adjective_names_no_language(prompt: str) -> None:
         "Put it into simple Chinese please",
         "Translate from Chinese to English: 你好",
         "Write a Chinese poem about the sea.",
+        "Say hello in English, French or Chinese",
+        "Is Chinese or Japanese the older language?",
+        "Chinese, please.",
+        "Output language: Chinese",
+        "I speak Chinese and my wife does not.",
+        "Translate the following letter from the Chinese.",
+        "Write an essay in Chinese and English about trade.",
+        "Answer in Chinese and English please",
+        "I want Chinese as the output.",
     ],
 )
 def test_a_noun_of_language_leaves_the_name_what_it_is(prompt: str) -> None:
