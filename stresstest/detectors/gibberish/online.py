@@ -82,6 +82,16 @@ _EXCLUDED = re.compile(
 _MARKED = re.compile(r"[`$\\@#<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
 _MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
 
+_UNUSED = re.compile(
+    r"<\|?(?:reserved_special_token|unused|extra_id|special|dummy|placeholder)_?\d{1,4}\|?>"
+    r"|\[(?:PAD|unused|control)_?\d{1,6}\]|<0x[0-9A-F]{2}>",
+    re.IGNORECASE,
+)
+"""Tokens that a vocabulary holds in reserve, and bytes of characters that were not put together, as text."""
+_UNUSED_WEIGHT = 0.3
+UNUSED_MARKS = ("<|", "<0x", "<unused", "<extra_id", "<special", "<SPECIAL", "[PAD", "[unused", "[control")
+"""One of them begins each."""
+
 MIN_INVENTED_GRAMMAR = 0.15
 """Least share of function words around invented ones; without any it is a list, or `grammar` tells."""
 
@@ -223,8 +233,10 @@ class GibberishDetector:
         """Add up the evidence of one piece. The hot loop: a fraction of a microsecond a unit."""
         if self._fences.in_code:
             return
-        if not text.isascii() and (broken := list(_MOJIBAKE.finditer(text))):
-            self._count_broken(start, text, broken)
+        broken = [] if text.isascii() else list(_MOJIBAKE.finditer(text))
+        unused = list(_UNUSED.finditer(text)) if "<" in text or "[" in text else []
+        if broken or unused:
+            self._count_broken(start, text, broken, unused)
         if _MARKED.search(text):
             text = _EXCLUDED.sub(lambda match: " " * len(match.group()), text)
         known, weigh, own = self._lexicon.known, self._lexicon.score, self._own
@@ -267,10 +279,13 @@ class GibberishDetector:
         if value >= to.bound:
             self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
 
-    def _count_broken(self, start: int, text: str, broken: list[re.Match[str]]) -> None:
-        for match in broken:
+    def _count_broken(
+        self, start: int, text: str, broken: list[re.Match[str]], unused: list[re.Match[str]]
+    ) -> None:
+        for match in sorted([*broken, *unused], key=lambda each: each.start()):
+            weight = _UNUSED_WEIGHT if match in unused else 1.0
             if not self._in_gibberish:
-                self._add_evidence("broken", self._broken, 1.0, start + match.start(), "", 0)
+                self._add_evidence("broken", self._broken, weight, start + match.start(), "", 0)
         self._add_evidence("broken", self._broken, -0.002 * len(text), start, "", 0)
 
     def _script_change_evidence(self, script: str, mixed: bool) -> float:
@@ -375,7 +390,7 @@ _WHY = {
     "grammar": "words that make no sentence in any language",
     "forms": "words that no language has",
     "scripts": "words that jump between scripts",
-    "broken": "broken characters",
+    "broken": "broken characters, or tokens of no text",
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
-from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW
+from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW, UNUSED_MARKS
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.detectors.languages.catalog import Catalog, catalog, normalize_language
@@ -74,7 +74,11 @@ def weigh_words(batch: ScreenBatch) -> WordsOfBatch | None:
         return None
     letters, grammar, forms, flags = word_evidence_table(language)(seen)
     own = (flags & OWN) != 0
-    broken = [not text.isascii() and any(mark in text for mark in _BROKEN) for text in seen.texts]
+    broken = [
+        any(mark in text for mark in UNUSED_MARKS)
+        or (not text.isascii() and any(mark in text for mark in _BROKEN))
+        for text in seen.texts
+    ]
     whole = (
         seen.may_have_astral
         | (_count_per_text(own, seen.word_fences) < MAX_OWN_WORDS)

@@ -176,6 +176,29 @@ def test_a_wrong_decoding_is_gibberish() -> None:
     assert watch(PROSE["vi"] + " Xin ch\ufffd\ufffd", "vi")[0] == []
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "<|reserved_special_token_{}|>",
+        "<unused{}>",
+        "<extra_id_{}> ",
+        "[PAD{}]",
+        "<SPECIAL_{}>",
+        "<0xE{:.1}>",
+    ],
+)
+def test_tokens_of_no_text_are_gibberish(form: str) -> None:
+    """What a model writes whose vocabulary has more places than it was taught, with `skip_special_tokens`
+    off: ever other ones, so that no loop is there. A page that explains them is none."""
+    rng = random.Random(5)
+    flood = "".join(form.format(str(rng.randint(0, 247))) for _ in range(60))
+    assert watch(f"{PROSE['en']} {flood}", "en")[0]
+    few = " ".join(
+        f"The model has {form.format('1')}, which stands for nothing. {PROSE['en']}" for _ in range(3)
+    )
+    assert watch(few, "en")[0] == []
+
+
 def test_sense_that_returns_ends_it() -> None:
     """Gibberish between two healthy parts has an end; a second one is another symptom."""
     text = " ".join([PROSE["en"], salad(3), PROSE["en"], PROSE["it"], PROSE["en"], salad(4)])
