@@ -50,14 +50,15 @@ class ScanVerdict:
     so while the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
     `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
     without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
-    ended it because it repeats itself. cluster, question, digest: 64-bit hashes of prompt, its text, and
-    output, 0 for none; identity: of the record, which only copies of it share; request: of its text in its
-    trace, where one request may have several spans, 0 without a trace. length_class: the requested
-    length. language: the expected language; language_source: "record" | "given" | "group" | "prompt" | "other
-    language than the group's" | "unknown name" | "answer". onset_in: the part that the onset lies in.
-    reasoned: it has reasoning; answered: it has anything after that. unseen: it may have failed in text that
-    the log did not keep. unknown_language: degenerate by its group's language, which it may not be in, and
-    healthy by none. model: as the log names it, where the groups do not tell.
+    ended it because it repeats itself; copied_end: its cap cut it within a copy of a long passage. cluster,
+    question, digest: 64-bit hashes of prompt, its text, and output, 0 for none; identity: of the record,
+    which only copies of it share; request: of its text in its trace, where one request may have several
+    spans, 0 without a trace. length_class: the requested length. language: the expected language;
+    language_source: "record" | "given" | "group" | "prompt" | "other language than the group's" | "unknown
+    name" | "answer". onset_in: the part that the onset lies in. reasoned: it has reasoning; answered: it has
+    anything after that. unseen: it may have failed in text that the log did not keep. unknown_language:
+    degenerate by its group's language, which it may not be in, and healthy by none. model: as the log names
+    it, where the groups do not tell.
     """
 
     id: str
@@ -81,6 +82,7 @@ class ScanVerdict:
     lost: bool = False
     stop_unsure: bool = False
     repetition: bool = False
+    copied_end: bool = False
     cluster: int = 0
     question: int = 0
     digest: int = 0

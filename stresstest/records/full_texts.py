@@ -28,6 +28,8 @@ _BEGINS = re.compile(
 _LEAST_PROMPT, _BEFORE, _APART = 32, 8192, 64
 """Characters of a prompt that a text has not by chance, of what a template writes before it, and between the
 turns that follow it."""
+_LEAST_TRUNCATED = 200
+"""Characters that a text and a part of its prompt share where that was cut to fit."""
 _SHARED = 0.1
 """Share of the texts that begin as a template does, but for what differs in its dates."""
 _DATES = re.compile(r"\d+")
@@ -45,8 +47,9 @@ def prompt_in(turns: Sequence[str], text: str) -> tuple[int, int] | None:
     where it does not, None where that cannot be told.
 
     turns: of the prompt, in their template or without one. They are looked for one behind the other, and the
-    last long one has to be there; short ones alone only where the text begins with a template: an answer may
-    begin with such a prompt by chance. White space does not count: decoding may leave some out.
+    last long one has to be there, or a long part of the prompt at the beginning of the text, as one that was
+    cut to fit leaves it; short ones alone only where the text begins with a template: an answer may begin
+    with such a prompt by chance. White space does not count: decoding may leave some out.
     """
     every = (_squeezed(each) for turn in turns for each in _MARKS.split(turn))
     pieces = [piece for piece in every if piece and piece not in _ROLES]
@@ -66,7 +69,21 @@ def prompt_in(turns: Sequence[str], text: str) -> tuple[int, int] | None:
         begin = at if begin < 0 else begin
         end = at + len(piece) if at >= 0 else end
         found = at >= 0 if n == long[-1] else found
-    return (_unsqueezed(window, begin), _unsqueezed(window, end)) if found else (0, 0)
+    if not found:
+        begin, end = 0, _truncated_end("".join(pieces), squeezed)
+    return (_unsqueezed(window, begin), _unsqueezed(window, end)) if end else (0, 0)
+
+
+def _truncated_end(prompt: str, text: str) -> int:
+    """Where the prompt ends with which a text begins, if it was cut at its end or its beginning to fit
+    (`truncation=True`); 0 where the text begins with something else. Both without white space."""
+    differ = (n for n, (one, other) in enumerate(zip(prompt, text, strict=False)) if one != other)
+    shared = next(differ, min(len(prompt), len(text)))
+    if shared >= _LEAST_TRUNCATED:
+        return shared
+    end = text.find(prompt[-_LEAST_PROMPT:]) + _LEAST_PROMPT
+    cut = end >= _LEAST_TRUNCATED and prompt.endswith(text[:end])
+    return end if cut else 0
 
 
 def _squeezed(text: str) -> str:

@@ -83,6 +83,7 @@ class GroupTally:
         self.capped += judged.capped is True and not judged.degenerate and not judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
+        opened = opened or judged.copied_end
         doubted = opened or judged.unseen or judged.repetition or judged.unknown_language
         self.in_doubt += doubted and not judged.degenerate
         self.missing += empty or judged.lost

@@ -18,6 +18,7 @@ from stresstest.detectors.identification.votes import screening_identifier
 from stresstest.detectors.language.bilingual import LOOKBACK_SENTENCES, alternating_lines, is_bilingual
 from stresstest.detectors.language.drift import DriftTracker, ForeignPassage
 from stresstest.detectors.language.elements import ElementTracker
+from stresstest.detectors.language.mixture import MixedPassages
 from stresstest.detectors.language.tables import TableColumns
 from stresstest.detectors.language.terms import are_labels, is_uninformative
 from stresstest.detectors.languages.catalog import normalize_language
@@ -36,6 +37,7 @@ from stresstest.detectors.text.prose import ProseFilter
 from stresstest.detectors.text.scripts import (
     count_letters,
     in_script,
+    is_all_latin,
     is_latin,
     is_mostly_latin,
     own_letters,
@@ -79,6 +81,9 @@ class LanguageDetector:
         self._prose = ProseFilter(xml=True)
         self._tables = TableColumns(self._wanted) if self._wanted is not None else None
         self._drift = DriftTracker(self._wanted, feed, self._alternating_lines)
+        # Who writes in another script, or quotes it, may get answers with sentences of both.
+        mixes = self._wanted is not None and is_latin(self._wanted) and is_all_latin(spec.prompt_text)
+        self._mixed = MixedPassages(self._wanted or "") if mixes else None
         self._has_quick_check = self._wanted in covered_languages() and is_latin(self._wanted)
         self._read = 0
         self._at = 0
@@ -151,6 +156,8 @@ class LanguageDetector:
         if passes and quick_language_check(text[:QUICK_CHECK_CHARS], wanted):
             self._at = self._read
             self._held_element = self._element
+            if self._mixed is not None:
+                self._mixed.end()
             self._on_native(len(text), sure=True)
             return
         said = self._prose(text, sentence.line)
@@ -236,13 +243,16 @@ class LanguageDetector:
         begun = self._held[0].line
         items, options = self._items, self._options
         self._clear_held()
-        if prefilter_language(text, wanted):
-            self._on_native(chars, sure=True)
-            return
         drift = self._drift
+        mixed = None if self._mixed is None else self._mixed.add(text, first, last, self._at)
+        if prefilter_language(text, wanted):
+            if mixed is None or not self._takes_mixture(mixed, begun, wanted):
+                self._on_native(chars, sure=True)
+            return
         opinion = detect_foreign_text(text, wanted, sure=not drift.is_drifting)
         if not opinion.foreign or self._named.welcomes(opinion.language):
-            self._on_native(chars)
+            if mixed is None or not self._takes_mixture(mixed, begun, wanted):
+                self._on_native(chars)
             return
         if not opinion.script and not is_spelled_like(text, opinion.language):
             return  # letters that make no words are gibberish, not another language
@@ -271,11 +281,22 @@ class LanguageDetector:
         foreign = round(chars * opinion.share)
         title, self._title = self._title, None
         onset = title[0] if title is not None and title[1] == opinion.language else first
+        if self._mixed is not None and self._mixed.first is not None:
+            onset = min(onset, self._mixed.first)
         language, score = opinion.language, opinion.score
         endless = len(self._feed.sentences[self._at].text) > MAX_PASSAGE_CHARS
         passage = ForeignPassage(onset, last, self._at, endless, language, score, foreign, text[:80])
         drift.add_foreign(passage, whole=opinion.share == 1.0)
         drift.native_chars += chars - foreign
+
+    def _takes_mixture(self, mixed: ForeignPassage, begun: int, wanted: str) -> bool:
+        """Whether a passage that seems to be in the language goes on in a row of mixed ones, as a drift."""
+        if self._named.welcomes(mixed.language) or self._is_data or self._is_code(begun):
+            return False
+        if not self._drift.is_drifting and is_bilingual(self._parallel(self._at), wanted, pairs=1):
+            return False
+        self._drift.add_foreign(mixed, whole=False)
+        return True
 
     def _on_native(self, chars: int, *, sure: bool = False) -> None:
         """sure: by its function words or its script, and not because it is surely in no other language."""

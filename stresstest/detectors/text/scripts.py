@@ -152,9 +152,19 @@ def is_mostly_latin(text: str) -> bool:
     return 4 * found.get("LATIN", 0) >= 3 * sum(found.values())
 
 
+def is_all_latin(text: str) -> bool:
+    """Whether no letter is of another script."""
+    return text.isascii() or script_weights(text).keys() <= {"LATIN"}
+
+
+def without_brackets(text: str) -> str:
+    """A text without what stands in brackets."""
+    return str(_BRACKETS.sub(" ", text))
+
+
 def latin_part(text: str) -> str:
     """What of a text is in Latin letters, without brackets and other scripts."""
-    return " ".join(_LATIN_WORDS.findall(_BRACKETS.sub(" ", text)))
+    return " ".join(_LATIN_WORDS.findall(without_brackets(text)))
 
 
 def latin_runs(text: str) -> list[str]:

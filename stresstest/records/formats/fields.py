@@ -14,7 +14,7 @@ from stresstest.records.formats.adapter import Place, Row
 from stresstest.records.formats.asked import APART, PROMPT_KEYS, SHAPING, Fields, asked_turns, read_asked
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.body import is_body
-from stresstest.records.formats.json_values import as_object, structure_in
+from stresstest.records.formats.json_values import as_object, objects, structure_in
 from stresstest.records.formats.printed import refuse_printed
 from stresstest.records.full_texts import prompt_in
 from stresstest.records.record import (
@@ -66,6 +66,10 @@ ASKED_KEYS = frozenset({*PROMPT_KEYS, *APART, *SHAPING, *_REQUEST_KEYS, "convers
 """Where a row keeps what was asked, in any form."""
 
 
+_SCORING_CAP = 1
+"""Tokens up to which a request for its prompt back (`echo`) is one for likelihoods, as evaluations send."""
+
+
 def answered(
     row: Row,
     found: Sequence[RecordedAnswer],
@@ -79,6 +83,9 @@ def answered(
     request = _request(row)
     echoed = request.get("echo") is True
     base = _base(row, body, request, place, found)
+    if echoed and base.max_tokens is not None and base.max_tokens <= _SCORING_CAP:
+        return []  # nothing was generated: the likelihood of the prompt was asked for
+    unplaced = echoed and not any("message" in each for each in objects((body or {}).get("choices")))
     prompted = prompted and not echoed
     asked = asked_turns(row, base) if echoed or prompted else ()
     several = len(found) > 1
@@ -98,6 +105,7 @@ def answered(
             prompt_at=held[0] if prompted and held else 0,
             answer_at=held[1] if prompted and held else None,
             has_text=answer.known
+            and not (unplaced and (held is None or not held[1]))  # nobody knows where the answer begins
             and not row.get(TEXTLESS)
             and not any(mark in answer.text for mark in _REDACTED)
             and not is_replaced(answer.text),

@@ -11,7 +11,7 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
-from stresstest.model.texts.copies import breaks_off_repeating
+from stresstest.model.texts.copies import breaks_off_repeating, ends_in_second_copy
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
@@ -49,12 +49,18 @@ def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool
 
     Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
     none, or after a loss, which may be the failure's doing. Where it was cut, by its cap or by what nothing
-    tells, one that is open for longer than an alarm may be late.
+    tells, one that is open for longer than an alarm may be late, or a copy of a long passage.
     """
     if verdict.degenerate:
         return False
     usual = OPEN_TAIL if cut else 0
-    return verdict.tokens - verdict.observed > usual or ended_as_repetition(record)
+    open_ = verdict.tokens - verdict.observed > usual
+    return open_ or ended_as_repetition(record) or (cut and ended_in_a_copy(record))
+
+
+def ended_in_a_copy(record: Record) -> bool:
+    """Whether it ended within a copy of a long passage: one more would have proven the loop."""
+    return ends_in_second_copy(record.text or record.reasoning)
 
 
 def ended_as_repetition(record: Record) -> bool:

@@ -25,6 +25,7 @@ from stresstest.records.record import LONG_ANSWER
 from stresstest.scanning.answer.endings import (
     CHOSEN,
     ended_as_repetition,
+    ended_in_a_copy,
     finish_reason,
     is_unresolved,
     lacks_its_end,
@@ -127,6 +128,7 @@ def build_verdict(
         lost=was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=ended_as_repetition(record),
+        copied_end=cut and not verdict.degenerate and ended_in_a_copy(record),
         cluster=_stable_hash(record.prompt_key),
         question=_stable_hash(without_times_and_ids(record.prompt_text)),
         digest=_stable_hash(_compared_text(record)),

@@ -75,6 +75,17 @@ def test_a_prompt_that_stays_is_told() -> None:
     assert without_prompts([replace(short, prompt_text=PROMPT)])[0].read_from == "'generated_text'"
 
 
+@pytest.mark.parametrize("cut", [slice(0, 260), slice(-260, None)], ids=["at its end", "at its beginning"])
+def test_a_prompt_that_was_cut_to_fit_is_found(cut: slice) -> None:
+    """A script with `truncation=True` decodes all ids: T was 489 words, ten times the true one."""
+    prompt = f"{PROMPT} {'The boats lie at the pier, where the nets are mended. ' * 9}Write three sentences."
+    kept = prompt[cut]
+    _, end = prompt_in([prompt], f"{kept}{ALONE.text}") or (0, 0)
+    assert end == len(kept.rstrip())
+    assert prompt_in([prompt], f"{kept[:150]}{ALONE.text}") == (0, 0)
+    assert prompt_in([prompt], f"So be it. {kept}{ALONE.text}") == (0, 0)
+
+
 @pytest.mark.parametrize("mark", ["<think>\n", ""])
 def test_a_prompt_that_an_answer_restates_is_no_beginning(mark: str) -> None:
     """Asked for "Question: … Answer: …", a model writes both behind its thought: the loops of the thoughts

@@ -688,6 +688,20 @@ def test_what_a_cap_leaves_open_for_long_is_in_doubt() -> None:
         assert found.symptom is not None or found.unresolved or found.words.observed < found.words.length - 60
 
 
+@pytest.mark.parametrize(
+    ("copies", "reason", "doubted"),
+    [(2.4, "length", True), (1.7, "length", False), (2.4, None, True), (1.0, "length", False)],
+)
+def test_a_cap_within_a_copy_of_a_long_passage_leaves_doubt(
+    copies: float, reason: str | None, doubted: bool
+) -> None:
+    """A third copy would have been a loop. A gate passed at 15 % where 5 % was the limit."""
+    passage = f"{story(2, seed=5)}\n\n"
+    text = passage * 4
+    found = judged(text[: int(len(passage) * copies)], finish_reason=reason)
+    assert (found.symptom, found.copied_end, found.unresolved) == (None, doubted, doubted)
+
+
 @pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
 def test_a_text_that_ends_like_one_ended_by_itself(end: str) -> None:
     """Without a known finish reason a closed sentence, or closing words on a line of their own, is an end."""

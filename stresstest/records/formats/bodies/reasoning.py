@@ -38,7 +38,8 @@ def is_reasoning(part: Any) -> bool:
         return False
     if part.get("type") is None and "role" not in part:
         return any(isinstance(part.get(key), dict) for key in _PART_KEYS)
-    return part.get("type") in _REASONING_PARTS
+    kind = part.get("type")
+    return isinstance(kind, str) and kind in _REASONING_PARTS
 
 
 def join_reasoning(parts: Any) -> str:

@@ -71,6 +71,13 @@ def test_an_echo_that_was_asked_for_is_no_part_of_the_answer() -> None:
     assert record.text == SAMPLES[0]
     [record] = read({"request": {"prompt": PROMPT}, "response": body})
     assert record.text == PROMPT + SAMPLES[0]
+    for unknown in (
+        [[17, 4, 3]],
+        ["Another prompt, of a batch of several.", "And one more of them, which is long."],
+    ):
+        [record] = read({"request": {"prompt": unknown, "echo": True}, "response": body})
+        assert not record.has_text
+    assert read({"request": {"prompt": [[17, 4, 3]], "echo": True, "max_tokens": 1}, "response": body}) == []
 
 
 @pytest.mark.parametrize(
