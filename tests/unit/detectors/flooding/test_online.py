@@ -28,6 +28,17 @@ def watch(text: str, prompt: str = "") -> FloodingDetector:
     return detector
 
 
+def watch_both(text: str) -> FloodingDetector:
+    """The detector after the text, read token by token and at once with the same result."""
+    batch = BatchFloodingDetector(DetectorSpec())
+    batch.update_all([token.text for token in text_tokens(text)])
+    batch.finish(None)
+    online = watch(text)
+    assert batch.symptoms() == online.symptoms()
+    assert batch.open_from == online.open_from
+    return online
+
+
 def prose(count: int, seed: int = 3) -> str:
     """Words of a vocabulary with a few very frequent ones, as in any language."""
     rng = random.Random(seed)
@@ -58,12 +69,7 @@ def test_a_flood_is_found_where_it_begins(before: int, length: int, seed: int) -
 def test_a_flood_is_the_same_read_at_once(before: int, length: int, seed: int) -> None:
     """`scan` reads a whole answer at once, `run` token by token: both find the same floods."""
     text = f"{prose(before, seed)} {flood('non sì forse', length, seed)} {prose(before, seed + 1)}"
-    batch = BatchFloodingDetector(DetectorSpec())
-    batch.update_all([token.text for token in text_tokens(text)])
-    batch.finish(None)
-    online = watch(text)
-    assert batch.symptoms() == online.symptoms()
-    assert batch.open_from == online.open_from
+    watch_both(text)
 
 
 _SHORT = [
@@ -82,12 +88,7 @@ def test_sentences_that_circle_are_a_flood_whoever_reads_them(
     rng = random.Random(seed)
     circling = " ".join(rng.choices(_SHORT[:different], k=count))
     text = f"{prose(before, seed)} {circling} {prose(before, seed + 1)}"
-    online = watch(text)
-    batch = BatchFloodingDetector(DetectorSpec())
-    batch.update_all([token.text for token in text_tokens(text)])
-    batch.finish(None)
-    assert batch.symptoms() == online.symptoms()
-    assert batch.open_from == online.open_from
+    online = watch_both(text)
     assert online.symptoms() or count < 300
 
 
@@ -105,12 +106,7 @@ def test_a_dozen_words_in_any_order_are_a_flood_whoever_reads_them(
     words = _EMOJI if emoji else _NOUNS
     said = ("" if emoji else " ").join(rng.choices(words[:different], k=count))
     text = f"{prose(before, seed)} {said}"
-    online = watch(text)
-    batch = BatchFloodingDetector(DetectorSpec())
-    batch.update_all([token.text for token in text_tokens(text)])
-    batch.finish(None)
-    assert batch.symptoms() == online.symptoms()
-    assert batch.open_from == online.open_from
+    online = watch_both(text)
     assert online.symptoms() or count < 160
 
 
