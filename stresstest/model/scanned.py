@@ -50,7 +50,7 @@ class ScanVerdict:
     so while the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
     `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
     without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
-    ended it because it repeats itself; copied_end: its cap cut it within a copy of a long passage. cluster,
+    ended it because it repeats itself; copied_end: its cap cut it while it repeated itself. cluster,
     question, digest: 64-bit hashes of prompt, its text, and output, 0 for none; identity: of the record,
     which only copies of it share; request: of its text in its trace, where one request may have several
     spans, 0 without a trace. length_class: the requested length. language: the expected language;

@@ -11,7 +11,7 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
-from stresstest.model.texts.copies import breaks_off_repeating, ends_in_second_copy
+from stresstest.model.texts.copies import breaks_off_repeating, ends_in_copies, ends_in_second_copy
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
@@ -49,18 +49,19 @@ def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool
 
     Any candidate after an end of its own, which a failing answer reaches with one and a healthy one with
     none, or after a loss, which may be the failure's doing. Where it was cut, by its cap or by what nothing
-    tells, one that is open for longer than an alarm may be late, or a copy of a long passage.
+    tells, one that is open for longer than an alarm may be late.
     """
     if verdict.degenerate:
         return False
     usual = OPEN_TAIL if cut else 0
-    open_ = verdict.tokens - verdict.observed > usual
-    return open_ or ended_as_repetition(record) or (cut and ended_in_a_copy(record))
+    return verdict.tokens - verdict.observed > usual or ended_as_repetition(record)
 
 
-def ended_in_a_copy(record: Record) -> bool:
-    """Whether it ended within a copy of a long passage: one more would have proven the loop."""
-    return ends_in_second_copy(record.text or record.reasoning)
+def was_cut_repeating(record: Record, verdict: GenerationVerdict) -> bool:
+    """Whether what a cap cut repeated itself at its end, and is no loop yet: in a copy of a long passage, of
+    which one more would have been one, or in what the prompt shows as an answer."""
+    said = record.text or record.reasoning
+    return not verdict.degenerate and (ends_in_second_copy(said) or ends_in_copies(said))
 
 
 def ended_as_repetition(record: Record) -> bool:

@@ -25,12 +25,12 @@ from stresstest.records.record import LONG_ANSWER
 from stresstest.scanning.answer.endings import (
     CHOSEN,
     ended_as_repetition,
-    ended_in_a_copy,
     finish_reason,
     is_unresolved,
     lacks_its_end,
     lacks_its_text,
     was_capped,
+    was_cut_repeating,
     was_lost,
 )
 from stresstest.scanning.answer.examples import build_example
@@ -106,6 +106,7 @@ def build_verdict(
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
     shown_to_fail = record.hole is not None and verdict.degenerate
     unseen = (beyond or lacks_its_text(record, capped)) and not shown_to_fail
+    copied = cut and was_cut_repeating(record, verdict)
     judged = ScanVerdict(
         id=record.id,
         group=group,
@@ -122,13 +123,16 @@ def build_verdict(
         capped=capped,
         ended_looping=_ended_looping(record, capped),
         ended=not (verdict.degenerate or unseen) and capped is not True and end in CHOSEN,
-        unresolved=is_unresolved(record, verdict, cut) or unknown or (unseen and not verdict.degenerate),
+        unresolved=is_unresolved(record, verdict, cut)
+        or copied
+        or unknown
+        or (unseen and not verdict.degenerate),
         unseen=unseen,
         unknown_language=unknown and not unseen,
         lost=was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=ended_as_repetition(record),
-        copied_end=cut and not verdict.degenerate and ended_in_a_copy(record),
+        copied_end=copied,
         cluster=_stable_hash(record.prompt_key),
         question=_stable_hash(without_times_and_ids(record.prompt_text)),
         digest=_stable_hash(_compared_text(record)),

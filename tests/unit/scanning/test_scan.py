@@ -698,8 +698,17 @@ def test_a_cap_within_a_copy_of_a_long_passage_leaves_doubt(
     """A third copy would have been a loop. A gate passed at 15 % where 5 % was the limit."""
     passage = f"{story(2, seed=5)}\n\n"
     text = passage * 4
-    found = judged(text[: int(len(passage) * copies)], finish_reason=reason)
+    found = judged(text[: int(len(passage) * copies)].rstrip(".!?"), finish_reason=reason)
     assert (found.symptom, found.copied_end, found.unresolved) == (None, doubted, doubted)
+
+
+def test_a_cap_within_what_the_prompt_shows_leaves_doubt() -> None:
+    """QASPER's prompt: 15 % of the answers were "unanswerable" again and again up to their cap."""
+    prompt = 'Answer the question. If you cannot, write "unanswerable".'
+    found = judged("unanswerable " * 60, finish_reason="length", prompt_text=prompt)
+    assert (found.symptom, found.ended_looping, found.unresolved) == (None, True, True)
+    found = judged("unanswerable", finish_reason="stop", prompt_text=prompt)
+    assert (found.symptom, found.unresolved) == (None, False)
 
 
 @pytest.mark.parametrize("end", ["", "\n\nTHE END", "\n\nYours, Anna"])
