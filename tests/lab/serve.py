@@ -32,6 +32,7 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
+    "PYTHONPATH": str(Path(__file__).parent / "without_amx"),
 }
 _LOG_TAIL = 4000
 
