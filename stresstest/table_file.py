@@ -1,10 +1,10 @@
 """Tables as files: JSON lines, CSV or Parquet, by the ending of the name, in bounded memory.
 
 JSON lines keep to ASCII where a text may steer a terminal. CSV is UTF-8 with a header, quoted where needed;
-an absent value is an empty cell. A text that a spreadsheet would run as a formula has a quote mark in front,
-also where it begins within a text (https://owasp.org/www-community/attacks/CSV_Injection), and control
-characters are shown as signs. Parquet has the declared types, so that absent values are null and counts stay
-whole numbers.
+an absent value is an empty cell. A text that a spreadsheet would run as a formula, or a CI server as a
+command, has a quote mark in front, also where it begins within a text
+(https://owasp.org/www-community/attacks/CSV_Injection), and control characters are shown as signs. Parquet
+has the declared types, so that absent values are null and counts stay whole numbers.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ _FORMULA_WITHIN = re.compile(
 of lists stay: their dash is followed by a space."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What steers a terminal, but tabs and line breaks. CSV has no escapes for it."""
+_LOG_COMMAND = re.compile(rb"(##[A-Za-z]*)\[")
+_LINE_COMMAND = re.compile(r"((?:\A|[\r\n])\s*)(?=::)|(##[A-Za-z]*)(?=\[)")
+"""Commands of CI servers, which a table on stdout would give (`##vso[…]`, `::error::`)."""
 _GROUP_ROWS = 20_000
 """Rows of Parquet that are held until they are written as one group."""
 _GROUP_CHARS = 2**24
@@ -92,7 +95,8 @@ class _JsonLinesEncoder:
     def _line(row: Row, line: bytes) -> bytes:
         if not line.isascii():  # a text may hold what steers a terminal
             line = json.dumps(row, separators=(",", ":")).encode()
-        return line.replace(b"\x7f", rb"\u007f") + b"\n"
+        line = line.replace(b"\x7f", rb"\u007f")
+        return _LOG_COMMAND.sub(rb"\1\\u005b", line) + b"\n"
 
     def end(self) -> bytes:
         return b""
@@ -185,7 +189,7 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     shown = _CONTROLS.sub(lambda found: _picture(found[0]), value)
-    shown = _FORMULA_WITHIN.sub(r"\g<0>'", shown)
+    shown = _LINE_COMMAND.sub(r"\g<0>'", _FORMULA_WITHIN.sub(r"\g<0>'", shown))
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 

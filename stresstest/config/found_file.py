@@ -44,8 +44,9 @@ def _refuse_store(store: str) -> None:
             hint=_TRUST,
         )
     path = store.removeprefix(prefix)
+    is_question = bool(prefix) and "?" in path  # what follows is no part of the name
     if path not in ("", ":memory:", "sqlite://") and (
-        "://" in path or path.startswith("file:") or _is_outside(path)
+        "://" in path or path.startswith("file:") or is_question or _is_outside(path)
     ):
         raise UsageError(
             f"./{PROJECT_FILE} names a store outside of this folder, where a file would be written: {store}",

@@ -65,8 +65,10 @@ def language_name(code: str | None) -> str:
 
 
 def subject_name(subject: Subject) -> str:
-    """Model, task and language as people read them; documents and test names keep ``str(subject)``."""
-    return " · ".join((subject.model or "model not named", subject.task, language_name(subject.language)))
+    """Model, task and language as people read them, on one line: a server may name its model as it likes.
+    Documents and test names keep ``str(subject)``."""
+    names = (subject.model or "model not named", subject.task, language_name(subject.language))
+    return " · ".join(map(single_line, names))
 
 
 def load_words(concurrency: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import tracemalloc
 import unicodedata
 from pathlib import Path
@@ -88,6 +89,19 @@ def test_no_cell_of_a_csv_steers_a_terminal(tmp_path: Path) -> None:
     assert row["id"] == "␛]0;owned␇"
     assert "\t\n" in row["text"]
     assert "␡" in row["text"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_no_row_gives_a_ci_server_a_command(ending: str, tmp_path: Path) -> None:
+    """A table may be written to /dev/stdout, which a CI server reads: an answer set its variables."""
+    path = tmp_path / f"rows.{ending}"
+    said = "::error::a\n  ::warning::b ##vso[task.setvariable variable=X]y ##[error] ::c"
+    write_table(str(path), {"id": str, "text": str}, [{"id": said, "text": said}])
+    written = path.read_text(encoding="utf-8")
+    assert re.search(r"##[A-Za-z]*\[", written) is None
+    assert not any(line.lstrip().startswith("::") for line in written.splitlines())
+    if ending == "jsonl":
+        assert json.loads(written) == {"id": said, "text": said}
 
 
 def test_parquet_has_the_declared_types_and_nulls(tmp_path: Path) -> None:

@@ -101,9 +101,16 @@ _OF_LANGUAGES = re.compile(
     re.IGNORECASE,
 )
 _REACH = 80
+_SENTENCES = re.compile(r"[^.!?\n]+[.!?\n]*|[.!?\n]+")
+_ABILITY = re.compile(
+    r"\b(?:such\s+as|including|(?:multi|bi)lingual|fluent\w*|chosen|capab\w+|support\w*|able\s+to|default"
+    r"|can\s+(?:\w+\s+)?(?:speak|understand|converse|communicate|read|write|handle)"
+    r"|(?:primary|own|same|native)\s+language|language\s+of\s+the\s+user|users?['’]s?\s+language)\b",
+    re.IGNORECASE,
+)
 _ANY = re.compile(
     r"\b(?:second|another|different|foreign|other)\s+languages?\b|\blanguages?\s+of\s+your\s+choice\b"
-    r"|\b(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
+    r"|\b(?<!\bif\s)(?:multi|bi)lingual\b|\b(?:un')?altr[ao]\s+lingua\b|\b(?:une?\s+)?autres?\s+langues?\b"
     r"|\bandere[nr]?\s+sprache\b|\botro\s+idioma\b|\boutro\s+idioma\b",
     re.IGNORECASE,
 )
@@ -132,6 +139,11 @@ def named_languages(prompt: str) -> NamedLanguages:
     codes = frozenset(code for code, name in _names() if _wants(name, prompt))
     unknown = _wants(_UNKNOWN_NAME, prompt) or _wants_latin_spelling(prompt, codes)
     return NamedLanguages(codes, _wants(_ANY, prompt), unknown)
+
+
+def without_abilities(system: str) -> str:
+    """A system prompt without the sentences that tell which languages a model knows: they ask for none."""
+    return "".join(each for each in _SENTENCES.findall(system) if not _ABILITY.search(each))
 
 
 def _searched_part(prompt: str) -> str:

@@ -26,6 +26,34 @@ _TEMPLATES = (
 DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names."""
 
 
+_SYSTEMS = (
+    ("<|im_start|>system", ("<|im_end|>",)),
+    ("<|start_header_id|>system<|end_header_id|>", ("<|eot_id|>",)),
+    ("<|header_start|>system<|header_end|>", ("<|eot|>",)),
+    ("<|start|>system", ("<|end|>",)),
+    ("<|start|>developer", ("<|end|>",)),
+    ("<|start_of_role|>system", ("<|end_of_text|>",)),
+    ("<|im_system|>", ("<|im_end|>",)),
+    ("<|system|>", ("<|end|>", "</s>", "<|user|>")),
+    ("<seed:bos>system", ("<seed:eos>",)),
+    ("[SYSTEM_PROMPT]", ("[/SYSTEM_PROMPT]",)),
+    ("[|system|]", ("[|endofturn|]",)),
+    ("<<SYS>>", ("<</SYS>>",)),
+)
+"""The same of the system's turn."""
+
+
+def system_turn(prompt: str) -> tuple[int, int] | None:
+    """The characters [begin, end) of the system's turn in a known template; None where there is none."""
+    for begins, ends in _SYSTEMS:
+        first = prompt.find(begins)
+        if first >= 0:
+            begin = first + len(begins)
+            found = [at for end in ends if (at := prompt.find(end, begin)) >= 0]
+            return (begin, min(found)) if found else None
+    return None
+
+
 def without_model_turns(prompt: str) -> str | None:
     """The prompt without what the model has said in it; None where it said nothing in a known template."""
     for begins, ends in _TEMPLATES:

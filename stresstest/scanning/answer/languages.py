@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from stresstest.detectors.gibberish.second_reading import is_spelled_like
 from stresstest.detectors.identification.inference import begins_in, infer_group_language, infer_language
 from stresstest.detectors.identification.names import read_language_name
-from stresstest.detectors.languages.named import demands_language, may_want_latin_spelling, named_languages
+from stresstest.detectors.languages.named import (
+    NamedLanguages,
+    demands_language,
+    may_want_latin_spelling,
+    named_languages,
+    without_abilities,
+)
+from stresstest.detectors.text.templated import system_turn
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
 from stresstest.records import Record
@@ -18,6 +25,7 @@ _FIRST_ANSWERS = 40
 _BEGINNING = 200
 """Characters that have to be spelled like the language that an answer is taken to begin in: Yoruba, which no
 identifier here knows, is taken for Vietnamese."""
+_SYSTEM = frozenset({"system", "developer"})
 STATED = ("record", "given")
 """Sources of a language that was stated. A prompt that names another one may be forbidding it; where the
 language is a guess from answers, the prompt knows better."""
@@ -73,6 +81,25 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     in_groups = asked == of_group or begins_in(record.prompt_text, of_group)
     is_groups = in_groups and not may_want_latin_spelling(record.prompt_text)
     return (of_group, "group") if is_groups or begins_in(text, of_group) else (None, None)
+
+
+def languages_named(record: Record) -> NamedLanguages:
+    """The languages that a prompt names. A system prompt that lists what the model speaks names none."""
+    return named_languages("\n".join(_parts_that_ask(record)))
+
+
+def _parts_that_ask(record: Record) -> Iterator[str]:
+    if record.messages:
+        for message in record.messages:
+            told = message.role.lower() in _SYSTEM
+            yield without_abilities(message.content) if told else message.content
+        return
+    prompt = record.prompt_text
+    system = system_turn(prompt)
+    if system is not None:
+        begin, end = system
+        prompt = f"{prompt[:begin]}{without_abilities(prompt[begin:end])}\n{prompt[end:]}"
+    yield prompt
 
 
 def _demands_alone(prompt: str, wanted: str, other: str) -> bool:

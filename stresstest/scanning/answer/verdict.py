@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import accumulate
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages, named_languages
+from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages
 from stresstest.detectors.registry import symptom_info
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.screening.screen import OPEN_TAIL
@@ -34,7 +34,12 @@ from stresstest.scanning.answer.endings import (
     was_lost,
 )
 from stresstest.scanning.answer.examples import build_example
-from stresstest.scanning.answer.languages import STATED, infer_own_language, wanted_language
+from stresstest.scanning.answer.languages import (
+    STATED,
+    infer_own_language,
+    languages_named,
+    wanted_language,
+)
 from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
 from stresstest.scanning.position_scale import (
     SUMS,
@@ -82,7 +87,7 @@ def build_verdict(
         (verdict,) = _detect_all([record], [language])
     if source not in STATED and verdict.symptom and symptom_info(verdict.symptom).by_language:
         own = infer_own_language(record, language) if language and source == "group" else wanted
-        named = named_languages(record.prompt_text)
+        named = languages_named(record)
         if named != NOT_NAMED:
             verdict = _detect_all([record], [language], named)[0]
         # Of an answer in several languages nobody knows the one wanted: healthy in one of them is healthy.

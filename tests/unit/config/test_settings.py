@@ -130,6 +130,7 @@ def test_a_project_file_names_no_database_server(tmp_path: Path, query: str) -> 
     [
         *("~/.profile", "/etc/x", "../x", "sub/../../x", "link/x"),
         *("sqlite:////etc/x", "sqlite:///~/.profile", "sqlite:///file:/etc/x?uri=true"),
+        "sqlite:///~/.profile?/../../../../../../../../proc/self/cwd/in",
     ],
 )
 def test_a_project_file_names_no_store_elsewhere(tmp_path: Path, store: str) -> None:

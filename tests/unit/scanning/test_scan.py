@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.screening.screen import OPEN_TAIL
 from stresstest.errors import UsageError
-from stresstest.model import RIGORS, SymptomKind
+from stresstest.model import RIGORS, Message, SymptomKind
 from stresstest.model.scanned import OTHER_LANGUAGE, Extent, ScanResult, ScanVerdict
 from stresstest.records import FieldMapping, Record, RecordChunk, parse_fields, parse_line, source
 from stresstest.records.record import RawRecord
@@ -37,6 +37,7 @@ from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.tally import ScanTally
 from stresstest.scanning.texts_read import TextsRead
+from tests.support.foreign_texts import ITALIAN
 from tests.support.paths import ROOT
 from tests.support.scanned_files import LOOPING, Heard, corpus, write
 from tests.support.stories import LOOP, story
@@ -700,6 +701,21 @@ def test_a_cap_within_a_copy_of_a_long_passage_leaves_doubt(
     text = passage * 4
     found = judged(text[: int(len(passage) * copies)].rstrip(".!?"), finish_reason=reason)
     assert (found.symptom, found.copied_end, found.unresolved) == (None, doubted, doubted)
+
+
+@pytest.mark.parametrize("templated", [False, True])
+def test_a_system_prompt_that_lists_languages_wants_none_of_them(templated: bool) -> None:
+    """Where nobody says what was wanted, and the prompt is in turns or in a template."""
+    system = "You speak many languages such as English, German and Italian."
+    asked = "Tell a story."
+    more: dict[str, Any] = {"prompt_text": f"{system}\n{asked}"}
+    more["messages"] = (Message("system", system), Message("user", asked))
+    if templated:
+        start, end = "<|im_start|>", "<|im_end|>"
+        more = {"prompt_text": f"{start}system\n{system}{end}\n{start}user\n{asked}{end}\n"}
+    for prompt, symptom in ((more, "language_drift"), ({"prompt_text": f"{asked} In Italian."}, None)):
+        record = Record("x", "f", 1, f"{story(3)} {ITALIAN}", **prompt)
+        assert detect_records([record], ScanJob(), {(): "en"})[0].symptom == symptom
 
 
 def test_a_cap_within_what_the_prompt_shows_leaves_doubt() -> None:

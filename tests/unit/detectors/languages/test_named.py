@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stresstest.detectors.languages.named import NOT_NAMED, demands_language, named_languages
+from stresstest.detectors.languages.named import (
+    NOT_NAMED,
+    demands_language,
+    named_languages,
+    without_abilities,
+)
 
 
 @pytest.mark.parametrize(
@@ -155,3 +160,29 @@ def test_a_word_that_begins_like_a_language_names_none(prompt: str) -> None:
 def test_a_demanded_language_is_told_from_one_that_is_spoken_of(prompt: str, demanded: bool) -> None:
     """A support log whose prompt only spoke of English was full of drifts: every answer in Spanish."""
     assert demands_language(prompt, "en") is demanded
+
+
+@pytest.mark.parametrize(
+    ("system", "codes"),
+    [
+        ("You are a multilingual, helpful, respectful and honest assistant.", set()),
+        (
+            "You can communicate fluently in the language chosen by the user such as English and Chinese.",
+            set(),
+        ),
+        ("You are optimised for Southeast Asian languages such as Burmese, Thai and Vietnamese.", set()),
+        ("Respond in the chat's primary language. Default to English if multilingual.", set()),
+        ("You are a tutor. Answer in Spanish, whatever you are asked.", {"es"}),
+        ("You support many languages. Translate everything into French!", {"fr"}),
+    ],
+)
+def test_what_a_model_speaks_is_no_language_that_is_wanted(system: str, codes: set[str]) -> None:
+    """The default prompts of SeaLLM, InternLM, Sailor and Open WebUI: a word of theirs exempted the drifts of
+    a whole log, and a gate passed at 33 %."""
+    found = named_languages(without_abilities(system))
+    assert (set(found.codes), found.any, found.unknown) == (codes, False, False)
+
+
+def test_a_language_is_multilingual_unless_that_is_a_condition() -> None:
+    assert named_languages("Write a bilingual poem.").any
+    assert not named_languages("Default to English if multilingual.").any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,15 @@ def test_a_run_is_not_deleted_unless_somebody_agrees(
     assert (ended, "nothing was deleted" in said.lower()) == (code, True)
     with open_store(path) as store:
         assert store.runs()
+
+
+def test_the_question_shows_a_model_on_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server names its model, and a terminal would have been steered by it."""
+    path, run = str(tmp_path / "s.sqlite3"), make_run()
+    subject = replace(run.settings.subject, model="m\x1b]0;owned\x07\r\n\u202e x")
+    with open_store(path) as store:
+        store.create_run(replace(run, settings=replace(run.settings, subject=subject)))
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    _, out, said = command("--store", path, "runs", "delete", "r1")
+    assert "]0;owned" in out + said
+    assert not set("\x1b\x07\r\u202e") & set(out + said)
