@@ -68,7 +68,7 @@ async def unread_parameters(
     """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
 
     One request of one token for each name, up to two more of 12 or 48 tokens for each whose invalid value it
-    does not take, and two for all penalties; vLLM itself is asked for no penalty's effect.
+    does not take, and two for all penalties.
     """
     chat = takes_messages(profile)
     probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
@@ -81,9 +81,9 @@ async def unread_parameters(
         return UnreadParameters(taken, untold=untold)
     effects = _Effects(endpoint, chat=chat)
     if profile.is_vllm:
-        # With speculative decoding it dropped min_p (0.11.1 to 0.13). Penalties it reads, and its greedy
-        # answers may differ under load.
-        asked = [name for name in names if name in _GREEDY and name not in (*taken, *untold)]
+        # With speculative decoding it dropped min_p (0.11.1 to 0.13), and on TPUs it drops penalties. Where
+        # its answers do not tell, since greedy ones differ under load, it reads what it checks.
+        asked = [name for name in names if name not in (*taken, *untold)]
         idle = [name for name in asked if await effects.seen(name) is False]
         return UnreadParameters(taken, tuple(idle), untold)
     seen = {name: await effects.seen(name) for name in names if name not in taken}

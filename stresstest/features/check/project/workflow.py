@@ -212,12 +212,13 @@ class _ProjectCheckSession:
             return None, ()
         ended = "" if found.ended is None else f" at {format_time(found.ended)} UTC"
         if restarted is not None:
-            if not found.profile.is_adapter:
-                return found, ()
-            return found, (
-                f"Run {found.id} was measured before{ended}. The model is an adapter, which vLLM can reload "
-                f"under its name without a restart. --measure asks it.",
+            how = (
+                "The model is an adapter, which vLLM can reload under its name without a restart"
+                if found.profile.is_adapter
+                else "The server was not restarted since; whether it has loaded other weights in place, as "
+                "vLLM does for reinforcement learning, nobody can see"
             )
+            return found, (f"Run {found.id} was measured before{ended}. {how}. --measure asks it.",)
         return found, (
             f"Run {found.id} was measured before{ended}. The server does not tell whether it was restarted "
             f"since, or does not answer, and may serve other weights now. --measure asks it.",
