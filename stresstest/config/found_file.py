@@ -44,7 +44,7 @@ def _refuse_store(store: str) -> None:
             hint=_TRUST,
         )
     path = store.removeprefix(prefix)
-    is_question = bool(prefix) and "?" in path  # what follows is no part of the name
+    is_question = bool(prefix) and not {"?", "%"}.isdisjoint(path)  # no part of the name, or another one
     if path not in ("", ":memory:", "sqlite://") and (
         "://" in path or path.startswith("file:") or is_question or _is_outside(path)
     ):

@@ -34,6 +34,7 @@ from stresstest.endpoint.wire import (
     split_parts,
 )
 from stresstest.model import Token
+from stresstest.model.finish_reason import usual_reason
 from stresstest.model.server import PROVIDER
 from stresstest.model.tokens import entropy_bound
 
@@ -176,7 +177,7 @@ class TokenAssembler:
         else:
             return []
         if choice.finish_reason:  # some gateways send "" until the end
-            self.finish_reason = choice.finish_reason
+            self.finish_reason = usual_reason(choice.finish_reason)
             self.stop_reason = choice.stop_reason
         delta = choice.delta
         thought, answer = "", choice.text or ""

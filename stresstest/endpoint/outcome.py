@@ -65,7 +65,8 @@ class StallLimit:
 class StreamOutcome:
     """How one stream ended. Times are clock seconds.
 
-    finish_reason, stop_reason: from the server, None if it sent none. failure: why the stream was lost.
+    finish_reason, stop_reason: from the server, None if it sent none; an end of the model's own and the cap
+    in vLLM's words. failure: why the stream was lost.
     aborted: the sink ended the stream. output_tokens: as counted by `token_source` ("server", "tokenize",
     "tiktoken (estimate)", "words"); unless that is "server", token positions are counted in words.
     answered_by: the model that the stream itself names. reasoning_tokens: by the server's count. answer_id,

@@ -86,6 +86,13 @@ def normalize_finish_reason(reason: str | None) -> str | None:
     return _WORDS.get(word) or next(filter(None, parts), None)
 
 
+def usual_reason(reason: str | None) -> str | None:
+    """The reason as vLLM words it where it is known to be an end of the model's own or the cap: TGI's
+    `eos_token`, Gemini's `MAX_TOKENS`. Any other word stays the server's."""
+    known = normalize_finish_reason(reason)
+    return known if known in (STOP, LENGTH) else reason
+
+
 def reason_with_match(reason: str | None, matched: object) -> str | None:
     """The reason, or ``"stop_sequence"`` where vLLM (`stop_reason`) or SGLang (`matched_stop`) names a text
     that the client had asked to stop at. An end token's text is the model's own end."""

@@ -30,6 +30,8 @@ _LEAST_PROMPT, _BEFORE, _APART = 32, 8192, 64
 turns that follow it."""
 _LEAST_TRUNCATED = 200
 """Characters that a text and a part of its prompt share where that was cut to fit."""
+_MOST_PIECES = 500
+"""Turns that are looked for, at each end of a prompt: each may be looked for in all of the text."""
 _SHARED = 0.1
 """Share of the texts that begin as a template does, but for what differs in its dates."""
 _DATES = re.compile(r"\d+")
@@ -55,6 +57,8 @@ def prompt_in(turns: Sequence[str], text: str) -> tuple[int, int] | None:
     pieces = [piece for piece in every if piece and piece not in _ROLES]
     if not pieces:
         return None
+    if len(pieces) > 2 * _MOST_PIECES:
+        pieces = [*pieces[:_MOST_PIECES], *pieces[-_MOST_PIECES:]]
     window = text[: sum(map(len, turns)) + len(turns) * _APART + _BEFORE]
     squeezed = _squeezed(window)
     long = [n for n, piece in enumerate(pieces) if len(piece) >= _LEAST_PROMPT]

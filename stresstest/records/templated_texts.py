@@ -27,13 +27,13 @@ _TEMPLATES = tuple(
     for user, model in (
         (rf"{any_of(USER)}|{ROLE_TOKEN}system|<\|system\|>", rf"(?:{any_of(MODEL)}){HEAD}"),
         (r"\[INST\]", r"\[/INST\]"),
-        (r"(?m:^)(?:system|user)[ \t]*\n", r"\n(?:assistant|model)[ \t]*\n"),
+        (r"(?m:^)(?:system|user)[ \t]*\n", r"\n(?:assistant|model)[ \t]*\n|(?<=\S)assistant\n\n"),
         (r"(?m:^|(?<=[.!?] ))(?:USER|User|Human):", r"(?<=\s)(?:ASSISTANT|Assistant):"),
         (r"(?m:^)### (?:Instruction|Input|User|Human):", r"\n### (?:Response|Assistant):"),
     )
 )
 """How a turn of the system's or the user's begins, and one of the model's: in special tokens, Llama 2's and
-Mistral's, special tokens that were skipped, Vicuna's, Alpaca's."""
+Mistral's, special tokens that were skipped (Llama 3 has no line break before a role), Vicuna's, Alpaca's."""
 _LEADING = re.compile(_START)
 
 

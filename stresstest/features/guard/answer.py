@@ -18,6 +18,7 @@ from stresstest.endpoint.assembly import TokenAssembler
 from stresstest.endpoint.wire import StreamChunk, decode_chunk, sane_count
 from stresstest.features.guard.asked import Route
 from stresstest.model import GenerationVerdict, Token
+from stresstest.model.finish_reason import usual_reason
 from stresstest.model.texts.lax_json import decode_lax
 from stresstest.records.formats.bodies.calls import is_tool_call, message_arguments, parts_arguments
 from stresstest.records.formats.bodies.content import join_content
@@ -380,4 +381,6 @@ def _whole_answers(route: Route, body: dict[str, Any]) -> Iterator[tuple[str, st
         text = choice.get("text") if route is Route.COMPLETIONS else join_content(message.get("content"))
         written = str(text or message.get("refusal") or "") + message_arguments(message)
         calls = len(message.get("tool_calls") or ()) + bool(message.get("function_call"))
-        yield find_reasoning(message), written, choice.get("finish_reason"), calls
+        ended = choice.get("finish_reason")
+        reason = usual_reason(ended) if isinstance(ended, str) else None
+        yield find_reasoning(message), written, reason, calls

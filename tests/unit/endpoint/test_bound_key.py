@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stresstest.campaign.provenance.restart import was_restarted
 from stresstest.endpoint.bound_key import BoundKey
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
-from stresstest.model import Decoding, GenerationRequest
+from stresstest.model import Decoding, GenerationRequest, ServerSample
+from stresstest.store import open_store
 from tests.support.commands import called
 from tests.support.fake_vllm import FakeVllm, Page, fake_vllm
+from tests.support.stored_data import make_run
 
 KEY = "sk-env-secret-4242"
 
@@ -142,3 +146,23 @@ def test_a_key_given_beside_an_address_goes_to_no_other(tmp_path: Path) -> None:
             assert not was_sent(other)
 
     asyncio.run(steps())
+
+
+async def test_a_look_at_the_counters_takes_no_key_elsewhere(tmp_path: Path) -> None:
+    """A check asks first whether the server of a stored run was restarted: with a cloned folder's store, its
+    server got the key before the address was refused."""
+    async with fake_vllm(Page(b"")) as server:
+        run = make_run()
+        run = replace(
+            run,
+            settings=replace(run.settings, base_url=server.url),
+            profile=replace(run.profile, metrics=True),
+        )
+        with open_store(str(tmp_path / "s.sqlite3")) as store:
+            store.create_run(run)
+            store.add_samples(run.id, [ServerSample(1.0, prompt_tokens=1, generation_tokens=1)])
+            with pytest.raises(UsageError, match="is not sent to"):
+                await was_restarted(store, run, server.url, api_key=BoundKey(KEY, chosen=[]))
+            assert server.asked == []
+            await was_restarted(store, run, server.url, api_key=BoundKey(KEY, chosen=[server.url]))
+            assert [asked.path for asked in server.asked] == ["/metrics"]

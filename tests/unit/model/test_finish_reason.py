@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from stresstest.model.finish_reason import reason_with_match
+from stresstest.endpoint.assembly import TokenAssembler
+from stresstest.endpoint.wire import decode_chunk
+from stresstest.model.finish_reason import reason_with_match, usual_reason
 from stresstest.records import FieldMapping, parse_line
+from tests.support.fake_vllm import chunk
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,24 @@ def test_a_text_that_the_client_stopped_at_is_no_end_of_the_models(
     dumped = {"outputs": [{"text": "So.", "finish_reason": reason, "stop_reason": matched}]}
     (record,) = parse_line(json.dumps(dumped).encode(), "f", 1, FieldMapping())
     assert record.finish_reason == told
+
+
+@pytest.mark.parametrize(
+    ("word", "usual"),
+    [
+        ("eos_token", "stop"),
+        ("FinishReason.STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("model_length", "length"),
+        ("tool_calls", "tool_calls"),
+        ("stop_sequence", "stop_sequence"),
+        ("SAFETY", "SAFETY"),
+        (None, None),
+    ],
+)
+def test_a_stream_ends_in_vllms_words(word: str | None, usual: str | None) -> None:
+    """TGI's `eos_token` was no end for the detectors, and one in health for T: 842 was safe where 160 was."""
+    assert usual_reason(word) == usual
+    made = TokenAssembler()
+    made.add_chunk(decode_chunk(json.dumps(chunk("So.", finish=word)).encode()), 1.0)
+    assert made.finish_reason == usual

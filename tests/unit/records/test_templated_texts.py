@@ -21,6 +21,7 @@ TEMPLATES = {
     "Phi": "<|system|>\nBe brief.<|end|>\n<|user|>\n{}<|end|>\n<|assistant|>\n{}",
     "Mistral": "<s>[INST] {} [/INST] {}",
     "skipped": "system\nBe brief.\nuser\n{}\nassistant\n{}",
+    "Llama 3, skipped": "system\n\nCutting Knowledge Date: December 2023\n\nuser\n\n{}assistant\n\n{}",
     "Vicuna": VICUNA,
     "Alpaca": "Below is an instruction.\n\n### Instruction:\n{}\n\n### Response:\n{}",
 }
