@@ -105,5 +105,5 @@ def test_the_question_shows_a_model_on_one_line(tmp_path: Path, monkeypatch: pyt
         store.create_run(replace(run, settings=replace(run.settings, subject=subject)))
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     _, out, said = command("--store", path, "runs", "delete", "r1")
-    assert "]0;owned" in out + said
+    assert "(m x · narrative" in out + said
     assert not set("\x1b\x07\r\u202e") & set(out + said)
