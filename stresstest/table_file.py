@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stresstest.errors import UsageError
+from stresstest.model.texts.ci_commands import LOG_COMMAND
 from stresstest.output_file import refuse_database
 
 Columns = Mapping[str, type]
@@ -35,9 +36,9 @@ _FORMULA_WITHIN = re.compile(
 of lists stay: their dash is followed by a space."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What steers a terminal, but tabs and line breaks. CSV has no escapes for it."""
-_LOG_COMMAND = re.compile(rb"(##[A-Za-z]*)\[")
-_LINE_COMMAND = re.compile(r"((?:\A|[\r\n])\s*)(?=::)|(##[A-Za-z]*)(?=\[)")
-"""Commands of CI servers, which a table on stdout would give (`##vso[…]`, `::error::`)."""
+_LOG_COMMAND = re.compile(LOG_COMMAND.pattern.encode())
+_LINE_COMMAND = re.compile(r"(?:\A|[\r\n])\s*(?=::)")
+"""Where a line begins with a command of GitHub's (`::error::`), which a table on stdout would give."""
 _GROUP_ROWS = 20_000
 """Rows of Parquet that are held until they are written as one group."""
 _GROUP_CHARS = 2**24
@@ -190,6 +191,7 @@ def _cell(value: Any) -> Any:
         return value
     shown = _CONTROLS.sub(lambda found: _picture(found[0]), value)
     shown = _LINE_COMMAND.sub(r"\g<0>'", _FORMULA_WITHIN.sub(r"\g<0>'", shown))
+    shown = LOG_COMMAND.sub(r"\1'[", shown)
     return f"'{shown}" if shown.startswith(_FORMULA_STARTS) else shown
 
 

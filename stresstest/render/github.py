@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stresstest.render.steering import LOG_COMMAND
+from stresstest.model.texts.ci_commands import LOG_COMMAND
 from stresstest.render.test_cases import CaseState, CaseSuite
 from stresstest.render.text import single_line
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 
 import regex
 
+from stresstest.model.texts.ci_commands import LOG_COMMAND
+
 STEERING = regex.compile(r"[^\n\t\P{C}]|[\p{Zl}\p{Zp}]")
 """Control, format, surrogate, private and unassigned characters, but line breaks and tabs."""
-
-LOG_COMMAND = re.compile(r"(##[A-Za-z]*)\[")
-"""Commands that CI servers find inside a line: `##[error]` (GitHub, Azure), `##vso[…]`, `##teamcity[…]`."""
 
 
 def escape_steering(document: str) -> str:

@@ -82,8 +82,8 @@ class GroupTally:
         self.unknown_language += judged.unknown_language
         self.capped += judged.capped is True and not judged.degenerate and not judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
-        opened = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
-        opened = opened or judged.copied_end
+        open_for_long = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
+        opened = open_for_long or judged.copied_end
         doubted = opened or judged.unseen or judged.repetition or judged.unknown_language
         self.in_doubt += doubted and not judged.degenerate
         self.missing += empty or judged.lost

@@ -37,7 +37,7 @@ _DEATHS = frozenset({FailureKind.REFUSED, FailureKind.CUT, FailureKind.HTTP_ERRO
 """How requests fail on a server that died."""
 _RESUME = "The results so far are kept; resume when the server is back."
 _FIRST_WAIT, _LONGER_WAIT = 0.5, 1.25
-"""Seconds without a token after which that is told, and how many times as many until it is told again."""
+"""Seconds without a token until the first event about it, and the factor from each such event to the next."""
 _CLOSING_SECONDS = 5.0
 """How long streams that have failed may take to bring one more event, after which they are closed."""
 

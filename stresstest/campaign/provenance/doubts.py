@@ -66,18 +66,18 @@ def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:
             f"{' and '.join((*run.settings.earlier_urls, run.settings.base_url))}. Model root, vLLM version "
             f"and context are the same there; other server flags (quantization, cache) were not compared."
         )
-    if run.settings.continued_after and not (samples and all(each.began is not None for each in samples)):
-        notes.append(
-            f"The run was interrupted, and continued after {run.settings.continued_after} answers. The "
-            f"server does not tell when its counters began: nothing shows whether it was restarted, and the "
-            f"same weights gave all answers."
-        )
-    elif run.settings.continued_after and run.profile.is_adapter:
-        notes.append(
-            f"The run was interrupted, and continued after {run.settings.continued_after} answers. The model "
-            f"is an adapter, which vLLM can reload under its name without a restart: nothing shows whether "
-            f"the same weights gave all answers."
-        )
+    if run.settings.continued_after:
+        begin = f"The run was interrupted, and continued after {run.settings.continued_after} answers."
+        if not (samples and all(each.began is not None for each in samples)):
+            notes.append(
+                f"{begin} The server does not tell when its counters began: nothing shows whether it was "
+                f"restarted, and the same weights gave all answers."
+            )
+        elif run.profile.is_adapter:
+            notes.append(
+                f"{begin} The model is an adapter, which vLLM can reload under its name without a restart: "
+                f"nothing shows whether the same weights gave all answers."
+            )
     if restarts := count_restarts(samples):
         notes.append(
             f"The server's counters began again {restarts} time{'s' if restarts > 1 else ''}: it was "

@@ -172,15 +172,14 @@ def _wants(name: re.Pattern[str], prompt: str) -> bool:
 def _names_language(prompt: str, begin: int, end: int) -> bool:
     """Whether an English name without a noun of its own is one of a language, not of people or things."""
     before = prompt[max(begin - _REACH, 0) : begin]
+    spoken_of = _OF_LANGUAGES.search(prompt, max(begin - _REACH, 0), end + _REACH) is not None
     if _PEOPLE.search(before):
-        return _OF_LANGUAGES.search(prompt, max(begin - _REACH, 0), end + _REACH) is not None
+        return spoken_of
     asked = _SPEAKS.search(before) is not None
     shared = _COORDINATED.match(prompt, end)
     if shared and not (asked and shared["last"].casefold() in _english_names()):
         return False
-    if asked or not re.match(r"\s+\w", prompt[end : end + _REACH]):
-        return True
-    return _OF_LANGUAGES.search(prompt, max(begin - _REACH, 0), end + _REACH) is not None
+    return asked or spoken_of or not re.match(r"\s+\w", prompt[end : end + _REACH])
 
 
 def may_want_latin_spelling(prompt: str) -> bool:

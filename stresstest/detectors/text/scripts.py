@@ -158,7 +158,7 @@ def is_all_latin(text: str) -> bool:
 
 
 def without_brackets(text: str) -> str:
-    """A text without what stands in brackets."""
+    """A text without its parts in brackets."""
     return str(_BRACKETS.sub(" ", text))
 
 

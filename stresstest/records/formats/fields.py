@@ -84,7 +84,7 @@ def answered(
     echoed = request.get("echo") is True
     base = _base(row, body, request, place, found)
     if echoed and base.max_tokens is not None and base.max_tokens <= _SCORING_CAP:
-        return []  # nothing was generated: the likelihood of the prompt was asked for
+        return []  # nothing was generated: the request was for the likelihood of its prompt
     unplaced = echoed and not any("message" in each for each in objects((body or {}).get("choices")))
     prompted = prompted and not echoed
     asked = asked_turns(row, base) if echoed or prompted else ()

@@ -1,4 +1,4 @@
-"""Whether outputs fail later where more was asked for."""
+"""Whether outputs fail later where a longer answer was requested."""
 
 from __future__ import annotations
 

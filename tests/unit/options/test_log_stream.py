@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.model.texts.ci_commands import LOG_COMMAND
 from stresstest.options.streams import LogStream
 from stresstest.render.json_text import dumps
-from stresstest.render.steering import LOG_COMMAND
 from stresstest.render.text import sanitize
 from tests.support.commands import clean_environment
 from tests.support.stories import story

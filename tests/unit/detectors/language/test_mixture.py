@@ -70,7 +70,7 @@ def test_a_sentence_after_the_other_that_changes_scripts_is_a_drift(parts: list[
     ids=["asked in Chinese", "in brackets", "quoted", "names", "a few sentences"],
 )
 def test_what_may_stand_in_another_script_is_no_drift(text: str, prompt: str) -> None:
-    """Names, quotations, translations, and whatever was asked for."""
+    """Names, quotations, translations, and whatever the prompt requests."""
     assert stresstest.detect(f"{story(2)} {text}", language="en", prompt=prompt).symptom is None
 
 

@@ -43,7 +43,7 @@ def spans(row: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def _service(holder: Mapping[str, Any]) -> str:
-    """The name of the service that a resource stands for; empty where it has none."""
+    """The name of the service that a resource describes; empty where it has none."""
     return str(attributes(as_object(holder.get("resource")).get("attributes")).get("service.name", ""))
 
 
