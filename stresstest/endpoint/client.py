@@ -278,6 +278,7 @@ class Endpoint:
                 ", ".join(filter(None, (stream.gateway.server, made.fingerprint))) or None
             ),
             event_ends=made.event_ends,
+            gateway_retries=stream.gateway.retries,
         )
 
     def _shown(self, name: str | None) -> str | None:

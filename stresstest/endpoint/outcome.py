@@ -73,6 +73,7 @@ class StreamOutcome:
     created: the stream's own name and Unix time. fingerprint: the `system_fingerprint` of the stream;
     behind a gateway that names the `provider`, that name.
     event_ends: characters of the text after each event that brought some, where tokens were not counted.
+    gateway_retries: attempts of a gateway's own before this answer, none of which was shown.
     """
 
     finish_reason: str | None
@@ -91,6 +92,7 @@ class StreamOutcome:
     created: int | None = None
     fingerprint: str | None = None
     event_ends: Sequence[int] = ()
+    gateway_retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,9 @@ class ScanVerdict:
     language_source: "record" | "given" | "group" | "prompt" | "other language than the group's" | "unknown
     name" | "answer". onset_in: the part that the onset lies in. reasoned: it has reasoning; answered: it has
     anything after that. unseen: it may have failed in text that the log did not keep. unknown_language:
-    degenerate by its group's language, which it may not be in, and healthy by none. model: as the log names
-    it, where the groups do not tell.
+    degenerate by its group's language, which it may not be in, and healthy by none. several_turns: healthy,
+    but in a text with turns of others, as in `Record`. model: as the log names it, where the groups do not
+    tell.
     """
 
     id: str
@@ -79,6 +80,7 @@ class ScanVerdict:
     unresolved: bool = False
     unseen: bool = False
     unknown_language: bool = False
+    several_turns: bool = False
     lost: bool = False
     stop_unsure: bool = False
     repetition: bool = False
@@ -160,8 +162,9 @@ class GroupResult:
     not keep. capped: healthy answers that a cap ended. stopped: answers that the server stopped as
     repetitions, and whose text does not prove it. models: names of some of the models whose answers are in
     the group, where the key does not tell them. unknown_language: answers that may be in a language that is
-    not known here, and would be degenerate in their group's. in_doubt: unseen, stopped, of an unknown
-    language, or undecided over more than a last passage. lost: healthy or empty answers that the service or
+    not known here, and would be degenerate in their group's. several_turns: texts that hold turns of others,
+    too, and are not degenerate by themselves. in_doubt: unseen, stopped, of an unknown language, of several
+    turns, or undecided over more than a last passage. lost: healthy or empty answers that the service or
     the client gave up before their end.
     """
 
@@ -194,6 +197,7 @@ class GroupResult:
     capped: int = 0
     unseen: int = 0
     unknown_language: int = 0
+    several_turns: int = 0
     in_doubt: int = 0
     lost: int = 0
     stopped: int = 0

@@ -63,7 +63,8 @@ class Record:
     where the log kept no text (a span, a line of times), or not all of it: what is missing may have failed.
     hole: the characters, reasoning first, before a part that the log cut out. cached: the log says that a
     cache gave it, so that no model wrote it then. row_key: what copies of a record share, 0 where it is not
-    known. trace: the id of the trace that it is part of, in which several spans may tell of one generation;
+    known. several_turns: its text holds turns of others, too, and nobody can tell which the model was given.
+    trace: the id of the trace that it is part of, in which several spans may tell of one generation;
     writer: the service and the library that wrote its span, and the span's name. read_from: the key of the
     answer, or the format of its line. beside: paths of long texts of its line that nobody reads, of some
     lines only.
@@ -100,6 +101,7 @@ class Record:
     hole: int | None = None
     cached: bool = False
     row_key: int = 0
+    several_turns: bool = False
     trace: str | None = None
     writer: str | None = None
     read_from: str = ""

@@ -28,12 +28,14 @@ _TEMPLATES = tuple(
         (rf"{any_of(USER)}|{ROLE_TOKEN}system|<\|system\|>", rf"(?:{any_of(MODEL)}){HEAD}"),
         (r"\[INST\]", r"\[/INST\]"),
         (r"(?m:^)(?:system|user)[ \t]*\n", r"\n(?:assistant|model)[ \t]*\n|(?<=\S)assistant\n\n"),
+        (r"(?m:^)(?:system|user)(?=\S)", r"\nassistant(?=\S)"),
         (r"(?m:^|(?<=[.!?] ))(?:USER|User|Human):", r"(?<=\s)(?:ASSISTANT|Assistant):"),
         (r"(?m:^)### (?:Instruction|Input|User|Human):", r"\n### (?:Response|Assistant):"),
     )
 )
 """How a turn of the system's or the user's begins, and one of the model's: in special tokens, Llama 2's and
-Mistral's, special tokens that were skipped (Llama 3 has no line break before a role), Vicuna's, Alpaca's."""
+Mistral's, special tokens that were skipped (Llama 3 has no line break before a role, Granite none behind it),
+Vicuna's, Alpaca's."""
 _LEADING = re.compile(_START)
 
 
@@ -49,9 +51,8 @@ class _Turns(NamedTuple):
 
 def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     """The records with answers alone, where nearly all texts that may hold a prompt begin with one in a chat
-    template, after a preamble that most share, and have one turn of the model's. Of the others, what follows
-    that turn stays: the model wrote it itself. In whole conversations nobody can tell; they are left as they
-    are."""
+    template, after a preamble that most share. Where nearly all have one turn of the model's, what follows it
+    in the others stays: the model wrote it itself. Else nobody can tell, and those others are marked."""
     places = [n for n, record in enumerate(records) if _may_hold_prompt(record)]
     found: dict[int, _Turns] = {}
     for looked_at, n in enumerate(places):
@@ -64,11 +65,13 @@ def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     found = {n: t for n, t in found.items() if not t.preamble or preambles[t.preamble] >= most}
     if len(found) < max(1, _MOST * len(places)):
         return records
-    several = {n for n, turns in found.items() if turns.several}
-    if len(found) - len(several) >= _MOST * len(places):
-        return [_behind(record, found[n]) if n in found else record for n, record in enumerate(records)]
+    singly = sum(not turns.several for turns in found.values()) >= _MOST * len(places)
     return [
-        replace(record, read_from=f"{record.read_from}{SEVERAL_TURNS}") if n in several else record
+        record
+        if n not in found
+        else _behind(record, found[n])
+        if singly or not found[n].several
+        else replace(record, read_from=f"{record.read_from}{SEVERAL_TURNS}", several_turns=True)
         for n, record in enumerate(records)
     ]
 

@@ -47,6 +47,7 @@ class GroupTally:
     capped: int = 0
     unseen: int = 0
     unknown_language: int = 0
+    several_turns: int = 0
     stopped: int = 0
     in_doubt: int = 0
     missing: int = 0
@@ -77,14 +78,16 @@ class GroupTally:
         self.empty += empty and not judged.unseen
         self.lost += judged.lost
         self.given_up += judged.lost and not judged.unseen
-        self.undecided += judged.unresolved and not (judged.unseen or judged.unknown_language)
+        explained = judged.unseen or judged.unknown_language or judged.several_turns
+        self.undecided += judged.unresolved and not explained
         self.unseen += judged.unseen
         self.unknown_language += judged.unknown_language
+        self.several_turns += judged.several_turns
         self.capped += judged.capped is True and not judged.degenerate and not judged.unseen
         self.stopped += judged.repetition and not judged.degenerate and not judged.unseen
         open_for_long = judged.unresolved and judged.words.length - judged.words.observed > OPEN_TAIL
         opened = open_for_long or judged.copied_end
-        doubted = opened or judged.unseen or judged.repetition or judged.unknown_language
+        doubted = opened or explained or judged.repetition
         self.in_doubt += doubted and not judged.degenerate
         self.missing += empty or judged.lost
         if judged.ended_looping is not None:
@@ -193,6 +196,7 @@ class GroupTally:
             capped=self.capped,
             unseen=self.unseen,
             unknown_language=self.unknown_language,
+            several_turns=self.several_turns,
             stopped=self.stopped,
             in_doubt=self.in_doubt,
             lost=self.given_up,

@@ -49,8 +49,8 @@ def prompt_notes(
     if turns := sum(n for place, n in places.items() if place.endswith(SEVERAL_TURNS)):
         found.append(
             f"{turns:,} texts hold several turns in a chat template, and no prompt stands beside them: what "
-            f"the model invented cannot be told from what it was given, and T counts both. Log the answers "
-            f"alone, or the conversations as messages."
+            f"the model invented cannot be told from what it was given. For T and --fail-above, each counts "
+            f"as a failure from its first word on. Log the answers alone, or the conversations as messages."
         )
     if 0 < questions <= prompts / 2:
         texts = "one text" if questions == 1 else f"only {questions:,} texts"

@@ -5,10 +5,10 @@ bound is, above it if its lower bound is, and undecided otherwise. Whoever fails
 groups is above must not fail more often by chance than with one: the 5 % of the lower bounds is divided
 among the groups (Bonferroni). "Every group is within" needs no such correction. What may have failed counts
 in the upper bound as if it had: answers with a long possible symptom open at their end, those whose text
-the log did not keep, those that the server stopped as repetitions, damaged lines (in every group, as nobody
-knows whose they are). Answers that were given up before they could fail do not count there: a loop is longer
-than the rest, so more of them are lost, and what is left of a group that was mostly given up proves
-nothing. Where a file was not read to its end, nothing is within.
+the log did not keep, those that the server stopped as repetitions, texts with turns of others, damaged lines
+(in every group, as nobody knows whose they are). Answers that were given up before they could fail do not
+count there: a loop is longer than the rest, so more of them are lost, and what is left of a group that was
+mostly given up proves nothing. Where a file was not read to its end, nothing is within.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ class GenerationAttempt:
     ) -> Generation:
         """Everything that arrived, with the suite's verdict over all of it, positions in tokens.
 
-        attempts, unanswered_s, loop_lag: as in `GenerationRecord`.
+        attempts, unanswered_s, loop_lag: as in `GenerationRecord`. A gateway's own retries add to them: they
+        took at most the time until the first token.
         """
         reason = None if outcome.aborted else outcome.finish_reason
         failure = outcome.failure
@@ -115,6 +116,9 @@ class GenerationAttempt:
             written = [*self.task.history, *arrived]
             whole = detect_answerless(written, whole, self.task.spec, ended)
         verdict = continuation_verdict(whole, len(self.task.history))
+        if outcome.gateway_retries and outcome.first_token is not None:
+            attempts += outcome.gateway_retries
+            unanswered_s = max(unanswered_s, outcome.first_token - outcome.started)
         tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
         hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)
         unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)

@@ -24,13 +24,15 @@ kurdish pashto punjabi gujarati kannada malayalam sinhala burmese khmer lao pato
 leetspeak hinglish tanglish benglish taglish greeklish arabizi finglish pinyin jyutping romaji ipa
 """
 """Languages, living or made up, and spellings in Latin letters, whose words nothing here knows."""
-_NEGATION = re.compile(
-    r"\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|nessun\w*|pas|jamais|sans|aucune?"
-    r"|évit\w+|nicht|nie|kein\w*|ohne|statt|nunca|sin|ningún|não|sem|nenhum)\W+(?:\w+\W+){0,3}$|n't\W+(?:\w+\W+){0,3}$",
-    re.IGNORECASE,
+_FORBIDDING = (
+    r"(?:\b(?:not|never|no|without|avoid|than|instead\s+of|non|mai|senza|evita\w*|nessun\w*|pas|jamais|sans|aucune?"
+    r"|évit\w+|nicht|nie|kein\w*|ohne|statt|nunca|sin|ningún|não|sem|nenhum)|n't)"
 )
+_NEGATION = re.compile(rf"{_FORBIDDING}\W+(?:\w+\W+){{0,3}}$", re.IGNORECASE)
+_NEGATION_OF_ANY = re.compile(rf"{_FORBIDDING}\s[^,;:.!?\n]*$", re.IGNORECASE)
+"""Any other language is forbidden from further off: "never write your answer in a different language"."""
 _NEGATION_REACH = 40
-"""Characters before a name in which it may be forbidden."""
+"""Characters before a name in which it may be forbidden; twice as many before any other language."""
 _SPELLED = re.compile(
     r"\b(?:transliterat|romani[sz])(?:e|ed|ion|ation)\b"
     r"|\b(?:latin|roman|english)\s+(?:letters|script|characters|alphabet)\b",
@@ -138,7 +140,12 @@ def named_languages(prompt: str) -> NamedLanguages:
     prompt = _searched_part(prompt)
     codes = frozenset(code for code, name in _names() if _wants(name, prompt))
     unknown = _wants(_UNKNOWN_NAME, prompt) or _wants_latin_spelling(prompt, codes)
-    return NamedLanguages(codes, _wants(_ANY, prompt), unknown)
+    anything = any(not _forbids_any(prompt, match.start()) for match in _ANY.finditer(prompt))
+    return NamedLanguages(codes, anything, unknown)
+
+
+def _forbids_any(prompt: str, at: int) -> bool:
+    return _NEGATION_OF_ANY.search(prompt, max(at - 2 * _NEGATION_REACH, 0), at) is not None
 
 
 def without_abilities(system: str) -> str:

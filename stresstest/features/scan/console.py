@@ -90,11 +90,11 @@ def judgement_sentence(judged: RateJudgement) -> str:
 
 def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     """What keeps the rates from being known, and how to mend it; empty where only numbers are lacking."""
-    names = ("unseen", "stopped", "unknown_language", "in_doubt", "lost")
-    unseen, stopped, unknown, in_doubt, lost = (
+    names = ("unseen", "stopped", "unknown_language", "several_turns", "in_doubt", "lost")
+    unseen, stopped, unknown, turns, in_doubt, lost = (
         sum(getattr(each.group, name) for each in named) for name in names
     )
-    undecided = in_doubt - unseen - stopped - unknown
+    undecided = in_doubt - unseen - stopped - unknown - turns
     found = [
         one if number == 1 else f"{format_count(number)} {several}"
         for number, one, several in (
@@ -108,6 +108,11 @@ def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
                 unknown,
                 "1 answer is in no language that is known here",
                 "answers are in no language that is known here",
+            ),
+            (
+                turns,
+                "1 text holds turns of others, too",
+                "texts hold turns of others, too",
             ),
             (
                 undecided,
@@ -127,6 +132,7 @@ def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
     if not found:
         return ""
     known = " Record whole answers, with their reasoning." if unseen else ""
+    known += " Log the answers alone, or the conversations as messages." if turns else ""
     known += " If one language was wanted of all answers: --lang CODE." if unknown else ""
     return f"{', '.join(found)}: more may have failed than was seen.{known}"
 

@@ -65,6 +65,7 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "sums": group.sums,
         "undecided": group.undecided,
         "unknown_language": group.unknown_language,
+        "several_turns": group.several_turns,
         "capped": group.capped,
         "unseen": group.unseen,
         "lost": group.lost,

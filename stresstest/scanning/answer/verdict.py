@@ -109,6 +109,9 @@ def build_verdict(
     scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer, densities)
     # Of an answer that ended by itself, the log may have left healthy reasoning out.
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
+    unattributed = record.several_turns and not verdict.degenerate
+    if unattributed:
+        verdict = replace(verdict, observed=0)
     shown_to_fail = record.hole is not None and verdict.degenerate
     unseen = (beyond or lacks_its_text(record, capped)) and not shown_to_fail
     copied = cut and was_cut_repeating(record, verdict)
@@ -131,9 +134,11 @@ def build_verdict(
         unresolved=is_unresolved(record, verdict, cut)
         or copied
         or unknown
+        or unattributed
         or (unseen and not verdict.degenerate),
         unseen=unseen,
         unknown_language=unknown and not unseen,
+        several_turns=unattributed and not (unseen or unknown),
         lost=was_lost(record, verdict),
         stop_unsure=record.stop_unsure,
         repetition=ended_as_repetition(record),

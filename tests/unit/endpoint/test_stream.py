@@ -490,6 +490,14 @@ async def test_who_has_answered_behind_a_gateway(
     assert (found.outcome.answered_by, found.outcome.fingerprint) == (model, server)
 
 
+@pytest.mark.parametrize(("told", "retries"), [("0", 0), ("2", 2), ("many", 0), ("9" * 5000, 0), ("500", 99)])
+async def test_a_gateways_own_retries_are_counted(told: str, retries: int) -> None:
+    """LiteLLM asks again by itself, and shows the answer that came at last."""
+    headers = {**_LITELLM, "x-litellm-attempted-retries": told}
+    found = await stream(Events([*sse(chunk("Ciao.", finish="stop")), DONE], headers=headers))
+    assert found.outcome.gateway_retries == retries
+
+
 async def test_an_answer_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server sent finish reason and usage and left the connection open: five minutes an answer."""
     monkeypatch.setattr("stresstest.endpoint.stream._END_S", 0.2)

@@ -22,6 +22,7 @@ TEMPLATES = {
     "Mistral": "<s>[INST] {} [/INST] {}",
     "skipped": "system\nBe brief.\nuser\n{}\nassistant\n{}",
     "Llama 3, skipped": "system\n\nCutting Knowledge Date: December 2023\n\nuser\n\n{}assistant\n\n{}",
+    "Granite, skipped": "systemBe brief.\nuser{}\nassistant{}",
     "Vicuna": VICUNA,
     "Alpaca": "Below is an instruction.\n\n### Instruction:\n{}\n\n### Response:\n{}",
 }
@@ -64,8 +65,14 @@ def test_whole_conversations_stay() -> None:
     whole = [template.format(ASK, SAY) + more * n for n in range(1, 21)]
     found = without_templated_prompts(list(map(record, whole)))
     assert [each.text for each in found] == whole
-    assert {each.read_from for each in found} == {"'output' with several turns"}
-    dialogues = [f"User: {ASK}\nAssistant: {SAY}\n" * n for n in range(1, 21)]
+    assert {(each.read_from, each.several_turns) for each in found} == {("'output' with several turns", True)}
+    mixed = without_templated_prompts(
+        list(map(record, [template.format(ASK, SAY)] * 10 + [template.format(ASK, SAY) + more] * 10))
+    )
+    assert [(each.text == SAY, each.several_turns) for each in mixed] == [(True, False)] * 10 + [
+        (False, True)
+    ] * 10
+    dialogues = [f"User: {ASK}\nAssistant: {SAY}\n" * n for n in range(2, 22)]
     assert texts(list(map(record, dialogues))) == dialogues
 
 

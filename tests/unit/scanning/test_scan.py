@@ -823,6 +823,19 @@ def test_a_prompt_that_names_the_groups_language_asks_for_it(tmp_path: Path, ask
     assert group.symptoms == ({"language_drift": drifts} if drifts else {})
 
 
+def test_texts_with_several_turns_are_not_known_to_be_healthy(tmp_path: Path) -> None:
+    """Where a third of Llama 3's texts go on by themselves, decoded without special tokens and logged
+    without prompts, the gate passed, and T counted the prompts."""
+    turn = "user\n\nTell me story {}.assistant\n\n{}"
+    once = [{"text": turn.format(n, story(5, seed=n))} for n in range(40)]
+    more = [{"text": each["text"] + turn.format(9, story(3, seed=n))} for n, each in enumerate(once[:20])]
+    (clean,) = run(write(tmp_path / "a.jsonl", once), job=ScanJob()).groups
+    (mixed,) = run(write(tmp_path / "b.jsonl", once + more), job=ScanJob()).groups
+    assert (clean.several_turns, clean.in_doubt) == (0, 0)
+    assert mixed.several_turns + mixed.degenerate == mixed.in_doubt + mixed.degenerate == 20
+    assert not mixed.threshold.certified
+
+
 HAUSA = (
     "An aika odarku yau da safe kuma za ta iso gobe da yamma. Idan babu kowa a gida, za ku iya canza lokacin "
     "a cikin manhaja. Muna ba ku hakuri saboda jinkirin da aka samu. Ku kashe na'urar ku sake kunnawa bayan "

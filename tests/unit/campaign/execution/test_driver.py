@@ -291,6 +291,15 @@ async def test_what_an_attempt_without_an_answer_took_is_kept() -> None:
     assert second.unanswered_s == 0.0
 
 
+async def test_what_a_gateway_asked_again_was_an_attempt() -> None:
+    """LiteLLM's retries happen before its first byte: the time until then is what they took at most."""
+    again = Events(answer(["ok"]), headers={"x-litellm-attempted-retries": "2"})
+    async with fake_vllm(again) as server, Endpoint(server.url) as endpoint:
+        (made,) = await collect(endpoint, [task_of(0)])
+    assert made.first_token is not None
+    assert (made.attempts, made.unanswered_s) == (3, made.first_token - made.started)
+
+
 async def test_retries_are_visible_and_counted() -> None:
     """A 503 and a 429 before the first token are tried again; each retry is told with its wait."""
     replies: list[Answer] = [page({}, 503), page({}, 429, retry_after="0.05"), Events(answer(["ok"]))]

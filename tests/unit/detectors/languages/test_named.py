@@ -185,4 +185,7 @@ def test_what_a_model_speaks_is_no_language_that_is_wanted(system: str, codes: s
 
 def test_a_language_is_multilingual_unless_that_is_a_condition() -> None:
     assert named_languages("Write a bilingual poem.").any
+    assert named_languages("If it is not in the text, answer in another language.").any
+    assert not named_languages("Never write your whole answer in a different language.").any
+    assert not named_languages("You don't reply to anybody who asks in a foreign language.").any
     assert not named_languages("Default to English if multilingual.").any
