@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import msgspec
 
 from stresstest import clock
+from stresstest.config.credentials.bound_key import require_confirmed
 from stresstest.endpoint import counting, failures
 from stresstest.endpoint.address import PLACEHOLDER_KEY, EndpointAddress
 from stresstest.endpoint.assembly import TokenAssembler
-from stresstest.endpoint.bound_key import BoundKey
 from stresstest.endpoint.cpu_vllm import SEEDS_MAY_HAVE_KILLED
 from stresstest.endpoint.outcome import (
     HttpReply,
@@ -84,8 +84,7 @@ class Endpoint:
     ) -> None:
         key = api_key.strip() if api_key and api_key.strip() else None
         self.address = EndpointAddress.parse(base_url, key)
-        if isinstance(api_key, BoundKey):
-            api_key.require_confirmed(base_url)
+        require_confirmed(api_key, base_url)
         self.model = model
         self.features = RequestFeatures() if logprobs else RequestFeatures(top_logprobs=0)
         self.can_tokenize: bool | None = None

@@ -66,7 +66,7 @@ class GlobalOptions:
     def _api_key(values: Mapping[str, Any], given: Mapping[str, Any], config_file: Path | None) -> str | None:
         """The key in use. One from the environment goes only to servers that the user has chosen, and one
         given beside an address to no other that a project file names."""
-        from stresstest.endpoint.bound_key import BoundKey
+        from stresstest.config.credentials.bound_key import BoundKey
 
         variable = os.environ.get(config.ENV_PREFIX + "API_KEY")
         key: str | None = values["api_key"] or os.environ.get("OPENAI_API_KEY") or None

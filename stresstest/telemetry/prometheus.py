@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from stresstest.config.credentials.bound_key import require_confirmed
 from stresstest.config.secrets import spellings
 from stresstest.model import ServerSample
 from stresstest.telemetry.page_sampler import MAX_USED, PageSampler
@@ -193,7 +194,8 @@ class MetricsSampler(PageSampler):
     url: of the metrics page itself. model: see `parse_metrics`. samples: the readings so far. on_sample:
     called in the event loop with each reading, so it must be fast; an exception in it ends the sampling
     and is raised by `stop`. hide: takes the server's secrets out of a text that is kept, since a server may
-    echo the key of its requests. timeout: seconds for one reading.
+    echo the key of its requests. timeout: seconds for one reading. Raises UsageError for an address that the
+    key may not be sent to.
     """
 
     def __init__(
@@ -207,6 +209,7 @@ class MetricsSampler(PageSampler):
         on_sample: Callable[[ServerSample], None] | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
+        require_confirmed(api_key, url)
         authorization = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         super().__init__(url, {"Accept": "text/plain", **authorization}, interval=interval, timeout=timeout)
         self.samples: list[ServerSample] = []

@@ -51,7 +51,7 @@ def command(
     is varied from the first value of each. Where a value helps, some prompts of the first cell are asked
     again at the end, to show that its failures have not gone away by themselves.
     """
-    from stresstest.endpoint.bound_key import BoundKey
+    from stresstest.config.credentials.bound_key import BoundKey
     from stresstest.features.sweep.console import farthest_cell, print_sweep, stored_words
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep

@@ -55,6 +55,12 @@ class BoundKey(str):
         _remember(path, server)
 
 
+def require_confirmed(api_key: str | None, url: str) -> None:
+    """Raise UsageError where a BoundKey may not be sent to this address; other keys are their owner's."""
+    if isinstance(api_key, BoundKey):
+        api_key.require_confirmed(url)
+
+
 def _server(base_url: str) -> str:
     """Scheme, host and port of a URL; its user name and password are left out. "" for no URL."""
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.campaign.provenance.restart import was_restarted
-from stresstest.endpoint.bound_key import BoundKey
+from stresstest.config.credentials.bound_key import BoundKey
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
 from stresstest.model import Decoding, GenerationRequest, ServerSample
