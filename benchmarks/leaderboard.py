@@ -101,7 +101,9 @@ def outputs(checkout: Path) -> list[Path]:
 def judge(checkout: Path, target: Path) -> None:
     """Judge every output and write one verdict a line."""
     files = [str(path) for path in outputs(checkout)]
-    job = ScanJob(parse_fields(["response=output", "prompt=instruction", "model=generator"], ["source"]), ("source",))
+    job = ScanJob(
+        parse_fields(["response=output", "prompt=instruction", "model=generator"], ["source"]), ("source",)
+    )
     began = time.monotonic()
     with target.open("w", encoding="utf-8") as out:
         for found in extract_with_verdicts(files, job, _kept, _Silent(), workers=1):

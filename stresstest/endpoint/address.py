@@ -7,19 +7,19 @@ removed here, so that no message can leak them.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from stresstest.config.credentials.echoes import LEAST, find_echoes, hide_echoes
 from stresstest.config.credentials.texts import HIDDEN, hide_credentials
 from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
-from stresstest.model import Token, TokenColumns
+from stresstest.model import GenerationVerdict, Token, TokenColumns
 
 PLACEHOLDER_KEY = "EMPTY"
 _MAX_TEXT, _MOST_READ = 300, 4_000
-_LEAST_ECHOED = 8
 
 
 def _without(token: Token, at: int, spans: Sequence[tuple[int, int]]) -> Token:
@@ -103,18 +103,14 @@ class EndpointAddress:
 
     def is_echoed(self, text: str) -> bool:
         """Whether server text holds a secret. Short ones, which it may hold by chance, do not count."""
-        return any(secret in text for secret in self.secrets if len(secret) >= _LEAST_ECHOED)
+        return any(secret in text for secret in self.secrets if len(secret) >= LEAST)
 
     def hide_in_tokens(self, tokens: TokenColumns) -> Sequence[Token]:
         """Tokens of an answer, ``***`` in the place of a secret that the server has echoed in its text.
 
         Short ones, which an answer may hold by chance, stay.
         """
-        secrets = [re.escape(each) for each in self.secrets if len(each) >= _LEAST_ECHOED]
-        if not secrets:
-            return tokens
-        text = "".join(tokens.texts)
-        spans = [found.span() for found in re.finditer("|".join(secrets), text)]
+        spans = find_echoes("".join(tokens.texts), self.secrets) if self.secrets else []
         if not spans:
             return tokens
         kept, at = [], 0
@@ -124,6 +120,28 @@ class EndpointAddress:
             kept.append(_without(token, at, here) if here else token)
             at = until
         return kept
+
+    def hide_in_verdict(self, verdict: GenerationVerdict) -> GenerationVerdict:
+        """The verdict on such an answer: what its symptoms quote may begin or end within a secret."""
+        if not self.secrets or not verdict.symptoms:
+            return verdict
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, list):
+                return [shown(each) for each in value]
+            return hide_echoes(value, self.secrets) if isinstance(value, str) else value
+
+        return replace(
+            verdict,
+            symptoms=tuple(
+                replace(
+                    each,
+                    summary=shown(each.summary),
+                    detail={name: shown(value) for name, value in each.detail.items()},
+                )
+                for each in verdict.symptoms
+            ),
+        )
 
     def redact(self, text: str) -> str:
         """Server text for messages: one line, at most 300 characters, no secrets or control characters.

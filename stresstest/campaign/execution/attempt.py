@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stresstest import clock
@@ -119,7 +119,9 @@ class GenerationAttempt:
         if outcome.gateway_retries and outcome.first_token is not None:
             attempts += outcome.gateway_retries
             unanswered_s = max(unanswered_s, outcome.first_token - outcome.started)
-        tokens = arrived if self._address is None else self._address.hide_in_tokens(arrived)
+        tokens: Sequence[Token] = arrived
+        if self._address is not None:
+            tokens, verdict = self._address.hide_in_tokens(arrived), self._address.hide_in_verdict(verdict)
         hidden = count_hidden_reasoning(tokens, outcome.reasoning_tokens or 0, outcome.event_ends)
         unseen = max(count_unseen(tokens, outcome.output_tokens, outcome.event_ends), hidden)
         if reason == LENGTH and not tokens and not unseen:
@@ -202,6 +204,8 @@ class GenerationAttempt:
     def _unfinished(self, seen: int) -> Generation:
         """The generation without its tokens, as one that its own process has lost."""
         verdict = continuation_verdict(self._suite.verdict(), len(self.task.history))
+        if self._address is not None:
+            verdict = self._address.hide_in_verdict(verdict)
         return Generation(
             job=self.task.job,
             prompt_id=self.task.prompt_id,

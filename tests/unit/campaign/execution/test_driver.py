@@ -291,6 +291,20 @@ async def test_what_an_attempt_without_an_answer_took_is_kept() -> None:
     assert second.unanswered_s == 0.0
 
 
+async def test_a_key_that_a_looping_answer_echoes_is_in_no_evidence() -> None:
+    """The tokens were without it, but the verdict quoted it: store, report and alarm showed the key."""
+    key, told = "sk-9f8e7d6c5b4a3b2c", list[GenerationEvent]()
+    words = [f" {word}" for word in f"The key is {key} and I say it.".split()]
+    async with (
+        fake_vllm(Events(answer(words * 40, finish="length"))) as server,
+        Endpoint(server.url, api_key=key) as endpoint,
+    ):
+        (made,) = await collect(endpoint, [task_of(0, 400)], on_event=told.append)
+    assert made.verdict.symptom is SymptomKind.LOOP
+    shown = f"{made.verdict} {list(made.tokens)} {told}"
+    assert not any(key[at : at + 8] in shown for at in range(len(key) - 7))
+
+
 async def test_what_a_gateway_asked_again_was_an_attempt() -> None:
     """LiteLLM's retries happen before its first byte: the time until then is what they took at most."""
     again = Events(answer(["ok"]), headers={"x-litellm-attempted-retries": "2"})

@@ -1,0 +1,57 @@
+"""Credentials that a server repeats in what it writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from stresstest.config.credentials.texts import HIDDEN
+
+LEAST = 8
+"""Characters of a secret from which on a text does not hold it by chance."""
+_PART = 8
+"""Characters of a part of one: a quotation may begin or end within it."""
+
+
+def find_echoes(text: str, secrets: Sequence[str]) -> list[tuple[int, int]]:
+    """Where whole secrets stand in a text, and the beginning of one at its end; secrets: longest first."""
+    whole = [re.escape(each) for each in secrets if len(each) >= LEAST]
+    if not whole:
+        return []
+    found = [match.span() for match in re.finditer("|".join(whole), text)]
+    begun = max((_begun_at_end(text, each) for each in secrets if _is_key(each)), default=0)
+    covered = found[-1][1] if found else 0
+    if begun and len(text) - begun >= covered:
+        found.append((len(text) - begun, len(text)))
+    return found
+
+
+def hide_echoes(text: str, secrets: Sequence[str]) -> str:
+    """A short text without the secrets, and without parts of keys, of which it may quote one end."""
+    for secret in secrets:
+        if len(secret) >= LEAST:
+            text = text.replace(secret, HIDDEN)
+    parts = {part for secret in secrets if _is_key(secret) for part in _parts(secret)}
+    held = bytearray(len(text))
+    for at in range(len(text) - _PART + 1):
+        if text[at : at + _PART] in parts:
+            held[at : at + _PART] = b"\1" * _PART
+    if not any(held):
+        return text
+    shown = "".join("\0" if hidden else c for c, hidden in zip(text, held, strict=True))
+    return re.sub("\0+", HIDDEN, shown)
+
+
+def _is_key(secret: str) -> bool:
+    """Whether parts of it are no words: a user's name may be one."""
+    return len(secret) > _PART and any(map(str.isdigit, secret))
+
+
+def _parts(secret: str) -> Iterator[str]:
+    return (secret[at : at + _PART] for at in range(len(secret) - _PART + 1))
+
+
+def _begun_at_end(text: str, secret: str) -> int:
+    """Characters of the secret with which the text ends; 0 for fewer than a part."""
+    most = min(len(secret) - 1, len(text))
+    return next((n for n in range(most, _PART - 1, -1) if text.endswith(secret[:n])), 0)
