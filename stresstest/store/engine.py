@@ -168,15 +168,32 @@ def _revision(connection: Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
+_PLAIN = re.compile(
+    r'\s*CREATE\s+(?:TABLE\s+[\w"]+\s*\((?:[\w\s",]|\([\w\s",]+\))*\)'
+    r'|(?:UNIQUE\s+)?INDEX\s+[\w"]+\s+ON\s+[\w"]+\s*\([\w\s",]+\))\s*',
+    re.IGNORECASE | re.ASCII,
+)
+"""A definition of names, types and keys: no expression, no text, no comment."""
+_COMPUTED = re.compile(r"\b(?:as|check|default|generated|virtual|where)\b", re.IGNORECASE)
+
+
 def _refuse_programs(connection: Connection, address: Address) -> None:
-    """A SQLite file may bring views without an end, and triggers that change what is written."""
+    """A SQLite file may bring views without an end, triggers that change what is written, and columns that
+    are computed, in gigabytes, when they are read."""
     if connection.dialect.name != "sqlite":
         return
-    query = text("SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')")
-    found = connection.execute(query).first()
-    if found is not None:
+    ours = _revision(connection) is not None
+    query = text("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    for kind, name, sql in connection.execute(query):
+        shown = f"({str(name)[:60]!r})"
+        if kind in ("view", "trigger"):
+            held = f"a {kind} {shown}"
+        elif ours and (_COMPUTED.search(str(sql)) or not _PLAIN.fullmatch(str(sql))):
+            held = f"computed columns or conditions in its {kind} {shown}"
+        else:
+            continue
         raise StoreError(
-            f"{address.shown} holds a {found.type} ({str(found.name)[:60]!r}): stresstest creates none.",
+            f"{address.shown} holds {held}: stresstest creates none.",
             hint="Nothing was changed. Choose another store with --store.",
         )
 

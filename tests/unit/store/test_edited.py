@@ -159,3 +159,25 @@ def test_a_store_with_programs_is_refused(path: str, statements: str) -> None:
     connection.close()
     with pytest.raises(StoreError, match=r"holds a (view|trigger) .*: stresstest creates none"):
         open_store(path)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "ALTER TABLE run ADD COLUMN more TEXT GENERATED ALWAYS AS (hex(zeroblob(400000000))) VIRTUAL",
+        "ALTER TABLE run ADD COLUMN more TEXT AS (model)",
+        "CREATE TABLE more (id INTEGER, text TEXT DEFAULT (hex(randomblob(9))))",
+        "ALTER TABLE run ADD COLUMN more TEXT CHECK (length(model) < 9)",
+        "CREATE INDEX i ON run (hex(model))",
+        "CREATE INDEX i ON run (model || task)",
+        "CREATE INDEX i ON run (model) WHERE model > 'a'",
+        "CREATE VIRTUAL TABLE v USING rtree(id, a, b)",
+    ],
+)
+def test_a_store_that_computes_is_refused(path: str, statements: str) -> None:
+    """A generated column took 5 GB when runs were listed, or a computation that no Ctrl-C ended."""
+    connection = sqlite3.connect(path)
+    connection.executescript(statements)
+    connection.close()
+    with pytest.raises(StoreError, match=r"holds computed columns or conditions .*: stresstest creates none"):
+        open_store(path)
