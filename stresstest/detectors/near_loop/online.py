@@ -82,8 +82,8 @@ REORDERED_WORDS, NEW_AMONG_KNOWN_COST = 192, 100
 takes off: sections that are worded alike, drills and puzzles have a new one every few words."""
 
 COUNTDOWN_STEPS = 2
-"""Equal steps in a row by which a figure goes on that says how far a countdown is. Figures that change
-without an order make known sentences a template: they need `TEMPLATE_COPIED_WORDS`."""
+"""Equal steps down, in a row, of a figure that says how far a countdown is, which ends. Other figures that
+change make known sentences a template: they need `TEMPLATE_COPIED_WORDS`."""
 
 STRAY_COST = 2
 """Cost of a word that does not end four recently repeated words (a new word costs four times as much)."""
@@ -389,7 +389,7 @@ class NearLoopDetector:
         if not written.continues_counter(n, self._lag, value):
             self._steady = written.copied[n] = 0
             self._charge_stray(FIGURE_COST)
-            if written.steps_alike >= COUNTDOWN_STEPS:
+            if written.down_alike >= COUNTDOWN_STEPS:
                 self._charge_new(1)
             if not self._listed:
                 self._refigured = n

@@ -28,7 +28,7 @@ MAX_SHIFT = 2
 
 class TokenHistory:
     """Words by index. codes: of each word; at: its token; copied: 0 new, 1 a copy, 2 a copy of a copy.
-    steps_alike: how often in a row the last number has gone up or down by one step, copy by copy."""
+    down_alike: how often in a row the last number has gone down by one step, copy by copy."""
 
     def __init__(self) -> None:
         self.codes: list[int] = []
@@ -40,7 +40,7 @@ class TokenHistory:
         self._texts: list[str] = [""]
         self._values: dict[int, tuple[int | None, int, int]] = {}
         self._stepped = 0
-        self.steps_alike = 0
+        self.down_alike = 0
         self._latest = (0, 0)
         self._counter = (0, 0)
 
@@ -115,7 +115,7 @@ class TokenHistory:
                 self._stepped = step
             alike = alike + 1 if step == usual else 0
         self._values[index] = (value, step, alike)
-        self.steps_alike = alike if step else 0
+        self.down_alike = alike if step < 0 else 0
         return counts
 
     def backdate(self, first: int, lag: int, lowest: int) -> int:

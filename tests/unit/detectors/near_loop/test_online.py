@@ -497,6 +497,23 @@ def test_a_countdown_says_how_far_it_is() -> None:
     assert found("".join(line.format(n, n + 1) for n in range(1, 80))) != []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "In {0}, the population of the city was {1} people, and the city had {2} schools. ",
+        "**{0}:** The company reported revenue of ${1}.{2} million and a profit of ${2} million.\n",
+        "[{2}] Smith, J., & Johnson, A. ({0}). The effects of climate on crops. "
+        "Journal of Agriculture, {2}({2}), {1}.\n",
+    ],
+)
+def test_figures_that_rise_by_steps_of_their_own_are_no_news(line: str) -> None:
+    """Each rose by its own step, as in a countdown, and the sentence was never found: a limit was certified
+    forty times over the truth."""
+    rows = [line.format(1800 + n, 12_000 + 317 * n, 3 + n) for n in range(150)]
+    assert found("".join(rows)) != []
+    assert found("".join(rows[:12])) == []
+
+
 def test_figures_of_its_own_make_a_worked_example() -> None:
     """Exercises of one make, each with its own figures, are none; with the same figures they are."""
     rng = random.Random(4)
