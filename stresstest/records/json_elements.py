@@ -10,6 +10,8 @@ from stresstest.records.record import UnreadableError
 
 MAX_ITEMS = 1_000_000
 """Lists and objects of one line: 16k tokens with top-20 logprobs have 700,000."""
+MAX_OBJECTS = 400_000
+"""Objects of one line: those tokens have 340,000, and each takes hundreds of bytes once it is decoded."""
 MAX_KEYS = 1_500_000
 """Keys of one line: those tokens have 1,050,000."""
 MAX_VALUES = 3_000_000
@@ -71,6 +73,8 @@ def too_many(line: bytes) -> str:
     """What a line has too many of to be decoded; "" where it has not."""
     if line.count(b"[") + line.count(b"{") > MAX_ITEMS:
         return f"more than {MAX_ITEMS:,} lists and objects"
+    if line.count(b"{") > MAX_OBJECTS:
+        return f"more than {MAX_OBJECTS:,} objects"
     if len(line) > MAX_KEYS and count_keys(line) > MAX_KEYS:
         return f"more than {MAX_KEYS:,} keys"
     return f"more than {MAX_VALUES:,} values" if line.count(b",") > MAX_VALUES else ""

@@ -47,6 +47,8 @@ APART = (
 SHAPING = ("tools", "functions", "chat_template_kwargs")
 """Keys of what makes another prompt of the same turns, and is no text of them."""
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
+MAX_TURNS = 100_000
+"""Turns of one prompt: each takes twenty times its bytes once it is read."""
 FLATTENED = "prompt_flattened"
 """Set where a log keeps the turns of a prompt as one text."""
 _QUESTION_KEYS = ("question", "query", "instruction", "user_input")
@@ -84,9 +86,11 @@ class Asked:
 
 def read_asked(fields: Fields, found: Sequence[RecordedAnswer], *, beside_body: bool) -> Asked:
     """What a row's answers answer. beside_body: they come from a response body. Raises UnreadableError where
-    the turns end in a longer text than the answer."""
+    the turns end in a longer text than the answer, or are too many."""
     asked = _find(fields)
     turns = _turns(asked)
+    if len(turns) > MAX_TURNS:
+        raise UnreadableError(f"more than {MAX_TURNS:,} turns")
     if turns:
         asked = turns = before_the_answer(turns, found)
         if not beside_body and "response" not in fields.mapped.fields:

@@ -13,6 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from stresstest.config.credentials.texts import hide_credentials
+from stresstest.model.texts.json_escapes import without_json_escapes
 from stresstest.model.texts.lax_json import decode_lax
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records.formats import (
@@ -153,9 +154,18 @@ def _read(row: Row, place: Place, formats: Sequence[RowFormat | Envelope]) -> It
                 records = map(found.completed, inner)
             apart = isinstance(found, Envelope) and found.apart
             for record in records:
+                record = _unescaped(record)
                 yield cut_to_limit(record if apart else marked_as_given_up(record, row))
             return
     raise UnreadableError(_unrecognised(row))
+
+
+def _unescaped(record: Record) -> Record:
+    """The record with its JSON as the model wrote it; as it is where positions in it are known."""
+    if record.tokens is not None or record.hole is not None or record.answer_at:
+        return record
+    text = without_json_escapes(record.text)
+    return record if text == record.text else replace(record, text=text)
 
 
 def _records(found: RowFormat, row: Row, place: Place) -> Iterator[Record]:

@@ -836,6 +836,26 @@ def test_texts_with_several_turns_are_not_known_to_be_healthy(tmp_path: Path) ->
     assert not mixed.threshold.certified
 
 
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize("as_call", [False, True])
+def test_json_that_escapes_what_is_beyond_ascii_is_read_as_written(
+    tmp_path: Path, ascii_only: bool, as_call: bool
+) -> None:
+    """LiteLLM writes Claude's arguments and answers in JSON so: a drift into Chinese was not seen, and the
+    gate passed at four times its limit."""
+    chinese = "这座城市的历史非常悠久，人们每天都在河边散步，孩子们在公园里玩耍，老人们坐在树下聊天。" * 6
+    rows: list[dict[str, Any]] = []
+    for n in range(24):
+        said = {"summary": story(4, seed=n) + (chinese if n % 4 == 0 else "")}
+        text = json.dumps(said, ensure_ascii=ascii_only)
+        call = {"type": "function", "function": {"name": "note", "arguments": text}}
+        message = {"content": None, "tool_calls": [call]} if as_call else {"content": text}
+        choice = {"message": {"role": "assistant", **message}, "finish_reason": "stop"}
+        rows.append({"object": "chat.completion", "choices": [choice]})
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    assert (group.requests, group.symptoms) == (24, {"language_drift": 6})
+
+
 HAUSA = (
     "An aika odarku yau da safe kuma za ta iso gobe da yamma. Idan babu kowa a gida, za ku iya canza lokacin "
     "a cikin manhaja. Muna ba ku hakuri saboda jinkirin da aka samu. Ku kashe na'urar ku sake kunnawa bayan "

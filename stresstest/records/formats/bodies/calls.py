@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stresstest.model.texts.json_escapes import without_json_escapes
+
 ONLY_TOOL_CALLS = "only tool calls, no text"
 _CALL_ENDINGS = ("tool_use", "_call", "tool_request", "tool_invocation", "mcp_approval_request")
 """`tool_use` and `mcp_tool_use`, `function_call`, `web_search_call`, `shell_call`, …: not their `_output`.
@@ -94,7 +96,7 @@ def arguments(call: Any) -> str:
     written = written or [inner.get("parameters")]  # as Llama 3.1 was trained to write
     given = next(filter(None, written), written[0])
     if isinstance(given, str):
-        return given
+        return without_json_escapes(given)
     try:
         return json.dumps(given, ensure_ascii=False, default=str) if isinstance(given, dict | list) else ""
     except (RecursionError, TypeError, ValueError):
