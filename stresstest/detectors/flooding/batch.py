@@ -30,6 +30,7 @@ from stresstest.detectors.flooding.online import (
     classify_token,
 )
 from stresstest.detectors.flooding.run import FloodRun, WindowWord
+from stresstest.detectors.flooding.tags import may_be_tag_flood
 from stresstest.detectors.flooding.typographic import FLOODED
 from stresstest.detectors.text.features import TextFeatures
 from stresstest.detectors.text.windows import (
@@ -129,8 +130,12 @@ class BatchFloodingDetector(FloodingDetector):
         """Check only windows that may be flooded, and follow a flood by counting its words."""
         self._end.add_all(texts)
         self._words = _WordStream(texts)
-        if self._words.figures >= FLOODED or may_be_blank_flood("".join(texts)):
+        whole = "".join(texts)
+        if self._words.figures >= FLOODED or may_be_blank_flood(whole):
             self._take_signs(texts)
+        if may_be_tag_flood(whole):
+            for position, text in enumerate(texts, 1):
+                self._tags.add(text, position)
         codes = self._words.codes
         if not len(codes):
             return
@@ -278,4 +283,5 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     for bound in FEW_BOUNDS:
         found |= _suspect_few_words(lags, fences, bound)
     found |= np.fromiter(map(ends_in_one_sign, batch.texts), np.bool_, len(batch.texts))
+    found |= np.fromiter(map(may_be_tag_flood, batch.texts), np.bool_, len(batch.texts))
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

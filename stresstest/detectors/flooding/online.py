@@ -18,6 +18,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewWords, WordWindow
 from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
+from stresstest.detectors.flooding.tags import TagRun
 from stresstest.detectors.flooding.typographic import TypographicFloods
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
 from stresstest.detectors.text.tokens import is_symbol
@@ -77,6 +78,7 @@ class FloodingDetector:
         self._current: FloodRun | None = None
         self._signs = TypographicFloods()
         self._end = OneSign()
+        self._tags = TagRun()
         self._ended: Symptom | None = None
         self._requests = requested_repetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
@@ -89,6 +91,8 @@ class FloodingDetector:
         if known is None:
             known = self._kinds[text] = (*classify_token(text), *sole_sign(text))
         kind, word, sign, count = known
+        if self._tags.begun or "#" in text:
+            self._tags.add(text, self._position)
         self._end.add(sign, count, self._position)
         if kind != WORD:
             self._take_sign(kind, word, len(text))
@@ -146,7 +150,7 @@ class FloodingDetector:
         """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
         followed = self._few if self._current is None else ()
         few = (each.open_from(self._last_words(each.bound.tail), self._allowed_words) for each, _ in followed)
-        starts = (self._open_words, self._signs.open_from, self._end.open_from, *few)
+        starts = (self._open_words, self._signs.open_from, self._tags.open_from, self._end.open_from, *few)
         return min((start for start in starts if start is not None), default=None)
 
     @property
@@ -191,7 +195,7 @@ class FloodingDetector:
         ]
         of_few = (run for few, _ in self._few for run in few.found)
         few = [run for run in of_few if not any(map(run.overlaps, self._floods))]
-        found = [*map(_symptom, self._floods), *map(_symptom, few), *signs]
+        found = [*map(_symptom, self._floods), *map(_symptom, few), *signs, *self._tags.symptoms()]
         if self._ended is not None and not any(s.end is None for s in found):
             found.append(self._ended)
         return sorted(found, key=lambda s: s.onset)
