@@ -23,6 +23,7 @@ from typing import cast
 
 from stresstest.detectors.text.tokens import split_complete
 from stresstest.detectors.verdict import PositionMap
+from stresstest.endpoint.thought_details import ThoughtDetails, join_details
 from stresstest.endpoint.wire import (
     ChunkChoice,
     ChunkLogprobs,
@@ -148,6 +149,7 @@ class TokenAssembler:
         self._carry = ""
         self._carry_reasoning = False
         self._thinks = False
+        self._details = ThoughtDetails()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -179,20 +181,7 @@ class TokenAssembler:
         if choice.finish_reason:  # some gateways send "" until the end
             self.finish_reason = usual_reason(choice.finish_reason)
             self.stop_reason = choice.stop_reason
-        delta = choice.delta
-        thought, answer = "", choice.text or ""
-        if delta is not None:
-            thought = delta.reasoning or delta.reasoning_content or ""
-            content = delta.content
-            if isinstance(content, list):
-                thought, content = split_parts(content)
-            answer = content or delta.refusal or answer
-            if delta.function_call is not None:
-                answer += delta.function_call.arguments or ""
-            for call in delta.tool_calls or ():
-                if call.function is not None:
-                    answer += call.function.arguments or ""
-                    self.calls += bool(call.function.name)
+        thought, answer = self._read_texts(choice)
         logprobs, ids = choice.logprobs, choice.token_ids
         if isinstance(logprobs, float):
             logprobs = None
@@ -237,6 +226,27 @@ class TokenAssembler:
         """The words of an event's text whose tokens nobody counted, but for the last one, which may go on."""
         self._end_event(thought, answer)
         return self._add_uncounted(thought, answer, at)
+
+    def _read_texts(self, choice: ChunkChoice) -> tuple[str, str]:
+        """(reasoning, answer) that a chunk brings, calls of tools included."""
+        delta = choice.delta
+        thought, answer = "", choice.text or ""
+        if delta is None:
+            return thought, answer
+        thought = delta.reasoning or delta.reasoning_content or ""
+        if not thought and (details := delta.reasoning_details or delta.thinking_blocks):
+            thought = self._details.fresh(join_details(details))
+        content = delta.content
+        if isinstance(content, list):
+            thought, content = split_parts(content)
+        answer = content or delta.refusal or answer
+        if delta.function_call is not None:
+            answer += delta.function_call.arguments or ""
+        for call in delta.tool_calls or ():
+            if call.function is not None:
+                answer += call.function.arguments or ""
+                self.calls += bool(call.function.name)
+        return thought, answer
 
     def _end_event(self, thought: str, answer: str) -> None:
         if thought or answer:

@@ -68,7 +68,8 @@ class ToolCall(msgspec.Struct, gc=False):
 
 class ChunkDelta(msgspec.Struct, gc=False):
     """`tool_calls`, `function_call`: pieces of the arguments of calls; they are the answer where a model
-    calls tools. `refusal`: an answer too. `content`: parts where the API streams these (Mistral's)."""
+    calls tools. `refusal`: an answer too. `content`: parts where the API streams these (Mistral's).
+    `reasoning_details`, `thinking_blocks`: parts of reasoning, most often beside the same as a text."""
 
     content: str | list[dict[str, Any]] | None = None
     refusal: str | None = None
@@ -76,6 +77,8 @@ class ChunkDelta(msgspec.Struct, gc=False):
     tool_calls: list[ToolCall] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
+    reasoning_details: Any = None
+    thinking_blocks: Any = None
 
 
 class ChunkChoice(msgspec.Struct, gc=False):

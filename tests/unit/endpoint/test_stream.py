@@ -244,6 +244,21 @@ async def test_held_back_text_is_never_lost() -> None:
     assert [token.text for token in got.tokens] == ["a", "bc", "d"]
 
 
+@pytest.mark.parametrize("name", ["reasoning_details", "thinking_blocks"])
+@pytest.mark.parametrize("repeats", [False, True])
+async def test_reasoning_in_parts_is_read(name: str, repeats: bool) -> None:
+    """MiniMax's API brings reasoning so alone, each event with all that came before: loops were not seen."""
+    words = ["So", " the", " moon", " so", " so", " so"]
+    shown = ["".join(words[: n + 1]) if repeats else word for n, word in enumerate(words)]
+    key = "thinking" if name == "thinking_blocks" else "text"
+    chunks = [chunk("") for _ in shown]
+    for each, text in zip(chunks, shown, strict=True):
+        each["choices"][0]["delta"][name] = [{"type": "reasoning.text", key: text, "index": 0}]
+    got = await stream(Events([*sse(*chunks, chunk("Yes.", finish="stop")), DONE]))
+    assert "".join(token.text for token in got.tokens if token.reasoning) == "".join(words)
+    assert "".join(token.text for token in got.tokens if not token.reasoning) == "Yes."
+
+
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 async def test_reasoning_is_kept_apart(name: str) -> None:
     """Thoughts are tokens too, marked so that no language check judges them."""
