@@ -118,11 +118,25 @@ def _find(fields: Fields) -> Any:
         return asked
     # LiteLLM's spend logs have empty messages beside the request.
     there = (_decoded(place.get(key)) for place in fields.places for key in PROMPT_KEYS)
-    return next(filter(None, there), None) or _question(fields.row)
+    return next(filter(None, there), None) or _question(fields.row) or _requested(fields.row.get("request"))
 
 
 def _question(row: Row) -> str | None:
     return next((said for key in _QUESTION_KEYS if isinstance(said := row.get(key), str)), None)
+
+
+def _requested(request: Any) -> Any:
+    """What the text of a request asked (a column of MLflow's traces): in its JSON, or as it is."""
+    if not isinstance(request, str):
+        return None
+    inner = structure_in(request)
+    if not isinstance(inner, dict):
+        return request
+    return (
+        next(filter(None, (_decoded(inner.get(key)) for key in PROMPT_KEYS)), None)
+        or _question(inner)
+        or request
+    )
 
 
 def asked_turns(row: Row, record: Record) -> Sequence[str]:

@@ -54,6 +54,12 @@ def test_what_evaluations_call_the_prompt_is_one(key: str) -> None:
     assert read({key: "Say it.", "prompt": "Why?", "generation": "So."}).prompt_text == "Why?"
 
 
+@pytest.mark.parametrize("request_text", ["Why?", '{"question": "Why?"}', '{"prompt": "Why?"}'])
+def test_the_request_of_a_trace_is_the_prompt(request_text: str) -> None:
+    """MLflow's traces hold what a function was called with, whatever it calls it."""
+    assert read({"request": request_text, "response": "So."}).prompt_text == "Why?"
+
+
 @pytest.mark.parametrize("text", ["[1, 2]", '{"a": 1}'])
 def test_a_prompt_that_is_json_stays_a_text(text: str) -> None:
     """It was asked so."""
