@@ -9,6 +9,7 @@ passages into symptoms.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import replace
 
 from stresstest.detectors.entry import DetectorSpec
@@ -61,6 +62,9 @@ EXERCISE_PASSAGES = 8
 contracts letter their points, too."""
 MIN_TAIL_CHARS = 30
 """At the end of an answer, less than this is not judged."""
+MAX_READ_AGAIN = 100_000
+"""Characters of an answer that are read a second time when it ends: all at once, so that whoever judges many
+answers waits for it. What language an answer is in shows long before."""
 
 _DATA = ('"', '{"', '["', "[{")
 _ASKS = re.compile(r"[?？]|__|\.\.\.|…")
@@ -116,9 +120,13 @@ class LanguageDetector:
 
     def update(self, token: Token) -> None:
         del token
-        sentences = self._feed.sentences
-        if self._read < len(sentences) and self._wanted is not None:
-            while self._read < len(sentences):
+        self._read_to(len(self._feed.sentences))
+
+    def _read_to(self, end: int) -> None:
+        """Read the sentences before this one that are not read yet."""
+        if self._read < end and self._wanted is not None:
+            sentences = self._feed.sentences
+            while self._read < end:
                 self._process_sentence(sentences[self._read], self._wanted)
                 self._read += 1
 
@@ -197,14 +205,16 @@ class LanguageDetector:
 
     def _check_whole_answer(self, wanted: str) -> None:
         """Judge an answer without any evidence so far: one that is a single quotation by its content, and one
-        without a letter of the requested script in any case."""
+        without a letter of the requested script in any case. Read are its first `MAX_READ_AGAIN`
+        characters, to the end of a sentence."""
         filtered = ProseFilter(quotations=False)
-        sentences = self._feed.sentences
+        end = bisect_left(self._feed.sentences, MAX_READ_AGAIN, key=lambda span: span.start)
+        sentences = self._feed.sentences[:end]
         parts = [_collapse_whitespace(filtered(span.text, span.line)) for span in sentences]
         text = " ".join(filter(None, parts))
         if weighted_length(text) < MIN_TAIL_CHARS or are_labels(list(filter(None, parts))):
             return
-        written = self._feed.text
+        written = self._feed.text_between(0, MAX_READ_AGAIN)
         lines = self._said(written.split("\n"))
         if not written.lstrip().startswith(("{", "[", "`")) and is_mostly_code(lines):
             return
@@ -229,9 +239,10 @@ class LanguageDetector:
         self._clear_held()
         self._elements.restart()
         self._read = 0
-        self.update(Token(""))
+        self._read_to(end)
         if self._chars >= MIN_TAIL_CHARS:
             self._check_passage(wanted)
+        self._read = len(self._feed.sentences)
 
     def _clear_held(self) -> None:
         self._parts, self._held, self._chars, self._items, self._options = [], [], 0, 0, 0

@@ -29,7 +29,8 @@ MAX_JUDGED_TOKENS = 262_144
 of each."""
 MAX_CHOICES = 128
 MAX_JUDGED_CHARS = 4 * 1024 * 1024
-"""Characters of one long text that are judged."""
+"""Characters of an answer that the detectors are given, likewise: a server may send its answer in few large
+events."""
 MAX_ITEMS = 2_000_000
 """Commas of a whole answer beyond which it is not decoded: it would hold the guard up."""
 MAX_NESTED = 200_000
@@ -50,12 +51,28 @@ class UnreadableAnswerError(Exception):
 
 
 class JudgedTokens:
-    """How many tokens of an answer may still be judged; below 0 once there were more."""
+    """How many tokens of an answer, and characters of them, may still be judged; below 0 once there were
+    more."""
 
-    __slots__ = ("left",)
+    __slots__ = ("chars", "left")
 
     def __init__(self) -> None:
         self.left = MAX_JUDGED_TOKENS
+        self.chars = MAX_JUDGED_CHARS
+
+    def take(self, tokens: Sequence[Token]) -> bool:
+        """Count some tokens; whether they may be judged."""
+        self.left -= len(tokens)
+        for token in tokens:
+            self.chars -= len(token.text)
+        return self.exceeded is None
+
+    @property
+    def exceeded(self) -> str | None:
+        """What there was too much of."""
+        if self.left < 0:
+            return f"more than {MAX_JUDGED_TOKENS} tokens"
+        return f"more than {MAX_JUDGED_CHARS} characters" if self.chars < 0 else None
 
 
 class ChoiceWatch:
@@ -88,8 +105,7 @@ class ChoiceWatch:
             self._shown.add(token.text)
         if not self.answering:
             self.answering = any(token.text and not token.reasoning for token in tokens)
-        self._allowed.left -= len(tokens)
-        if self._allowed.left < 0:
+        if not self._allowed.take(tokens):
             self.cut_off = self.cut_off or bool(tokens)
             return
         if self.texts is not None:
@@ -139,9 +155,9 @@ class ChoiceWatch:
         return verdict if events is None else events.verdict(verdict)
 
     def finish(self, reason: str | None) -> GenerationVerdict:
-        """The verdict on the whole choice."""
+        """The verdict on the whole choice. What was judged of one that is cut off has no end of its own."""
         self.add(self.assembler.flush(0.0))
-        return self._suite.finish(reason)
+        return self._suite.finish(None if self.cut_off else reason)
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -158,8 +174,9 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 def _words(text: str, *, reasoning: bool) -> Iterator[Token]:
-    """A text as tokens, cut a window at a time."""
-    for at in range(0, min(len(text), MAX_JUDGED_CHARS), _WINDOW):
+    """A text as tokens, cut a window at a time. Of what may not be judged there is a window, so that it is
+    missed."""
+    for at in range(0, min(len(text), MAX_JUDGED_CHARS + 1), _WINDOW):
         for word in text_tokens(text[at : at + _WINDOW]):
             yield Token(word.text, reasoning=True) if reasoning else word
 
@@ -326,10 +343,10 @@ class AnswerReader:
         """The watch of a choice.
 
         Raises UnreadableAnswerError beyond the choices that were asked for, `MAX_CHOICES` at most, and after
-        `MAX_JUDGED_TOKENS`, so that nothing of what follows is kept either.
+        `MAX_JUDGED_TOKENS` or `MAX_JUDGED_CHARS`, so that nothing of what follows is kept either.
         """
-        if self._allowed.left < 0:
-            raise UnreadableAnswerError(f"more than {MAX_JUDGED_TOKENS} tokens")
+        if (exceeded := self._allowed.exceeded) is not None:
+            raise UnreadableAnswerError(exceeded)
         found = self.choices.get(index)
         if found is None:
             if len(self.choices) >= self._most:

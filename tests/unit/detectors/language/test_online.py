@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.inference import infer_group_language, infer_language
+from stresstest.detectors.language import online
 from stresstest.detectors.language.online import LanguageDetector
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_text
-from stresstest.detectors.text.segments import TextSegmenter
+from stresstest.detectors.text.segments import MAX_SENTENCE_CHARS, TextSegmenter, TextSpan
 from stresstest.model import SymptomKind, Token
 from tests.support.drifting_texts import FIFTEEN, PROSE, confirmed, token_of, tokens, watch
 
@@ -423,3 +424,29 @@ def test_a_column_of_translations_is_no_drift() -> None:
     lines = [f"| {native} | {foreign} |" for native, foreign in zip(PROSE["it"], PROSE["en"], strict=False)]
     text = "Ecco la tabella che hai chiesto.\n\n| frase | traduzione |\n|---|---|\n" + "\n".join(lines)
     assert [s for s in detect_text(text, DetectorSpec(language="it"), "stop").symptoms if s.confirmed] == []
+
+
+def test_a_long_answer_without_evidence_is_read_again_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """62 MB of brackets were read a second time at the answer's end, all at once, which took 103 s."""
+    monkeypatch.setattr(online, "MAX_READ_AGAIN", 5_000)
+    read: list[int] = []
+    process = LanguageDetector._process_sentence
+
+    def counting(self: LanguageDetector, sentence: TextSpan, wanted: str) -> None:
+        read.append(len(sentence.text))
+        process(self, sentence, wanted)
+
+    monkeypatch.setattr(LanguageDetector, "_process_sentence", counting)
+    detector, _ = watch("(" * 60_000, "it")
+    detector.finish("stop")
+    assert detector.symptoms() == []
+    assert 65_000 <= sum(read) <= 65_000 + MAX_SENTENCE_CHARS
+    assert detector.open_from is None
+
+
+def test_the_part_that_is_read_again_tells_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is one quotation in another script is a drift, however long it is."""
+    text = "\n".join(f"“{sentence}”" for sentence in ["Добрый день, дорогие друзья и соседи."] * 40)
+    assert confirmed(text, "it")
+    monkeypatch.setattr(online, "MAX_READ_AGAIN", 300)
+    assert confirmed(text, "it")

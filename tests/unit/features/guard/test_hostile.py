@@ -30,6 +30,7 @@ from stresstest.telemetry.page_sampler import MAX_PAGE, MAX_USED
 from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, Guarded, chat_events, guarded, raw, words
 from tests.support.steady_clock import steady_clock
+from tests.support.stories import story
 
 UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
 
@@ -118,6 +119,32 @@ def test_all_choices_of_an_answer_share_one_limit(size: int, monkeypatch: pytest
     assert sum(len(watch.texts or ()) for watch in watches) == len(judged)
     assert sum(watch.tokens for watch in watches) < 2000 + 2 * size
     assert [watch.cut_off for watch in watches].count(True) == 1
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+def test_an_answer_is_judged_up_to_a_number_of_characters(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """62 MB in events of half a kibibyte are no more tokens than an answer may have. Of what follows nothing
+    is kept, and it counts neither as healthy nor as one that breaks off."""
+    monkeypatch.setattr(guard_answer, "MAX_JUDGED_CHARS", 10_000)
+    reader = AnswerReader(Route.CHAT, DetectorSpec(), keep_text=True)
+    watch = AnswerWatch(reader, streamed=not whole)
+    text = " ".join(story(200).split())
+    if whole:
+        answer = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+        watch.add(json.dumps(answer).encode())
+    else:
+        for event in sse(*(chunk(text[at : at + 400]) for at in range(0, len(text), 400))):
+            watch.add(event)
+    watch.close(lambda _: None)
+    while watch.step():
+        pass
+    (choice,) = watch.outcome()
+    assert 9_000 < sum(len(token.text) for token in choice.texts or ()) <= 10_000
+    assert choice.broken
+    assert choice.unread
+    assert whole or watch.broken == "more than 10000 characters"
 
 
 async def test_choices_that_nobody_asked_for_are_not_judged() -> None:
