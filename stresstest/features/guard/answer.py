@@ -33,6 +33,9 @@ MAX_JUDGED_CHARS = 4 * 1024 * 1024
 events."""
 MAX_ITEMS = 2_000_000
 """Commas of a whole answer beyond which it is not decoded: it would hold the guard up."""
+MAX_DECODED = 16 * 1024 * 1024
+"""Bytes of its messages, likewise: one emoji makes Python take four bytes for each character of a text, and
+taking the message apart copies it. Far more are never judged."""
 MAX_NESTED = 200_000
 """Lists and objects of its messages, beside logprobs: each takes about two hundred bytes."""
 _LONG_EVENT = 2048
@@ -376,8 +379,10 @@ def _decode_answer(body: bytes) -> dict[str, Any]:
     """What is judged of an unstreamed body, without logprobs. Raises UnreadableAnswerError, ValueError."""
     found = _whole.decode(body)
     top, *choices = map(_raw_fields, (found, *(found.choices or ())))
-    written = b"".join(chain(top.values(), *(each.values() for each in choices)))
-    if written.count(b"[") + written.count(b"{") > MAX_NESTED:
+    written = [*top.values(), *chain.from_iterable(each.values() for each in choices)]
+    if sum(map(len, written)) > MAX_DECODED:
+        raise UnreadableAnswerError("the body has too much text to be judged")
+    if sum(raw.count(b"[") + raw.count(b"{") for raw in map(bytes, written)) > MAX_NESTED:
         raise UnreadableAnswerError("the body has too many lists and objects")
     return {**_decoded(top), "choices": list(map(_decoded, choices))}
 

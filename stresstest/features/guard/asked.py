@@ -21,9 +21,12 @@ MAX_PROMPT_CHARS = 64 * 1024
 MAX_ITEMS = 100_000
 """Commas, lists and objects of a body beyond which its prompt is not decoded: 60 MB of `[],` take a minute
 and 2 GB."""
+MAX_DECODED = 16 * 1024 * 1024
+"""Bytes of a body beyond which its prompt is not decoded either: one emoji makes Python take four bytes for a
+character of a text, and the prompt's text is put together more than once."""
 _TRUE = ("true", "1", "1.0", "t", "y", "yes", "on")
 _MAX_OTHER = 1024 * 1024
-"""Bytes of such a body beside its prompt."""
+"""Bytes of a body with very many items beside its prompt, and of any field of a large one that is decoded."""
 _INVOCATIONS = "/invocations"
 """vLLM's path for SageMaker, which serves a body by what it holds."""
 _MESSAGES = "/v1/messages"
@@ -234,15 +237,19 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _decoded(body: bytes) -> Any:
-    """The body; where it has very many items its prompt stays as it was written."""
-    if sum(map(body.count, (b",", b"[", b"{"))) <= MAX_ITEMS:
+    """The body; where it is large or has very many items its prompt stays as it was written."""
+    many = sum(map(body.count, (b",", b"[", b"{"))) > MAX_ITEMS
+    if not many and len(body) <= MAX_DECODED:
         return msgspec.json.decode(body)
-    found = _prompt_fields.decode(body)
+    try:
+        found = _prompt_fields.decode(body)
+    except msgspec.ValidationError:
+        return None  # it is no object
     prompts = {name: raw for name in _Prompts.__struct_fields__ if (raw := getattr(found, name))}
-    if len(body) - sum(map(len, prompts.values())) > _MAX_OTHER:
+    if many and len(body) - sum(map(len, prompts.values())) > _MAX_OTHER:
         raise TooManyItemsError
     return {
-        name: raw if name in prompts else msgspec.json.decode(raw)
+        name: raw if name in prompts or len(raw) > _MAX_OTHER else msgspec.json.decode(raw)
         for name, raw in _fields.decode(body).items()
     }
 

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard import answer as guard_answer
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
-from stresstest.features.guard.asked import MANY, Route, TooManyItemsError, read_request
+from stresstest.features.guard.asked import MANY, MAX_DECODED, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
 from stresstest.features.guard.command import _caps
 from stresstest.features.guard.ending import WholeEvents
@@ -26,6 +27,7 @@ from stresstest.features.guard.settings import GuardLimits
 from stresstest.features.guard.watch import AnswerWatch
 from stresstest.model import Subject
 from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
+from stresstest.records import FieldMapping, parse_line
 from stresstest.telemetry.page_sampler import MAX_PAGE, MAX_USED
 from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, Guarded, chat_events, guarded, raw, words
@@ -168,6 +170,47 @@ def test_a_body_of_many_items_is_read_in_no_time() -> None:
     assert asked.changed({"max_tokens": 5}) == body[:-1] + b',"max_tokens":5}'
 
 
+def _peak_of(work: Callable[[], object]) -> int:
+    """The most bytes that it takes at once."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_prompt_of_a_large_body_is_not_decoded() -> None:
+    """44 MB with one emoji took 653 MB: four bytes a character, and several copies of the text. What the
+    guard changes in such a request leaves the prompt as it was written."""
+    text = "😀".encode() + b"a" * MAX_DECODED
+    turn = b'{"role":"user","content":"' + text + b'"}'
+    fields = b'{"model":"m","metadata":"' + text[:-1] + b'","n":2,"max_tokens":900,"messages":['
+    body = fields + turn + b',{"role":"assistant","content":"x"}]}'
+    found: list[Any] = []
+    assert _peak_of(lambda: found.append(read_request(Route.CHAT, body))) < 1_000_000
+    (asked,) = found
+    assert (asked.model, asked.choices, asked.cap, asked.prompt) == ("m", 2, 900, "")
+    assert asked.changed({}) == body
+    assert asked.changed(asked.capped(100)) == body.replace(b"900", b"100")
+    assert read_request(Route.CHAT, b"[" + b'"a",' * 9 + b'"' + text + b'"]') is None
+
+
+async def test_an_answer_to_a_large_prompt_is_judged_and_logged() -> None:
+    """The line says that the prompt is missing, and `scan` reads it."""
+    body = {**ASK, "stream": False, "messages": [{"role": "user", "content": "a" * MAX_DECODED}]}
+    answer = {"choices": [{"message": {"content": HEALTHY + LOOP}, "finish_reason": "stop"}]}
+    async with guarded(page(answer), {"policy": "cap", "max_tokens": 100}, text=True) as here:
+        assert (await here.ask(body=body)).status == 200
+        await here.judged(1)
+        (sent,) = here.upstream.generations
+        assert sent.body == {**body, "max_tokens": 100}
+    (line,) = here.log
+    assert (line["symptom"], line["response"], "prompt" in line) == ("loop", HEALTHY + LOOP, False)
+    (record,) = parse_line(here.out.getvalue(), "f", 1, FieldMapping())
+    assert record.text == HEALTHY + LOOP
+
+
 async def test_a_body_of_many_fields_is_refused() -> None:
     body = {str(n): n for n in range(200_000)}
     with pytest.raises(TooManyItemsError):
@@ -205,6 +248,19 @@ def test_an_answer_of_many_objects_is_not_read_and_logprobs_are_skipped() -> Non
     reader = _read(logprobs=b'{"content":' + listed + b"}")
     assert (reader.id, reader.usage, reader.choices[0].tokens) == ("x", (None, 2), 2)
     assert reader.choices[0].finish_reason == "stop"
+
+
+def test_an_answer_of_much_text_is_not_read() -> None:
+    """45 MB with one emoji took 709 MB. Whatever the size of its logprobs, an answer is judged."""
+    text = "😀".encode() + b"a" * guard_answer.MAX_DECODED
+    body = b'{"choices":[{"message":{"content":"' + text + b'"}}]}'
+
+    def refused() -> None:
+        with pytest.raises(UnreadableAnswerError, match="too much text"):
+            next(AnswerReader(Route.CHAT, DetectorSpec()).add_body(body, 9))
+
+    assert _peak_of(refused) < 1_000_000
+    assert _read(logprobs=b'"' + text + b'"').choices[0].tokens == 2
 
 
 @pytest.mark.parametrize(
