@@ -180,6 +180,8 @@ class AnswerAssembly:
                 raise TypeError("a delta of the text is none")
             self._text.append(event["delta"])
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            if not isinstance(event["response"], dict):
+                raise TypeError("a response is none")
             self._response = event["response"]
         elif kind == "error":
             self.error = msgspec.json.encode({"error": event})

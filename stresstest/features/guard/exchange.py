@@ -21,7 +21,7 @@ from stresstest.model.guard import GuardPolicy, GuardRule
 ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
 """Policies that end an answer."""
 _TRACE = ("traceparent", "tracestate")
-_CUT_SHORT = {"client_gone": "abort", "upstream_error": "error"}
+_CUT_SHORT = {"client_gone": "abort", "upstream_error": "error", "guard_failed": "error"}
 """The finish reason of an answer that has none, by how its request ended: `scan` counts it as lost."""
 
 
@@ -61,7 +61,7 @@ class Exchange:
     degenerate answers, not in a dry run. action: what the policy did, or in a dry run would have done. why:
     the same for the client, None where nothing was touched. ended: the finish reason that the guard gave the
     answer. counted: the action that was counted with an answer that this one replaces. response: once its
-    headers were sent. given_up: the client left, or the upstream failed, while it
+    headers were sent. given_up: the client left, or the upstream or the guard failed, while it
     was to answer. held: bytes of the body and of an answer that is put
     together.
     """

@@ -20,6 +20,7 @@ from stresstest.features.guard.asked import (
 )
 from stresstest.features.guard.ending import HEADER
 from stresstest.features.guard.exchange import ENDING, BodyRoom, Exchange, Ledger, NoRoomError
+from stresstest.features.guard.faults import report
 from stresstest.features.guard.intervene import Intervention
 from stresstest.features.guard.relay import SERVER, CutError, Relay
 from stresstest.features.guard.settings import GuardLimits, GuardSettings
@@ -27,6 +28,7 @@ from stresstest.features.guard.upstream import UpstreamFailure, error_body
 from stresstest.model.guard import GuardPolicy
 
 PROGRESS = 1024
+_FAILED = "The guard failed to serve the request."
 _LATE = "The body of the request did not arrive in time."
 
 
@@ -86,6 +88,12 @@ class Proxy:
             if request.transport is not None:
                 request.transport.abort()
             return exchange.response or web.Response()
+        except web.RequestPayloadError:
+            return self._broken_off(exchange, refused(400, "The body of the request is not valid HTTP."))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is counted
+            report(_FAILED, error)
+            exchange.outcome, exchange.given_up = "guard_failed", True
+            return self._broken_off(exchange, refused(500, _FAILED, "server_error"))
         finally:
             exchange.room.leave(exchange)
             self._ledger.settle(exchange)
@@ -174,6 +182,15 @@ class Proxy:
                 transport.write(b"%x\r\n%s\r\n" % (len(event), event))
             transport.close()
         return response
+
+    @staticmethod
+    def _broken_off(exchange: Exchange, error: web.Response) -> web.StreamResponse:
+        """The error; once an answer has begun, the connection is closed without its end."""
+        if exchange.response is None:
+            return error
+        if exchange.request.transport is not None:
+            exchange.request.transport.close()
+        return exchange.response
 
 
 class Upload:

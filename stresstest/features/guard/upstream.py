@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,9 @@ _HOP_BY_HOP = frozenset(
     )
 )
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
+_NO_HTTP = "The upstream gave no valid HTTP response."
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header and no reason phrase may hold (RFC 9110, 5.5)."""
 _KEEP_IDLE = 2.0
 """Seconds: shorter than uvicorn keeps an idle connection (5), so that none is used just as it is closed."""
 
@@ -71,7 +75,7 @@ class Upstream:
     ) -> aiohttp.ClientResponse:
         """The response, its body unread. target: path and query as received. Raises UpstreamFailure."""
         try:
-            return await self._session.request(
+            response = await self._session.request(
                 method,
                 URL(self._base + target, encoded=True),
                 headers=headers,
@@ -87,7 +91,12 @@ class Upstream:
         except TimeoutError:
             raise UpstreamFailure(504, "timeout", "The upstream did not answer in time.") from None
         except (aiohttp.ClientError, ConnectionError, ValueError):
-            raise UpstreamFailure(502, "protocol", "The upstream gave no valid HTTP response.") from None
+            raise UpstreamFailure(502, "protocol", _NO_HTTP) from None
+        told = (response.reason or "", *response.headers.values())
+        if any(map(_CONTROL.search, told)):  # could not be passed on, and is meant for no good
+            response.close()
+            raise UpstreamFailure(502, "protocol", _NO_HTTP)
+        return response
 
     async def close(self) -> None:
         await self._session.close()

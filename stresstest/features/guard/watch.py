@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stresstest.detectors.verdict import PositionMap
 from stresstest.endpoint.wire import EventReader, LineTooLongError
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch, UnreadableAnswerError
+from stresstest.features.guard.faults import report
 from stresstest.http_limits import MAX_REPLY_BYTES
 from stresstest.model import GenerationVerdict, Token
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
@@ -123,7 +124,7 @@ class AnswerWatch:
             self._break("a line has no end")
             more = unforeseen = False
         finally:
-            if unforeseen:  # raised further, to the event loop's log
+            if unforeseen:  # raised further, to be reported
                 self._break(_FAILED)
             if not more or unforeseen:
                 self._rest()
@@ -141,7 +142,7 @@ class AnswerWatch:
             return [_judged(choices[index], counted, ended, broken=broken) for index in sorted(choices)]
         except Exception as error:  # noqa: BLE001  the request counts all the same
             self._break(_FAILED)
-            asyncio.get_running_loop().call_exception_handler({"message": _FAILED, "exception": error})
+            report(_FAILED, error)
             return []
 
     def _rest(self) -> None:
@@ -269,6 +270,8 @@ class JudgeQueue:
         self._running = watch.queued = more = False
         try:
             more = watch.step()
+        except Exception as error:  # noqa: BLE001  the others are judged all the same
+            report(_FAILED, error)
         finally:
             if more:
                 self.put(watch)
