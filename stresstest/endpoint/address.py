@@ -12,23 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from stresstest.config.credentials.echoes import LEAST, find_echoes, hide_echoes
-from stresstest.config.credentials.texts import HIDDEN, hide_credentials
+from stresstest.config.credentials.echoes import LEAST, hide_echoes, hide_in_tokens
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
-from stresstest.model import GenerationVerdict, Token, TokenColumns
+from stresstest.model import GenerationVerdict, Token
 
 PLACEHOLDER_KEY = "EMPTY"
 _MAX_TEXT, _MOST_READ = 300, 4_000
-
-
-def _without(token: Token, at: int, spans: Sequence[tuple[int, int]]) -> Token:
-    """The token, which begins at this character of the text, without what lies in the spans, and its id."""
-    text, position = "", at
-    for begin, end in spans:
-        text += token.text[position - at : max(begin - at, 0)] + (HIDDEN if begin >= at else "")
-        position = max(position, end)
-    return replace(token, text=text + token.text[position - at :], id=None)
 
 
 def _is_host_name(host: str) -> bool:
@@ -105,21 +96,12 @@ class EndpointAddress:
         """Whether server text holds a secret. Short ones, which it may hold by chance, do not count."""
         return any(secret in text for secret in self.secrets if len(secret) >= LEAST)
 
-    def hide_in_tokens(self, tokens: TokenColumns) -> Sequence[Token]:
+    def hide_in_tokens(self, tokens: Sequence[Token]) -> Sequence[Token]:
         """Tokens of an answer, ``***`` in the place of a secret that the server has echoed in its text.
 
         Short ones, which an answer may hold by chance, stay.
         """
-        spans = find_echoes("".join(tokens.texts), self.secrets) if self.secrets else []
-        if not spans:
-            return tokens
-        kept, at = [], 0
-        for token in tokens:
-            until = at + len(token.text)
-            here = [span for span in spans if span[0] < until and at < span[1]]
-            kept.append(_without(token, at, here) if here else token)
-            at = until
-        return kept
+        return hide_in_tokens(tokens, self.secrets) if self.secrets else tokens
 
     def hide_in_verdict(self, verdict: GenerationVerdict) -> GenerationVerdict:
         """The verdict on such an answer: what its symptoms quote may begin or end within a secret."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from stresstest.config.credentials.texts import HIDDEN
+from stresstest.model import Token, TokenColumns
 
 LEAST = 8
 """Characters of a secret from which on a text does not hold it by chance."""
@@ -24,6 +26,30 @@ def find_echoes(text: str, secrets: Sequence[str]) -> list[tuple[int, int]]:
     if begun and len(text) - begun >= covered:
         found.append((len(text) - begun, len(text)))
     return found
+
+
+def hide_in_tokens(tokens: Sequence[Token], secrets: Sequence[str]) -> Sequence[Token]:
+    """The tokens of an answer, ``***`` in the place of each secret in their text."""
+    texts = tokens.texts if isinstance(tokens, TokenColumns) else [token.text for token in tokens]
+    spans = find_echoes("".join(texts), secrets)
+    if not spans:
+        return tokens
+    kept, at = [], 0
+    for token in tokens:
+        until = at + len(token.text)
+        here = [span for span in spans if span[0] < until and at < span[1]]
+        kept.append(_without(token, at, here) if here else token)
+        at = until
+    return kept
+
+
+def _without(token: Token, at: int, spans: Sequence[tuple[int, int]]) -> Token:
+    """The token, which begins at this character of the text, without what lies in the spans, and its id."""
+    text, position = "", at
+    for begin, end in spans:
+        text += token.text[position - at : max(begin - at, 0)] + (HIDDEN if begin >= at else "")
+        position = max(position, end)
+    return replace(token, text=text + token.text[position - at :], id=None)
 
 
 def hide_echoes(text: str, secrets: Sequence[str]) -> str:

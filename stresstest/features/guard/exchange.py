@@ -13,6 +13,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard.answer import AnswerReader
 from stresstest.features.guard.asked import Asked
 from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
+from stresstest.features.guard.keys import request_keys, without_keys
 from stresstest.features.guard.metrics import GuardMetrics
 from stresstest.features.guard.watch import AnswerWatch, JudgedChoice, JudgeQueue
 from stresstest.model import GenerationVerdict
@@ -207,9 +208,11 @@ class Ledger:
         self._count(asked.model, asked.route, found if ended == "answered" else ended)
         if not choices:
             self._log_unseen(exchange, asked, ended)
+        keys = request_keys(exchange.request.headers)
         for choice in choices:  # last: what is counted does not depend on who is told
+            shown = without_keys(entry, choice, keys)
             for sink in self._sinks:
-                sink.write(entry, choice)
+                sink.write(*shown)
 
     def _count(self, model: str, route: str, outcome: str) -> None:
         self.metrics.requests.labels(self.metrics.model(model), route, outcome).inc()

@@ -1,0 +1,58 @@
+"""The keys of a request, out of what is logged of its answer: an upstream may repeat them in any field."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stresstest.config.credentials.echoes import hide_echoes, hide_in_tokens
+from stresstest.config.credentials.names import is_credential_field
+from stresstest.config.secrets import spellings
+from stresstest.features.guard.journal import JournalEntry
+from stresstest.features.guard.watch import JudgedChoice
+
+_MOST = 8
+"""Keys of one request; the headers' size is limited as well."""
+
+
+def request_keys(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """The credentials among a request's headers, in each spelling, longest first."""
+    found: set[str] = set()
+    for name, value in headers.items():
+        if len(found) < _MOST and is_credential_field(name, value):
+            scheme, _, given = value.strip().partition(" ")
+            found |= {given.strip() or scheme, *_basic(scheme, given)}
+    return tuple(sorted({form for key in found for form in spellings(key)}, key=len, reverse=True))
+
+
+def _basic(scheme: str, given: str) -> set[str]:
+    """The password of HTTP's basic authentication."""
+    if scheme.lower() != "basic":
+        return set()
+    try:
+        return {base64.b64decode(given).decode().partition(":")[2]} - {""}
+    except (binascii.Error, ValueError):
+        return set()
+
+
+def without_keys(
+    entry: JournalEntry, choice: JudgedChoice, keys: tuple[str, ...]
+) -> tuple[JournalEntry, JudgedChoice]:
+    """Both without the keys. The prompt is the client's own, and stays."""
+    if not keys:
+        return entry, choice
+    texts = choice.texts
+    return (
+        replace(entry, id=_hidden(entry.id, keys), model=hide_echoes(entry.model, keys)),
+        replace(
+            choice,
+            finish_reason=_hidden(choice.finish_reason, keys),
+            texts=None if texts is None else hide_in_tokens(texts, keys),
+        ),
+    )
+
+
+def _hidden(text: str | None, keys: tuple[str, ...]) -> str | None:
+    return None if text is None else hide_echoes(text, keys)
