@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from stresstest.features.guard.asked import MAX_PROMPT_CHARS, Asked, Route
-from stresstest.features.guard.lines import LineWriter, LogFile
+from stresstest.features.guard.lines import HURRY, LineWriter, LogFile
 from stresstest.features.guard.watch import JudgedChoice
 from stresstest.records.formats.asked import FLATTENED
 from stresstest.records.formats.fields import TEXTLESS
@@ -68,13 +68,15 @@ class Sink(Protocol):
 
 class Journal:
     """Writes the lines. every: healthy answers too, as a rate needs them. text: prompts and answers too.
-    torn: what is in the file already ends within a line."""
+    torn: what is in the file already ends within a line. hurried: at the end, next to no time is left for
+    what waits."""
 
     def __init__(
         self, out: IO[bytes] | LogFile, *, every: bool = False, text: bool = False, torn: bool = False
     ) -> None:
         self.keeps_text = text
         self._out = out
+        self.hurried = False
         self._every = every
         self._torn = torn
         self._lines: LineWriter | None = None
@@ -86,7 +88,7 @@ class Journal:
         try:
             yield
         finally:
-            lines.close()
+            lines.close(HURRY if self.hurried else None)
 
     def write(self, entry: JournalEntry, choice: JudgedChoice) -> None:
         """One line for a choice, if it is to have one. It is written later, or dropped."""

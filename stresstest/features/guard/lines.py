@@ -19,8 +19,8 @@ from stresstest.render.steering import escape_steering
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of lines that wait to be written. A line that is alone always has room."""
 MAX_LINES = 10_000
-PATIENCE = 2.0
-"""Seconds at the end for what still waits."""
+PATIENCE, HURRY = 2.0, 0.3
+"""Seconds at the end for what still waits; and where nobody waits for the end."""
 _RETRY = 0.1
 """Seconds until a full pipe that does not block is tried again."""
 _PAUSE = 60.0
@@ -85,7 +85,7 @@ class LineWriter:
         self._untold = 0
         self._told_at = -_PAUSE
         self._torn = torn
-        self._failing = self._closing = False
+        self._failing = self._closing = self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="guard-log", daemon=True)
         self._thread.start()
@@ -96,20 +96,27 @@ class LineWriter:
             full = len(self._lines) >= MAX_LINES or self._size + len(line) > MAX_BYTES
             if self._closing or (full and self._lines):
                 self._drop(1)
-                return
-            self._lines.append(line)
-            self._size += len(line)
-            self._changed.notify()
+            else:
+                self._lines.append(line)
+                self._size += len(line)
+                self._changed.notify()
+        if self._closed:
+            self._tell_dropped()
 
-    def close(self) -> None:
-        """Write what waits, for `PATIENCE` at most; the rest is dropped."""
+    def close(self, patience: float | None = None) -> None:
+        """Write what waits, for so many seconds at most; the rest is dropped, and what comes later, too."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(PATIENCE)
+        self._thread.join(PATIENCE if patience is None else patience)
         with self._changed:
             self._drop(len(self._lines))
             self._lines.clear()
+            self._closed = True
+        self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        with self._changed:
             dropped, self._untold = self._untold, 0
         if dropped:
             tell(_sentence(dropped))

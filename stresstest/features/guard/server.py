@@ -18,6 +18,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.suite import detect_text
 from stresstest.features.guard.exchange import Ledger
 from stresstest.features.guard.journal import Journal, Sink
+from stresstest.features.guard.lines import tell
 from stresstest.features.guard.metrics import GuardMetrics, named_series
 from stresstest.features.guard.proxy import Proxy, refused
 from stresstest.features.guard.relay import SERVER, Relay
@@ -29,6 +30,8 @@ from stresstest.telemetry.page_sampler import MAX_PAGE
 OWN_FOLDER = "/guard/"
 """Paths below it are the guard's own: the upstream's /metrics and /health pass through like any other."""
 _LAG_SAMPLE = 0.25
+_LAST_STEPS, _LAST_JUDGING = 0.3, 1.0
+"""Seconds at the end in which requests that are ended may note what was seen, and in which that is judged."""
 
 
 class GuardServer(web.Server):
@@ -111,9 +114,8 @@ async def serve_guard(
     upstream = Upstream(settings)
     ledger = Ledger(metrics, journal, queue, dry_run=settings.dry_run, sinks=sinks)
     handler = Handler(Proxy(settings, Relay(upstream, queue, ledger), ledger), upstream, metrics, settings)
-    serving = web.ServerRunner(
-        GuardServer(handler.handle, settings.limits), shutdown_timeout=settings.limits.drain
-    )
+    server = GuardServer(handler.handle, settings.limits)
+    serving = web.ServerRunner(server, shutdown_timeout=settings.limits.drain)
     await serving.setup()
     sampling = asyncio.create_task(_sample_lag(metrics.lag.observe))
     with journal.writing(metrics.log_dropped.inc):
@@ -125,9 +127,28 @@ async def serve_guard(
             yield RunningGuard(f"http://{shown}:{bound}", metrics)
         finally:
             sampling.cancel()
-            await serving.cleanup()
-            await queue.empty()
-            await upstream.close()
+            try:
+                await serving.cleanup()
+                await handler.end()
+                await queue.empty()
+            except asyncio.CancelledError:
+                await _end_at_once(server, handler, queue, journal)
+                raise
+            finally:
+                await upstream.close()
+
+
+async def _end_at_once(server: GuardServer, handler: Handler, queue: JudgeQueue, journal: Journal) -> None:
+    """Nobody waits any longer: what was seen of the open answers is judged and logged as far as it takes no
+    time, and the rest is told."""
+    for connection in server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()
+    left = await handler.end() + queue.judge_for(_LAST_JUDGING)
+    journal.hurried = True
+    if left:
+        what = "1 answer was" if left == 1 else f"{left:,} answers were"
+        tell(f"warning: {what} not judged to the end: there is no line of the log, and no count")
 
 
 class Handler:
@@ -140,13 +161,28 @@ class Handler:
         self._upstream = upstream
         self._metrics = metrics
         self._series = settings.config.series
+        self._open: set[asyncio.Task[Any]] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request."""
         if request.path.startswith(OWN_FOLDER):
             return await self._own_page(request)
-        with self._metrics.in_flight.track_inprogress():
-            return await self._proxy.handle(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            with self._metrics.in_flight.track_inprogress():
+                return await self._proxy.handle(request)
+        finally:
+            self._open.discard(task)
+
+    async def end(self) -> int:
+        """End what is still served; how many requests there are all the same."""
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=_LAST_STEPS)
+        return len(self._open)
 
     async def _own_page(self, request: web.BaseRequest) -> web.StreamResponse:
         name = request.path.removeprefix(OWN_FOLDER)

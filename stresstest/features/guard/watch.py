@@ -89,6 +89,11 @@ class AnswerWatch:
         """So much waits to be judged that the relay has to wait as well."""
         return self._streamed and self._size > MAX_PENDING
 
+    @property
+    def fails(self) -> bool:
+        """Whether a choice is known to fail by now."""
+        return any(choice.alarm is not None for choice in self.reader.choices.values())
+
     def add(self, data: bytes) -> bool:
         """Keep bytes that have passed; True when there are enough of them for a step."""
         if self.broken is not None:
@@ -264,18 +269,37 @@ class JudgeQueue:
             self._running = True
             self._loop.call_soon(self._run)
 
-    def _run(self) -> None:
-        watch = self._waiting.popleft()
-        began = time.perf_counter()
-        self._running = watch.queued = more = False
+    def judge_for(self, seconds: float) -> int:
+        """Judge what waits, for so many seconds at most and those first that are known to fail; how many were
+        not judged to their end. Nothing is judged later."""
+        ends = time.perf_counter() + seconds
+        left = 0
+        for watch in sorted(self._waiting, key=lambda each: not each.fails):
+            more = True
+            while more and time.perf_counter() < ends:
+                more = self._step(watch)
+            left += more
+        self._waiting.clear()
+        return left
+
+    @staticmethod
+    def _step(watch: AnswerWatch) -> bool:
         try:
-            more = watch.step()
+            return watch.step()
         except Exception as error:  # noqa: BLE001  the others are judged all the same
             report(_FAILED, error)
-        finally:
-            if more:
-                self.put(watch)
-            self._schedule()
+            return False
+
+    def _run(self) -> None:
+        if not self._waiting:  # judged meanwhile
+            self._running = False
+            return
+        watch = self._waiting.popleft()
+        began = time.perf_counter()
+        self._running = watch.queued = False
+        if self._step(watch):
+            self.put(watch)
+        self._schedule()
         self._observe(time.perf_counter() - began)
 
     async def empty(self) -> None:

@@ -212,3 +212,14 @@ def test_a_log_whose_folder_is_gone_for_a_while_is_written_again(tmp_path: Path)
         writer.put(b"two\n")
         writer.close()
     assert (folder / "a.jsonl").read_bytes() == b"two\n"
+
+
+def test_a_line_that_comes_after_the_end_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing may be lost in silence."""
+    out, lost = io.BytesIO(), Lost()
+    writer = LineWriter(out.write, lost.add)
+    writer.put(b"a\n")
+    writer.close()
+    writer.put(b"b\n")
+    assert (out.getvalue(), lost.count) == (b"a\n", 1)
+    assert "1 line of the log was dropped" in capsys.readouterr().err
