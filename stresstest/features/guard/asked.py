@@ -29,6 +29,10 @@ _MAX_OTHER = 1024 * 1024
 """Bytes of a body with very many items beside its prompt, and of any field of a large one that is decoded."""
 _INVOCATIONS = "/invocations"
 """vLLM's path for SageMaker, which serves a body by what it holds."""
+_CHAT = "/chat/completions"
+"""Of any prefix: llama.cpp and LiteLLM serve it without one, others have the model in it."""
+_COMPLETIONS = re.compile(r"/(?:engines|openai/deployments)/.+/completions\Z")
+"""Of LiteLLM and Azure. Without a prefix, it is another API, of llama.cpp."""
 _MESSAGES = "/v1/messages"
 """Anthropic's API, which vLLM serves too; its answers are not judged."""
 _NO_ANSWER = frozenset(
@@ -48,7 +52,7 @@ class TooManyItemsError(Exception):
 
 
 class Route(StrEnum):
-    """The paths whose answers are judged."""
+    """The paths whose answers are judged; other servers' paths of the same kind count as these."""
 
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
@@ -67,6 +71,10 @@ def judged_route(method: str, path: str) -> Route | None:
     if method != "POST":
         return None
     plain = _plain(path)
+    if plain.endswith(_CHAT):
+        return Route.CHAT
+    if _COMPLETIONS.search(plain) is not None:
+        return Route.COMPLETIONS
     return next((route for route in Route if plain.endswith(route)), None)
 
 

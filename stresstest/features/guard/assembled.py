@@ -29,6 +29,11 @@ _NULL = b"null"
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
 
+def can_be_streamed(asked: Asked) -> bool:
+    """Whether the answer can be asked for as a stream: vLLM refuses log probabilities of the prompt there."""
+    return asked.body.get("prompt_logprobs") is None
+
+
 def streaming_changes(asked: Asked) -> dict[str, Any]:
     """The request fields that make the same request a streamed one."""
     if asked.route is Route.RESPONSES:

@@ -47,7 +47,7 @@ class Intervention:
         if not _is_stream(upstream) or is_encoded(upstream):
             return await self._relay.pass_on(exchange, upstream)
         async with upstream:
-            response = await self._relay.begin(exchange, upstream)
+            response = await self._relay.begin(exchange, upstream, whole=False)
             failing = await self._relay_events(upstream, response, None)
         if failing is not None and self._may_ask_again(failing, streamed=True):
             failing = await self._relay_second(failing, response)

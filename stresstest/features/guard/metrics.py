@@ -7,10 +7,13 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from stresstest.render.steering import escape_steering
 from stresstest.telemetry.page_sampler import MAX_USED
 
 MAX_MODELS = 64
 """Model names that have series of their own: names come from requests, and anybody may invent some."""
+_LONGEST = 128
+"""Characters of such a name."""
 OTHER = "other"
 _TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 _SECONDS = (0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -65,8 +68,9 @@ class GuardMetrics:
         )
 
     def model(self, name: str) -> str:
-        """The model's name as a label."""
-        if name not in self._models and len(self._models) < MAX_MODELS and len(name) <= 128:
+        """The model's name as a label; the page may be read in a terminal."""
+        name = name if len(name) > _LONGEST else escape_steering(name)
+        if name not in self._models and len(self._models) < MAX_MODELS and len(name) <= _LONGEST:
             self._models.add(name)
         return name if name in self._models else OTHER
 

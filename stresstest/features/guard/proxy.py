@@ -18,6 +18,7 @@ from stresstest.features.guard.asked import (
     read_request,
     unread_route,
 )
+from stresstest.features.guard.assembled import can_be_streamed
 from stresstest.features.guard.ending import HEADER
 from stresstest.features.guard.exchange import ENDING, BodyRoom, Exchange, Ledger, NoRoomError
 from stresstest.features.guard.faults import report
@@ -157,7 +158,8 @@ class Proxy:
         """Choose the rule of a request; what caps it changes its body here."""
         settings = self._settings
         rule = exchange.rule = settings.config.rule(asked.model, asked.route.value)
-        exchange.may_end = rule.policy in ENDING and not settings.dry_run
+        readable = asked.stream or can_be_streamed(asked)
+        exchange.may_end = rule.policy in ENDING and not settings.dry_run and readable
         if rule.policy is not GuardPolicy.CAP:
             return
         limit = settings.cap_for(asked, rule)

@@ -120,10 +120,15 @@ class Relay:
         """The body of a response."""
         return UpstreamBody(upstream, self._upstream.idle)
 
-    async def begin(self, exchange: Exchange, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-        """Send the status and headers of the upstream's response."""
-        headers = end_to_end(upstream.headers)
+    async def begin(
+        self, exchange: Exchange, upstream: aiohttp.ClientResponse, *, whole: bool = True
+    ) -> web.StreamResponse:
+        """Send the status and headers of the upstream's response. whole: all of its body will follow, and
+        nothing else: only then the length that it tells is true."""
+        headers = end_to_end(upstream.headers, without=() if whole else ("content-length",))
         headers.setdefault("Server", SERVER)
+        if (location := headers.get("Location")) is not None:
+            headers["Location"] = self._upstream.relative(location)
         if exchange.why is not None:
             headers[HEADER] = header_value(exchange.why)
         response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)

@@ -98,5 +98,22 @@ class Upstream:
             raise UpstreamFailure(502, "protocol", _NO_HTTP)
         return response
 
+    def relative(self, location: str) -> str:
+        """Where a redirect leads: within the upstream as a path, so that clients follow it through the guard
+        (FastAPI redirects to a whole address where a slash at the end is missing); elsewhere as it is."""
+        try:
+            base, found = URL(self._base), URL(location)
+            same = all(getattr(found, name) == getattr(base, name) for name in ("scheme", "host", "port"))
+            found = URL(location, encoded=True)
+        except ValueError:  # no address
+            return location
+        folder = base.raw_path.rstrip("/")
+        if not same or not found.raw_path.startswith(f"{folder}/"):
+            return location
+        path = found.raw_path_qs.removeprefix(folder)
+        if path.startswith("//"):
+            path = f"/.{path}"  # no address of another host
+        return f"{path}#{found.raw_fragment}" if found.raw_fragment else path
+
     async def close(self) -> None:
         await self._session.close()

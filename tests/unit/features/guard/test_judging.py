@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
-from stresstest.features.guard.asked import PromptSearch
+from stresstest.features.guard.asked import PromptSearch, judged_route
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
 from stresstest.features.guard.settings import GuardLimits
 from stresstest.records import FieldMapping, parse_line
@@ -364,6 +364,27 @@ async def test_an_answer_that_the_guard_fails_on_is_counted(
 PROMPT = {"model": "lab", "prompt": "Tell a story.", "max_tokens": 900, "stream": True}
 
 
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/chat/completions", CHAT),
+        ("/engines/m/chat/completions/", CHAT),
+        ("/openai/deployments/org/m/chat/completions", CHAT),
+        ("/engines/m/completions", "/v1/completions"),
+        ("/llm/openai/deployments/m/completions/", "/v1/completions"),
+        ("/v1/responses", "/v1/responses"),
+        ("/completions", None),
+        ("/engines/completions", None),
+        ("/api/completions", None),
+        ("/responses", None),
+    ],
+)
+def test_other_servers_paths_are_judged(path: str, route: str | None) -> None:
+    """LiteLLM, llama.cpp and Azure have them, and whoever used one was not guarded. The bare `/completions`
+    of llama.cpp has other answers."""
+    assert judged_route("POST", path) == route
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "answer", "route"),
@@ -414,6 +435,16 @@ async def test_answers_on_other_paths_are_counted_as_unread(
         assert (await here.ask(path, body)).json == {"text": FAILING}
         assert unread(await here.judged(1)) == {route: 1}
     assert not here.log
+
+
+def test_a_models_name_steers_no_terminal() -> None:
+    """Anybody may choose one, and `curl` shows the page of series."""
+    metrics = GuardMetrics()
+    metrics.requests.labels(metrics.model("a\x1b[2J\u202eb"), CHAT, "healthy").inc()
+    page = metrics.page().decode()
+    assert page.isascii()
+    assert "\x1b" not in page
+    assert metrics.model("org/Qwen-3 é") == "org/Qwen-3 é"
 
 
 async def test_requests_for_other_things_than_answers_are_not_counted() -> None:

@@ -15,7 +15,8 @@ from aiohttp import web
 
 from stresstest.errors import UsageError
 from stresstest.features.guard.relay import HIGH_WATER, ClientPipe
-from stresstest.features.guard.settings import GuardLimits, checked_upstream
+from stresstest.features.guard.settings import GuardLimits, GuardSettings, checked_upstream
+from stresstest.features.guard.upstream import Upstream
 from tests.support.fake_vllm import DONE, Events, Hang, Page, Reset, page, sse
 from tests.support.guarded import ASK, CHAT, HEALTHY, chat_events, guarded, raw
 from tests.support.steady_clock import steady_clock
@@ -70,6 +71,41 @@ async def test_a_whole_answer_passes_with_its_status_and_headers(answer: Page) -
                 assert await response.read() == answer.body
                 for name, value in answer.headers.items():
                     assert response.headers[name.replace("_", "-")] == value
+
+
+@pytest.mark.parametrize(
+    ("base", "location", "passed"),
+    [
+        ("http://vllm:8000", "http://vllm:8000/v1/chat/completions?a=%2F#b", "/v1/chat/completions?a=%2F#b"),
+        ("http://vllm:8000/api", "HTTP://VLLM:8000/api/v1/x", "/v1/x"),
+        ("http://vllm", "http://vllm:80/v1/x", "/v1/x"),
+        ("http://vllm:8000/api", "http://vllm:8000/apis/x", "http://vllm:8000/apis/x"),
+        ("http://vllm:8000", "http://vllm:8000//evil.example/x", "/.//evil.example/x"),
+        *(
+            ("http://vllm:8000", location, location)
+            for location in (
+                *("https://vllm:8000/x", "http://vllm:8001/x", "http://elsewhere.example/", "/v1/x", "x"),
+                *("//vllm:8000/x", "mailto:a@vllm", "http://[", ""),
+            )
+        ),
+    ],
+)
+async def test_a_redirect_to_the_upstream_leads_through_the_guard(
+    base: str, location: str, passed: str
+) -> None:
+    """FastAPI names itself where a slash at the end is missing: clients went on without the guard."""
+    upstream = Upstream(GuardSettings(base))
+    assert upstream.relative(location) == passed
+    await upstream.close()
+
+
+async def test_a_redirect_is_passed_on_as_a_path() -> None:
+    """Whatever was asked for."""
+    async with guarded(Hang()) as here:
+        own = here.upstream.url.removesuffix("/v1")
+        here.upstream.everything = Page(b"", 307, headers={"location": f"{own}/v1/models"})
+        async with here.session.get(here.url + "/v1/models/", allow_redirects=False) as response:
+            assert response.headers["Location"] == "/v1/models"
 
 
 async def test_every_path_and_method_passes_with_what_it_carries() -> None:

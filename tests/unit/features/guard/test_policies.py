@@ -15,7 +15,7 @@ from stresstest.features.guard.ending import last_events
 from stresstest.features.guard.settings import GuardSettings, cap_lines, idle_rules
 from stresstest.model import Decoding, Subject
 from stresstest.model.guard import GuardPolicy, GuardRule
-from tests.support.fake_vllm import DONE, Answer, Asked, Events, chunk, page, sse, usage_only
+from tests.support.fake_vllm import DONE, Answer, Asked, Events, Page, chunk, page, sse, usage_only
 from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, chat_events, guarded, words
 from tests.support.stories import story
 
@@ -82,6 +82,28 @@ def test_an_end_that_was_read_and_not_passed_on_is_written() -> None:
     )
     (ended,) = json.loads(first.removeprefix(b"data: "))["choices"]
     assert (ended["index"], ended["finish_reason"]) == (0, "length")
+
+
+async def test_the_length_of_a_stream_is_not_promised_where_it_may_be_ended() -> None:
+    """A client waited for bytes that never came, and took the end for a broken connection."""
+    stream = Page(b"".join([*chat_events(HEALTHY), DONE]), content_type="text/event-stream")
+    for policy, told in (("count", str(len(stream.body))), ("abort", None)):
+        async with guarded(stream, {"policy": policy}) as here:
+            reply = await here.ask()
+        assert (reply.body, reply.headers.get("Content-Length")) == (stream.body, told)
+
+
+async def test_log_probabilities_of_the_prompt_are_asked_for_as_they_were() -> None:
+    """vLLM refuses them with `stream`: the request failed under a policy, and not without. The answer is
+    judged."""
+    body = {name: value for name, value in ASK.items() if name != "stream"} | {"prompt_logprobs": 1}
+    answer = page({"choices": [{"message": {"content": HEALTHY + LOOP}}], "prompt_logprobs": [None]})
+    async with guarded(answer, {"policy": "abort"}) as here:
+        reply = await here.ask(body=body)
+        found = await here.judged(1)
+        assert here.upstream.generations[0].body == body
+    assert reply.body == answer.body
+    assert found[f"stresstest_guard_degenerate_total{{lab,{CHAT},loop}}"] == 1
 
 
 async def test_abort_leaves_a_healthy_stream_as_it_is() -> None:
