@@ -145,39 +145,32 @@ def test_a_number_too_long_for_python_in_the_settings_is_a_sentence(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "statements",
+    ("held", "statements"),
     [
-        "CREATE TRIGGER t AFTER INSERT ON generation BEGIN DELETE FROM generation; END",
-        "ALTER TABLE generation RENAME TO hidden; CREATE VIEW generation AS WITH RECURSIVE c(x) AS "
-        "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, 'r1' AS run_id FROM c",
+        ("trigger", "CREATE TRIGGER t AFTER INSERT ON generation BEGIN DELETE FROM generation; END"),
+        (
+            "view",
+            "ALTER TABLE generation RENAME TO hidden; CREATE VIEW generation AS WITH RECURSIVE c(x) AS "
+            "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, 'r1' AS run_id FROM c",
+        ),
+        (
+            "computed",
+            "ALTER TABLE run ADD COLUMN more TEXT GENERATED ALWAYS AS (hex(zeroblob(400000000))) VIRTUAL",
+        ),
+        ("computed", "ALTER TABLE run ADD COLUMN more TEXT AS (model)"),
+        ("computed", "CREATE TABLE more (id INTEGER, text TEXT DEFAULT (hex(randomblob(9))))"),
+        ("computed", "ALTER TABLE run ADD COLUMN more TEXT CHECK (length(model) < 9)"),
+        ("computed", "CREATE INDEX i ON run (hex(model))"),
+        ("computed", "CREATE INDEX i ON run (model || task)"),
+        ("computed", "CREATE INDEX i ON run (model) WHERE model > 'a'"),
+        ("computed", "CREATE VIRTUAL TABLE v USING rtree(id, a, b)"),
     ],
 )
-def test_a_store_with_programs_is_refused(path: str, statements: str) -> None:
-    """A view may have rows without an end, and a trigger may delete what was just measured."""
+def test_a_store_with_programs_is_refused(path: str, held: str, statements: str) -> None:
+    """A view may have rows without an end, a trigger may delete what was just measured; a generated column
+    took 5 GB when runs were listed, or a computation that no Ctrl-C ended."""
     connection = sqlite3.connect(path)
     connection.executescript(statements)
     connection.close()
-    with pytest.raises(StoreError, match=r"holds a (view|trigger) .*: stresstest creates none"):
-        open_store(path)
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        "ALTER TABLE run ADD COLUMN more TEXT GENERATED ALWAYS AS (hex(zeroblob(400000000))) VIRTUAL",
-        "ALTER TABLE run ADD COLUMN more TEXT AS (model)",
-        "CREATE TABLE more (id INTEGER, text TEXT DEFAULT (hex(randomblob(9))))",
-        "ALTER TABLE run ADD COLUMN more TEXT CHECK (length(model) < 9)",
-        "CREATE INDEX i ON run (hex(model))",
-        "CREATE INDEX i ON run (model || task)",
-        "CREATE INDEX i ON run (model) WHERE model > 'a'",
-        "CREATE VIRTUAL TABLE v USING rtree(id, a, b)",
-    ],
-)
-def test_a_store_that_computes_is_refused(path: str, statements: str) -> None:
-    """A generated column took 5 GB when runs were listed, or a computation that no Ctrl-C ended."""
-    connection = sqlite3.connect(path)
-    connection.executescript(statements)
-    connection.close()
-    with pytest.raises(StoreError, match=r"holds computed columns or conditions .*: stresstest creates none"):
+    with pytest.raises(StoreError, match=rf"holds (a )?{held} .*: stresstest creates none"):
         open_store(path)
