@@ -6,6 +6,7 @@ since lists, comparisons and dialogues have them too. What the prompt says of th
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import accumulate
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
@@ -47,7 +48,7 @@ class ExtraTurnsDetector:
 
     def __init__(self, spec: DetectorSpec) -> None:
         prompt = spec.prompt_text
-        self._counted = set(counted_kinds(prompt))
+        self._prompt = prompt
         self._texts: list[str] = []
         self._taken = self._read = 0
         self._rest = ""
@@ -60,6 +61,12 @@ class ExtraTurnsDetector:
         self._names_humans = "human" in prompt.lower()
         self._turns = {kind: Turns(kind) for kind in NEEDED}
         self._symptoms: list[Symptom] = []
+
+    @cached_property
+    def _counted(self) -> set[str]:
+        """Asked for at the first mark: it takes a tenth of a second for a long prompt, and few answers have
+        one."""
+        return set(counted_kinds(self._prompt))
 
     @property
     def open_from(self) -> int | None:
@@ -122,14 +129,14 @@ class ExtraTurnsDetector:
         elif whose == "other":
             self._has_headings = True
         elif kind == "template" and announces(before) and not mark.startswith(END):
-            self._counted -= {kind}  # a template is shown
+            self._counted.discard(kind)  # a template is shown
         elif whose == "model" and self._turns["template"].open:
             self._count("template", whose, mark, at, before)  # an end of turn stood before the user's mark
         elif kind == "template" or self._turns[kind].first is not None or may_end(kind, before):
             self._count(kind, whose, mark, at, before)
         else:
             if kind in _LABELS:
-                self._counted -= {*_LABELS}  # the answer itself is a dialogue, or announces one
+                self._counted.difference_update(_LABELS)  # the answer itself is a dialogue, or announces one
             if whose == "again":
                 self._count(kind, whose, mark, at, before)  # a list of roles has a heading
 

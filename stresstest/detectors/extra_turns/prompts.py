@@ -4,6 +4,7 @@ is itself the text that a template made."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from stresstest.detectors.extra_turns.marks import LABEL, MODEL, MODEL_LABEL, ROLE_TOKEN, USER, any_of
 
@@ -43,6 +44,7 @@ def is_rendered(text: str) -> bool:
     return _RENDERED.match(text) is not None
 
 
+@lru_cache(maxsize=2)
 def counted_kinds(prompt: str) -> frozenset[str]:
     """The kinds of marks that are none of an answer to this prompt.
 

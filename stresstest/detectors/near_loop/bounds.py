@@ -68,7 +68,7 @@ class NearLoopBounds:
         self._records_wanted = spec.counts_units and not self._prose_wanted
         self._code_wanted = spec.unit == "function"
         self._requests = requested_repetition(spec.requests, spec.copies)
-        self.rows = ListedRows(self._requests.items)
+        self.rows = ListedRows(self._requests)
         self._history = history
 
     def bound(self, facts: StretchFacts, lags: Mapping[int, int], least: int) -> WordBound:

@@ -10,6 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stresstest.detectors.text.requested_repetition import RequestedRepetition
 
 MAX_ROW_WORDS = 40
 """Words of a row."""
@@ -35,11 +39,13 @@ def row_number(word: str) -> int | None:
 
 
 class ListedRows:
-    """Follows the numbers of a list's rows. items: those of the prompt's own list."""
+    """Follows the numbers of a list's rows. requests: they have the prompt's own list, which is looked for
+    at the first number."""
 
-    def __init__(self, items: range) -> None:
-        self._items = items
-        self._item, self._item_at = items.start - 1, -1
+    def __init__(self, requests: RequestedRepetition) -> None:
+        self._requests = requests
+        self._item: int | None = None
+        self._item_at = -1
         self._starts: list[int] = []
         self._number = 0
 
@@ -47,7 +53,9 @@ class ListedRows:
         """The number at index n. value: None where it cannot be read."""
         if value is None:
             return
-        if value in self._items and self._item < value <= self._item + 1 + MAX_SKIPPED_ITEMS:
+        items = self._requests.items
+        last = items.start - 1 if self._item is None else self._item
+        if value in items and last < value <= last + 1 + MAX_SKIPPED_ITEMS:
             self._item, self._item_at = value, n
         starts = self._starts
         if not starts or n - starts[-1] > MAX_ROW_WORDS:

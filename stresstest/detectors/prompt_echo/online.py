@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from itertools import islice
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.text.tokens import WORD, WordAssembler, normalize_word
@@ -218,8 +219,10 @@ def suspect_echoes(batch: ScreenBatch) -> list[Suspicion | None]:
 
 def _probes(prompt: str) -> list[str]:
     """Phrases of a prompt that can be echoed, as they stand there; none of one that is too short or long."""
-    words = list(re.finditer(r"\S+", prompt[:MAX_PROMPT_CHARS]))
-    if not MIN_PROMPT_WORDS <= len(words) <= MAX_PROMPT_WORDS or len(prompt) > MAX_PROMPT_CHARS:
+    if len(prompt) > MAX_PROMPT_CHARS:
+        return []
+    words = list(islice(re.finditer(r"\S+", prompt), MAX_PROMPT_WORDS + 1))
+    if not MIN_PROMPT_WORDS <= len(words) <= MAX_PROMPT_WORDS:
         return []
     last = len(words) - _PROBE_WORDS
     places = sorted({last * n // (_PROBES - 1) for n in range(_PROBES)})

@@ -41,7 +41,7 @@ _MAX_SHOWN = 2_000
 """Shown texts of a prompt that are read: each costs some 30 µs."""
 
 _LONGEST = 1000
-_GAP = re.compile(r"[\W_]+")
+_GAP, _WORD = re.compile(r"[\W_]+"), re.compile(r"[^\W_]+")
 _GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
 _SIGN_QUOTES = "[\"'`“”«»‘’„]"
 _QUOTED = re.compile(
@@ -61,12 +61,17 @@ _QUOTED = re.compile(
         )
     )
 )
+_OPENING = re.compile(r"[`“„«»「『\"‘']")
+"""A sign with which one of them begins."""
+_FIGURE = re.compile(r"\d")
+_GAPS = ("___", "....", "……")
 _FORM = re.compile(r"(?:^[^\n]*(?:_{3}|\.{4}|…{2})[^\n]*$\n?)+", re.MULTILINE)
 _LINE, _LINE_TEXT = re.compile(r"[^\n]*\n|[^\n]+"), re.compile(r"[^\n]+")
 _ITEM_NUMBER = re.compile(
     r"(?:(?:^|(?<=[\[(#]))(?:[^\w\n]|[^\W\d_]){0,24}?|\"\w{1,20}\"\s?:\s?\"?)(\d{1,6})(?!\w)", re.MULTILINE
 )
 """A number at the beginning of a line, perhaps after a word or two, in brackets, or as a value of JSON."""
+_BEFORE_ITEM = re.compile(r"[\n\[(#\"]")
 _BULLET = re.compile(r"[ \t]*(?:[-*•–]\s|\{\s*\")")
 _LEAST_ITEMS = 5
 
@@ -207,21 +212,45 @@ def requested_repetition(prompt: str, units: int | None = None) -> RequestedRepe
 
 def _shown_spans(prompt: str) -> Iterator[tuple[int, int]]:
     """Where texts are shown: in quotes, behind a count, in a form and on each of its lines."""
-    for match in _QUOTED.finditer(prompt):
+    for match in _matches(_QUOTED, _OPENING, prompt):
         yield match.span(match.lastindex or 0)
-    for match in _counted()[1].finditer(prompt):
+    for match in _matches(_counted()[1], _FIGURE, prompt):
         yield match.span(2)
-    for form in _FORM.finditer(prompt):
+    for form in _FORM.finditer(prompt) if any(gap in prompt for gap in _GAPS) else ():
         yield form.span()
         for line in _LINE_TEXT.finditer(prompt, form.start(), form.end()):
             yield line.span()
+
+
+def _matches(pattern: re.Pattern[str], sign: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The same as `pattern.finditer`, ten times as fast, for a pattern that begins with a certain sign."""
+    at = 0
+    while (begun := sign.search(text, at)) is not None:
+        found = pattern.match(text, begun.start())
+        if found is not None:
+            yield found
+        at = begun.end() if found is None else found.end()
+
+
+def _item_numbers(text: str) -> Iterator[re.Match[str]]:
+    """The same for `_ITEM_NUMBER`, which begins on a line, in a bracket or with a quotation mark."""
+    at, sign = 0, _ITEM_NUMBER.match(text)
+    if sign is not None:
+        yield sign
+        at = sign.end()
+    while (sign := _BEFORE_ITEM.search(text, at)) is not None:
+        at = sign.end()
+        found = _ITEM_NUMBER.match(text, sign.start() if sign[0] == '"' else at)
+        if found is not None:
+            yield found
+            at = found.end()
 
 
 def _numbered_items(prompt: str) -> range:
     """The longest run of numbers that go up by one, of those by which a prompt may number items."""
     begun: dict[int, int] = {}  # last number → first one, of each run that may go on
     most = range(0)
-    for match in _ITEM_NUMBER.finditer(prompt):
+    for match in _item_numbers(prompt):
         number = int(match[1])
         first = begun[number] = begun.pop(number - 1, number)
         if number - first + 1 >= max(len(most) + 1, _LEAST_ITEMS):
@@ -257,7 +286,7 @@ def _cycle(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    return _GAP.sub(" ", text.casefold()).strip()
+    return " ".join(_WORD.findall(text.casefold()))
 
 
 def _is_counted(before: str, after: str) -> bool:
@@ -267,7 +296,9 @@ def _is_counted(before: str, after: str) -> bool:
 
 
 def _counts(texts: Iterable[str]) -> list[int]:
-    return [int(re.sub(r"\D", "", match[1])) for text in texts for match in _counted()[0].finditer(text)]
+    return [
+        int(re.sub(r"\D", "", match[1])) for text in texts for match in _matches(_counted()[0], _FIGURE, text)
+    ]
 
 
 def _find_tiling(cycle: str, shown: Iterable[_RequestedText]) -> list[_RequestedText] | None:

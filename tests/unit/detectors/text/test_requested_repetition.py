@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
+from collections.abc import Iterable
 from itertools import permutations
 from unittest.mock import Mock
 
@@ -12,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.extra_turns import online as extra_turns
 from stresstest.detectors.loop.online import LoopDetector, min_repeated_tokens
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.suite import detect_tokens
@@ -347,3 +350,32 @@ def test_exclamation_marks_in_a_prompt_ask_for_none() -> None:
     assert not RequestedRepetition("IMPORTANT!!! Answer in plain text.").shows_sign("!")
     assert RequestedRepetition('Write "!" again and again.').shows_sign("!")
     assert RequestedRepetition("Sign here: _______").shows_sign("_")
+
+
+_SIGNS = [*"\"'`“”«»„‘’「」[(# 12:：,.ab\n_", "```", "12 times: ", '\n"id": ', "\n3. "]
+
+
+@given(st.lists(st.sampled_from(_SIGNS), max_size=60).map("".join))
+def test_a_prompt_is_searched_from_sign_to_sign(prompt: str) -> None:
+    """That takes a tenth of the time, and finds the same."""
+
+    def spans(matches: Iterable[re.Match[str]]) -> list[tuple[int, int]]:
+        return [match.span() for match in matches]
+
+    searched = requested_repetition
+    quoted, (times, announced) = searched._QUOTED, searched._counted()
+    assert spans(searched._matches(quoted, searched._OPENING, prompt)) == spans(quoted.finditer(prompt))
+    for counted in (times, announced):
+        assert spans(searched._matches(counted, searched._FIGURE, prompt)) == spans(counted.finditer(prompt))
+    assert spans(searched._item_numbers(prompt)) == spans(searched._ITEM_NUMBER.finditer(prompt))
+
+
+def test_a_healthy_answer_leaves_the_prompt_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt of 50 KB took five times as long as a short answer to it, in one step."""
+    read = Mock()
+    monkeypatch.setattr(requested_repetition, "_item_numbers", read)
+    monkeypatch.setattr(requested_repetition, "_shown_spans", read)
+    monkeypatch.setattr(extra_turns, "counted_kinds", read)
+    answer = "The old miller walks to the square and looks at the moon. His daughter has left early."
+    detect_tokens(text_tokens(answer), DetectorSpec(prompt_text="Tell a story. " * 4000), "stop")
+    assert not read.called
