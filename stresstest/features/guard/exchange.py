@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,11 @@ ENDING = (GuardPolicy.ABORT, GuardPolicy.RETRY, GuardPolicy.END_THINKING)
 _TRACE = ("traceparent", "tracestate")
 _CUT_SHORT = {"client_gone": "abort", "upstream_error": "error", "guard_failed": "error"}
 """The finish reason of an answer that has none, by how its request ended: `scan` counts it as lost."""
+
+
+MAX_WAITING = 256
+"""Answers that have passed and wait to be judged, from which on further requests wait too: a guard that is
+killed loses these."""
 
 
 class NoRoomError(Exception):
@@ -118,6 +124,23 @@ class Ledger:
         self._sinks: tuple[Sink, ...] = (journal, *sinks)
         self._queue = queue
         self._dry_run = dry_run
+        self._waiting = 0
+        self._few_wait = asyncio.Event()
+        self._few_wait.set()
+
+    async def catch_up(self) -> None:
+        """Wait while `MAX_WAITING` answers or more wait to be judged."""
+        while self._waiting >= MAX_WAITING:
+            await self._few_wait.wait()
+
+    def _wait_for(self, answers: int) -> None:
+        """So many more answers, or fewer, wait to be judged."""
+        self._waiting += answers
+        self.metrics.waiting.set(self._waiting)
+        if self._waiting < MAX_WAITING:
+            self._few_wait.set()
+        else:
+            self._few_wait.clear()
 
     def settle(self, exchange: Exchange) -> None:
         """Have the rest of the answer judged, then count it."""
@@ -127,7 +150,13 @@ class Ledger:
             return
         exchange.watch = None
         now = time.time()
-        watch.close(lambda settled: self._judged(exchange, asked, settled, now))
+        self._wait_for(1)
+
+        def on_settled(settled: AnswerWatch) -> None:
+            self._wait_for(-1)
+            self._judged(exchange, asked, settled, now)
+
+        watch.close(on_settled)
         self._queue.put(watch)
 
     def _pass_by(self, exchange: Exchange) -> None:

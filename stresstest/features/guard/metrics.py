@@ -66,6 +66,11 @@ class GuardMetrics:
         self.in_flight = Gauge(
             "stresstest_guard_in_flight", "Requests that are passing through.", registry=self.registry
         )
+        self.waiting = Gauge(
+            "stresstest_guard_answers_waiting",
+            "Answers that have passed and are not judged to their end.",
+            registry=self.registry,
+        )
 
     def model(self, name: str) -> str:
         """The model's name as a label; the page may be read in a terminal."""

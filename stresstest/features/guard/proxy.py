@@ -121,6 +121,7 @@ class Proxy:
         if asked is None:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))
         exchange.route = asked.route
+        await self._ledger.catch_up()
         self._apply_rule(exchange, asked)
         if not exchange.may_end:
             return await self._relay.pass_on(exchange, await self._relay.send(exchange))

@@ -12,10 +12,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from stresstest.features.guard import exchange as guard_exchange
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import PromptSearch, judged_route
 from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
 from stresstest.features.guard.settings import GuardLimits
+from stresstest.features.guard.watch import AnswerWatch
 from stresstest.records import FieldMapping, parse_line
 from tests.support.commands import called
 from tests.support.fake_vllm import DONE, Events, Hang, Page, chunk, page, sse, usage_only
@@ -665,3 +667,33 @@ async def test_nothing_but_reasoning_is_no_healthy_answer(finish: str, outcome: 
         await here.ask()
         found = await here.judged(1)
     assert found[f"stresstest_guard_requests_total{{lab,{outcome},{CHAT}}}"] == 1
+
+
+async def test_a_backlog_is_shown_and_further_requests_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that had passed waited for half a minute to be judged, and whoever killed the guard lost
+    them."""
+    monkeypatch.setattr(guard_exchange, "MAX_WAITING", 2)
+    whole, stands = AnswerWatch.step, True
+
+    def step(self: AnswerWatch) -> bool:
+        return True if stands else whole(self)
+
+    monkeypatch.setattr(AnswerWatch, "step", step)
+    async with guarded(Events([*chat_events(HEALTHY), DONE]), every=True) as here:
+        for _ in range(2):
+            await here.ask()
+        found = await here.series()
+        while found["stresstest_guard_answers_waiting"] < 2:
+            found = await here.series()
+        third = asyncio.create_task(here.ask())
+        while (await here.series())["stresstest_guard_in_flight"] < 1:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await here.series()
+        assert not third.done()
+        assert len(here.upstream.generations) == 2
+        stands = False
+        assert (await third).status == 200
+        found = await here.judged(3)
+    assert found["stresstest_guard_answers_waiting"] == 0
+    assert len(here.log) == 3
