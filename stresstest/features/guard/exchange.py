@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +31,8 @@ _CUT_SHORT = {"client_gone": "abort", "upstream_error": "error", "guard_failed":
 MAX_WAITING = 256
 """Answers that have passed and wait to be judged, from which on further requests wait too: a guard that is
 killed loses these."""
+LONGEST_WAIT = 5.0
+"""Seconds for which a request waits for them."""
 
 
 class NoRoomError(Exception):
@@ -129,9 +132,12 @@ class Ledger:
         self._few_wait.set()
 
     async def catch_up(self) -> None:
-        """Wait while `MAX_WAITING` answers or more wait to be judged."""
-        while self._waiting >= MAX_WAITING:
-            await self._few_wait.wait()
+        """Wait while `MAX_WAITING` answers or more wait to be judged, but not for long: what passes goes
+        before what is judged of it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_WAIT):
+                while self._waiting >= MAX_WAITING:
+                    await self._few_wait.wait()
 
     def _wait_for(self, answers: int) -> None:
         """So many more answers, or fewer, wait to be judged."""
