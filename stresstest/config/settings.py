@@ -70,9 +70,9 @@ def parse_duration(value: str | float) -> float:
 
 
 def parse_count(value: str | int) -> int:
-    """``"200000"``, ``"200_000"``, ``"200k"`` or ``"2M"`` → a positive whole number."""
+    """``"200000"``, ``"200_000"``, ``"200k"``, ``"2M"`` or ``"1G"`` → a positive whole number."""
     text = str(value).strip().lower().replace("_", "").replace(",", "")
-    factor = {"k": 1_000, "m": 1_000_000}.get(text[-1:], 1)
+    factor = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}.get(text[-1:], 1)
     digits = text[:-1] if factor > 1 else text
     try:
         count = int(float(digits) * factor) if factor > 1 else int(digits)

@@ -101,7 +101,8 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "n"), [("200k", 200_000), ("2M", 2_000_000), ("1_000", 1000), ("1,500", 1500)]
+    ("text", "n"),
+    [("200k", 200_000), ("2M", 2_000_000), ("1G", 1_000_000_000), ("1_000", 1000), ("1,500", 1500)],
 )
 def test_counts(text: str, n: int) -> None:
     """Token budgets as people write them."""
