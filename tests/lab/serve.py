@@ -32,8 +32,8 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
-    "PYTHONPATH": str(Path(__file__).parent / "without_amx"),
 }
+_WITHOUT_AMX = str(Path(__file__).parent / "without_amx")
 _LOG_TAIL = 4000
 
 
@@ -137,7 +137,7 @@ def serving(
             log = stack.enter_context(log_file.open("wb"))
         process = subprocess.Popen(
             command(model_dir, name, chosen, extra_args),
-            env={**ENVIRONMENT, **os.environ},
+            env={**ENVIRONMENT, **os.environ, "PYTHONPATH": _WITHOUT_AMX},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

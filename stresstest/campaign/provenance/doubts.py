@@ -38,6 +38,7 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
     sample = [g for g in generations if g.job.phase is Phase.CERTIFY]
     return [
         *provenance_notes(run, generations),
+        *seed_notes(run),
         *load_notes(run.settings),
         *_unseen_notes(sample),
         *_answerless_notes(sample),
@@ -55,6 +56,25 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
 def doubts_about(store: Store, run_id: str) -> list[str]:
     """The same of a stored run."""
     return doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
+
+
+def seed_notes(run: Run) -> list[str]:
+    """That requests with a seed may take another way through vLLM than those of clients that send none.
+
+    Source: vLLM's `TopKTopPSampler.forward_cuda` and `forward_hip` (vllm/v1/sample/ops/topk_topp_sampler.py).
+    """
+    profile, decoding = run.profile, run.settings.decoding
+    unfiltered = decoding.top_p == 1 and decoding.top_k in (0, -1)
+    if not run.settings.send_seed or profile.simulated or profile.on_cpu:
+        return []
+    if decoding.temperature == 0 or unfiltered:
+        return []
+    return [
+        "Each request brought a seed. Where top_p or top_k is in force (the model's own defaults included), "
+        "vLLM samples such requests on a GPU with PyTorch's kernel, and those without a seed with "
+        "FlashInfer's or aiter's: a fault of the latter, which clients without seeds meet, is not seen here. "
+        "--no-seed measures as they ask."
+    ]
 
 
 def _server_notes(run: Run, samples: Sequence[ServerSample]) -> list[str]:

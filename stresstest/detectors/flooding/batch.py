@@ -30,6 +30,8 @@ from stresstest.detectors.flooding.online import (
     classify_token,
 )
 from stresstest.detectors.flooding.run import FloodRun, WindowWord
+from stresstest.detectors.flooding.stutter import OPEN_REPEATED, OPEN_WINDOW, REPEATED
+from stresstest.detectors.flooding.stutter import WINDOW as STUTTER_WINDOW
 from stresstest.detectors.flooding.tags import may_be_tag_flood
 from stresstest.detectors.flooding.typographic import FLOODED
 from stresstest.detectors.text.features import TextFeatures
@@ -49,6 +51,8 @@ _BLOCK, _BLANK_SHARE = 256, 0.75
 _FIGURE_SHARE = 0.8
 """The same for figures, nine tenths of which are one, in a window of words."""
 _LONE_LETTERS = 26
+_NEXT = 2
+"""Distance of words that repeat the last one, as the features count words: a lone letter may be one."""
 MAX_REPEAT_DISTANCE = 15
 """Distance in words within which most words of a flood recur."""
 
@@ -113,6 +117,11 @@ class _WordStream:
         self.at_the_end = [int(each[-1]) if len(each) else 0 for each in totals]
         """Figures, tokens and breaks of the whole answer."""
 
+    def stutters(self) -> bool:
+        """Whether so many words repeat the one before them as open a stutter."""
+        same = int((self.codes[1:] == self.codes[:-1]).sum()) if len(self.codes) else 0
+        return same >= OPEN_REPEATED
+
     def window(self, first: int, end: int) -> list[tuple[str, int, int, int, int]]:
         """The words of [first, end): text, position, and the figures, tokens and breaks up to it."""
         names = map(self._names.__getitem__, self.codes[first:end].tolist())
@@ -139,6 +148,9 @@ class BatchFloodingDetector(FloodingDetector):
         codes = self._words.codes
         if not len(codes):
             return
+        if self._words.stutters():
+            for word, position, _, token, _ in self._words.window(0, len(codes)):
+                self._stutter.add(word, token, position)
         n, fence = 0, np.array([len(codes) - 1])
         lags = distance_to_previous(codes, fence)
         for few, _ in self._few:
@@ -283,5 +295,8 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     for bound in FEW_BOUNDS:
         found |= _suspect_few_words(lags, fences, bound)
     found |= np.fromiter(map(ends_in_one_sign, batch.texts), np.bool_, len(batch.texts))
+    again = lags <= _NEXT
+    found[text_index(dense_window_ends(again, STUTTER_WINDOW, REPEATED, fences), fences)] = True
+    found[text_index(dense_window_ends(again, OPEN_WINDOW, OPEN_REPEATED, fences), fences)] = True
     found |= np.fromiter(map(may_be_tag_flood, batch.texts), np.bool_, len(batch.texts))
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

@@ -18,6 +18,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewWords, WordWindow
 from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
+from stresstest.detectors.flooding.stutter import Stutter
 from stresstest.detectors.flooding.tags import TagRun
 from stresstest.detectors.flooding.typographic import TypographicFloods
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
@@ -79,6 +80,7 @@ class FloodingDetector:
         self._signs = TypographicFloods()
         self._end = OneSign()
         self._tags = TagRun()
+        self._stutter = Stutter()
         self._ended: Symptom | None = None
         self._requests = requested_repetition(spec.requests, spec.copies)
         self._lists = spec.wants_code
@@ -101,6 +103,7 @@ class FloodingDetector:
         if self._signs.rising:
             self._signs.add_other(len(word), word=True)
         counts, window = self._counts, self._window
+        self._stutter.add(word, self._tokens, self._position)
         entry = (word, self._position, self._figures, self._tokens, self._breaks)
         window.append(entry)
         for few, last in self._few:
@@ -150,7 +153,8 @@ class FloodingDetector:
         """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
         followed = self._few if self._current is None else ()
         few = (each.open_from(self._last_words(each.bound.tail), self._allowed_words) for each, _ in followed)
-        starts = (self._open_words, self._signs.open_from, self._tags.open_from, self._end.open_from, *few)
+        others = (self._signs, self._tags, self._stutter, self._end)
+        starts = (self._open_words, *(each.open_from for each in others), *few)
         return min((start for start in starts if start is not None), default=None)
 
     @property
@@ -195,7 +199,8 @@ class FloodingDetector:
         ]
         of_few = (run for few, _ in self._few for run in few.found)
         few = [run for run in of_few if not any(map(run.overlaps, self._floods))]
-        found = [*map(_symptom, self._floods), *map(_symptom, few), *signs, *self._tags.symptoms()]
+        others = [*self._tags.symptoms(), *self._stutter.symptoms()]
+        found = [*map(_symptom, self._floods), *map(_symptom, few), *signs, *others]
         if self._ended is not None and not any(s.end is None for s in found):
             found.append(self._ended)
         return sorted(found, key=lambda s: s.onset)

@@ -37,7 +37,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z)')
 _REST = re.compile(r'((?:[^"\\]|\\.)*)("|\Z)')
 _DATA = re.compile(r'\{\s*(?:["{]|$)|\[\s*(?:["{\[]|$)')
 """How an answer in JSON begins."""
-_DATA_LINE = re.compile(r"^\s*[{\[|<>]", re.MULTILINE)
+_DATA_LINE = re.compile(r"^[^\S\n]*[{\[|<>]", re.MULTILINE)
 _DATA_GOES_ON = ("{", "}", "[", "]", '"', ",")
 _MAX_AUTHOR_CHARS = 48
 """Characters in which the first author's name has ended."""
