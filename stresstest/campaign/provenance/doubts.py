@@ -70,10 +70,9 @@ def seed_notes(run: Run) -> list[str]:
     if decoding.temperature == 0 or unfiltered:
         return []
     return [
-        "Each request brought a seed. Where top_p or top_k is in force (the model's own defaults included), "
-        "vLLM samples such requests on a GPU with PyTorch's kernel, and those without a seed with "
-        "FlashInfer's or aiter's: a fault of the latter, which clients without seeds meet, is not seen here. "
-        "--no-seed measures as they ask."
+        "Seeds were sent: with top_p or top_k in force, vLLM on a GPU samples such requests with PyTorch's "
+        "kernel, and those of clients without seeds with FlashInfer's or aiter's. A fault of the latter is not "
+        "seen; --no-seed measures with it."
     ]
 
 
